@@ -59,6 +59,7 @@ from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
 from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
 from kvedge.storage.images.image_store import ImageStore
+from kvedge.storage.volumes.place_identity import PLACES_MEMORY
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class _Box:
     def make_volumes(self) -> Service:
         """What claims are bound to."""
         kubeconfig = self.kubeconfig("volumes", "kvedge:volumes", VOLUMES)
-        memory, own = self.settings.state_path / "volume-places", self.settings.data_path / "volumes"
+        memory, own = self.settings.state_path / PLACES_MEMORY, self.settings.data_path / "volumes"
         drivers = {DEFAULT_NAME: directory_place(own, memory / DEFAULT_NAME, made_here=True)}
         for name, path in self.settings.places_of_volumes.items():
             drivers[name] = directory_place(path, memory / name, made_here=False)

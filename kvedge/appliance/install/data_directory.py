@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.appliance.cluster.image_loader import ARCHIVE
 from kvedge.appliance.host.launcher_link import LINK
 from kvedge.appliance.install.unpacked_trees import is_of_trees
-from kvedge.appliance.install.volume_places import VOLUMES, purge_volumes, volumes_in
+from kvedge.appliance.install.volume_places import VOLUMES, own_place
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.runtime.settings import DEFAULT_DATA_DIR
 from kvedge.storage.images.image_store import OWN_ENTRIES
@@ -78,9 +78,10 @@ def purge(directory: Path) -> list[Path]:
         return []
     root = directory.resolve()
     _remove_all(_own(root), root)
-    if (root / VOLUMES / IDENTITY_FILE).is_file() and not volumes_in(root / VOLUMES):
+    own = own_place(root)
+    if (root / VOLUMES / IDENTITY_FILE).is_file() and not own.volumes():
         # kvedge's own notes there are about volumes alone.
-        purge_volumes(root / VOLUMES)
+        own.purge()
     for name in _SHARED:
         # A directory that holds something else, or is a mount of its own, stays.
         with contextlib.suppress(OSError):

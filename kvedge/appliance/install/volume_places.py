@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kvedge.runtime.linux.loop_devices import detach_loop, loop_of
 from kvedge.runtime.settings import Settings
 from kvedge.storage.volumes.directory_driver import BLOCK_FILE, OWN_ENTRIES
-from kvedge.storage.volumes.place_identity import IDENTITY_FILE
+from kvedge.storage.volumes.place_identity import IDENTITY_FILE, PLACES_MEMORY, PlaceIdentity
 from kvedge.storage.volumes.tree_copy import erase_tree
 
 # The place in a data directory.
@@ -23,38 +24,65 @@ VOLUMES: Final = "volumes"
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def places_of(settings: Settings) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class VolumePlace:
+    """A place of this box; `is_own` is that in its data directory, which nobody else makes or uses."""
+
+    identity: PlaceIdentity
+    is_own: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.identity.path
+
+    def trouble(self) -> str:
+        """Why it cannot be looked at: another disk, or none, is there. Empty where no volume of this box can be."""
+        return "" if self.is_own or not self.identity.is_remembered() else self.identity.trouble()
+
+    def volumes(self) -> list[Path]:
+        """The volumes in it; none where there is trouble, or where this box has never made one.
+
+        Raises:
+            OSError: as the file system has it.
+        """
+        is_ours = self.is_own or (self.identity.is_remembered() and not self.identity.trouble())
+        if not is_ours or not self.path.is_dir():
+            return []
+        return sorted(path for path in self.path.iterdir() if _UID.fullmatch(path.name))
+
+    def purge(self) -> None:
+        """Remove the volumes, with what kvedge noted of them. A directory that the administrator has made stays.
+
+        Raises:
+            OSError: as the file system has it.
+        """
+        for path in self.volumes():
+            file = path / BLOCK_FILE
+            device = loop_of(file) if file.is_file() else None
+            if device is not None:
+                detach_loop(device)
+            erase_tree(path)
+        if not self.is_own and (self.trouble() or not self.identity.is_remembered()):
+            return
+        for path in [path for pattern in OWN_ENTRIES for path in self.path.glob(pattern)]:
+            erase_tree(path)
+        (self.path / IDENTITY_FILE).unlink(missing_ok=True)
+        if self.is_own:
+            # One in which something else lies stays.
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+
+def own_place(data_dir: Path) -> VolumePlace:
+    """The place in a data directory."""
+    return VolumePlace(
+        PlaceIdentity(data_dir / VOLUMES, data_dir / VOLUMES / IDENTITY_FILE, made_here=True), is_own=True
+    )
+
+
+def places_of(settings: Settings) -> list[VolumePlace]:
     """Where a box keeps volumes: the place in its data directory, and those of the setting volume-places."""
-    return [settings.data_path / VOLUMES, *settings.places_of_volumes.values()]
-
-
-def volumes_in(place: Path) -> list[Path]:
-    """The volumes in a place, which need not be there; a disk that is not mounted has none."""
-    return sorted(path for path in place.iterdir() if _UID.fullmatch(path.name)) if _is_place(place) else []
-
-
-def purge_volumes(place: Path) -> None:
-    """Remove the volumes in a place, with what kvedge noted of them; the place goes when nothing else is in it.
-
-    Raises:
-        OSError: as the file system has it.
-    """
-    if not _is_place(place):
-        return
-    for path in volumes_in(place):
-        file = path / BLOCK_FILE
-        device = loop_of(file) if file.is_file() else None
-        if device is not None:
-            detach_loop(device)
-        erase_tree(path)
-    for path in [path for pattern in OWN_ENTRIES for path in place.glob(pattern)]:
-        erase_tree(path)
-    (place / IDENTITY_FILE).unlink(missing_ok=True)
-    # A mount point, or one with something else in it, stays.
-    with contextlib.suppress(OSError):
-        place.rmdir()
-
-
-def _is_place(path: Path) -> bool:
-    # The one in the data directory may be older than its mark.
-    return (path / IDENTITY_FILE).is_file() or (path.name == VOLUMES and path.is_dir())
+    memory = settings.state_path / PLACES_MEMORY
+    others = [VolumePlace(PlaceIdentity(path, memory / name)) for name, path in settings.places_of_volumes.items()]
+    return [own_place(settings.data_path), *others]

@@ -252,9 +252,18 @@ def _installation(
 
 def _purge_volumes(settings: Settings) -> None:
     """Ask before the disks of claims go: no other copy of a box holds them."""
-    from kvedge.appliance.install.volume_places import places_of, purge_volumes, volumes_in
+    from kvedge.appliance.install.volume_places import places_of
 
-    places = {place: volumes for place in places_of(settings) if (volumes := volumes_in(place))}
+    places = {}
+    for place in places_of(settings):
+        try:
+            trouble, volumes = place.trouble(), place.volumes()
+        except OSError as error:
+            trouble, volumes = f"it cannot be looked at: {error.strerror}", []
+        if trouble:
+            click.echo(f"kept: the volumes in {place.path}: {trouble}")
+        elif volumes:
+            places[place] = volumes
     if not places:
         return
     click.echo("these volumes of claims hold data that nothing else has:")
@@ -262,10 +271,10 @@ def _purge_volumes(settings: Settings) -> None:
         click.echo(f"  {path}")
     if sys.stdin.isatty() and click.confirm("remove them too?"):
         for place in places:
-            purge_volumes(place)
+            place.purge()
         return
     for place in places:
-        click.echo(f"volumes stay in {place}: remove them by hand, once nothing in them is needed")
+        click.echo(f"volumes stay in {place.path}: remove them by hand, once nothing in them is needed")
 
 
 def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge: bool) -> None:

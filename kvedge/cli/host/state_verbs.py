@@ -5,6 +5,7 @@ Called by the group. Works on the data directory itself: the API is not needed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,11 +48,15 @@ def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None
     except StateError as error:
         raise Refused(str(error)) from error
     click.echo(f"wrote {target}: {head.objects} objects; it holds private keys, keep it as safe as this box")
-    from kvedge.appliance.install.volume_places import places_of, volumes_in
+    from kvedge.appliance.install.volume_places import places_of
 
-    volumes = [path for place in places_of(settings) for path in volumes_in(place)]
+    places, volumes = places_of(settings), []
+    for place in places:
+        # The backup is whole, whatever a disk says.
+        with contextlib.suppress(OSError):
+            volumes += place.volumes()
     if volumes or settings.places_of_volumes:
-        where = ", ".join(map(str, places_of(settings)))
+        where = ", ".join(str(place.path) for place in places)
         rest = len(volumes) - _MOST_SHOWN
         shown = ", ".join(path.name for path in volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
         click.echo(f"not in it: the volumes of claims in {where}{f' ({shown})' if shown else ''}: copy them apart")

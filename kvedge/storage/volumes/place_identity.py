@@ -16,6 +16,8 @@ from kvedge.runtime.durable_files import write_durably
 from kvedge.storage.volumes.volume_driver import PlaceMissing
 
 IDENTITY_FILE: Final = ".kvedge-place"
+# Where a box remembers its places, below its state.
+PLACES_MEMORY: Final = "volume-places"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,22 @@ class PlaceIdentity:
             write_durably(self.path / IDENTITY_FILE, json.dumps({"place": found}).encode() + b"\n", mode=0o644)
         self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durably(self.memory, json.dumps({"place": found}).encode() + b"\n")
+
+    def is_remembered(self) -> bool:
+        """Whether the place has been used by this box. Writes nothing."""
+        return bool(_read(self.memory))
+
+    def trouble(self) -> str:
+        """Why a place that has been used is not to be touched; empty when it is the one it was. Writes nothing."""
+        try:
+            remembered, found = _read(self.memory), _read(self.path / IDENTITY_FILE)
+        except PlaceMissing as error:
+            return str(error)
+        except OSError as error:
+            return f"it cannot be looked at: {error.strerror}"
+        if found == remembered:
+            return ""
+        return "another disk is mounted there" if found else "its disk is not mounted"
 
     def _find(self) -> str:
         if not self.path.is_dir():

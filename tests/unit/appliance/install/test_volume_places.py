@@ -7,44 +7,69 @@ from pathlib import Path
 import click
 import pytest
 
-from kvedge.appliance.install.volume_places import places_of, purge_volumes, volumes_in
+from kvedge.appliance.install.volume_places import places_of
 from kvedge.cli.host import install_verbs
 from kvedge.runtime.settings import Settings
 
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f0001"
 
 
+def mark(file: Path, place: str) -> None:
+    """Write which place this is."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'{{"place": "{place}"}}')
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """A box with one volume in its data directory, and one on a disk that holds music, too."""
+    """A box with a volume in its data directory and one on a disk that holds music, too; and with others' disks."""
     for name in (
         f"data/volumes/{UID}/disk.img",
         f"data/volumes/.records/{UID}",
-        "ssd/.kvedge-place",
         f"ssd/{UID}/disk.img",
         f"ssd/.gone-{UID}-1/disk.img",
         f"ssd/.records/{UID}",
         "ssd/music/song",
-        "unused/music/song",
+        f"swapped/{UID}/disk.img",
+        f"nas/volumes/{UID}/song",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    places = f"fast={tmp_path / 'ssd'},spare={tmp_path / 'unused'},absent={tmp_path / 'absent'}"
-    return Settings(data_dir=str(tmp_path / "data"), volume_places=places)
+    memory = tmp_path / "data/state/volume-places"
+    mark(tmp_path / "ssd/.kvedge-place", "one")
+    mark(memory / "fast", "one")
+    mark(tmp_path / "swapped/.kvedge-place", "of another box")
+    mark(memory / "slow", "two")
+    mark(memory / "gone", "three")
+    places = {"fast": "ssd", "slow": "swapped", "gone": "absent", "nas": "nas/volumes"}
+    text = ",".join(f"{name}={tmp_path / path}" for name, path in places.items())
+    return Settings(data_dir=str(tmp_path / "data"), volume_places=text)
 
 
-def test_volumes_of_all_places_are_found(settings: Settings, tmp_path: Path) -> None:
-    found = [path for place in places_of(settings) for path in volumes_in(place)]
+def test_volumes_of_all_places_of_this_box_are_found(settings: Settings, tmp_path: Path) -> None:
+    found = [path for place in places_of(settings) for path in place.volumes()]
     assert found == [tmp_path / "data/volumes" / UID, tmp_path / "ssd" / UID]
 
 
-def test_only_what_is_kvedges_goes_from_a_disk(settings: Settings, tmp_path: Path) -> None:
+def test_a_disk_that_is_another_one_or_away_is_told(settings: Settings) -> None:
+    assert [place.trouble() for place in places_of(settings)] == [
+        "",
+        "",
+        "another disk is mounted there",
+        "its disk is not mounted",
+        "",
+    ]
+
+
+def test_only_what_is_this_boxs_goes_from_a_disk(settings: Settings, tmp_path: Path) -> None:
     for place in places_of(settings):
-        purge_volumes(place)
+        place.purge()
     assert not (tmp_path / "data/volumes").exists()
     assert [path.name for path in (tmp_path / "ssd").iterdir()] == ["music"]
     assert (tmp_path / "ssd/music/song").exists()
-    assert (tmp_path / "unused/music/song").exists()
+    assert (tmp_path / f"swapped/{UID}/disk.img").exists()
+    assert (tmp_path / "swapped/.kvedge-place").exists()
+    assert (tmp_path / f"nas/volumes/{UID}/song").exists()
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -63,3 +88,5 @@ def test_a_purge_names_the_volumes_of_all_places_and_asks(
     assert all(f"  {path}\n" in told for path in volumes)
     assert [path.exists() for path in volumes] == [not answer] * 2
     assert ("volumes stay in" in told) is not answer
+    assert f"kept: the volumes in {tmp_path / 'swapped'}: another disk is mounted there\n" in told
+    assert f"kept: the volumes in {tmp_path / 'absent'}: its disk is not mounted\n" in told
