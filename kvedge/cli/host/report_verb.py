@@ -22,6 +22,7 @@ from kvedge.runtime.settings import LoadedSettings, trace_settings
 if TYPE_CHECKING:
     from kvedge.appliance.report.report_file import ReportFile
     from kvedge.appliance.report.report_redaction import Redaction
+    from kvedge.kube.kube_client import KubeClient
     from kvedge.resources.codec import JsonObject
     from kvedge.resources.kinds import Kind
 
@@ -139,15 +140,31 @@ class _Collector:
             for stored in read_objects(store):
                 yield stored.key.resource, stored.load()
             return
+        yield from self._documents_of_cluster()
+
+    def _documents_of_cluster(self) -> Iterator[tuple[str, JsonObject]]:
+        """As far as this host's credentials go: those of an administrator see all, a node's its own VMs."""
+        from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, health_source
         from kvedge.client.discovery import list_served_kinds
         from kvedge.kube.kube_client import KubeClient
 
-        client = KubeClient.from_kubeconfig(self._settings.kubeconfig or self._settings.user_kubeconfig).hurried(20.0)
-        for served in list_served_kinds(client):
-            kind = served.kind
+        settings = self._settings
+        kubeconfig = administrator_kubeconfig(settings) or health_source(settings, role_here(settings))[0]
+        client = KubeClient.from_kubeconfig(kubeconfig).hurried(20.0)
+        for kind in (served.kind for served in list_served_kinds(client)):
             if is_told(kind):
-                for item in client.request("GET", kind.path())["items"]:
+                for item in self._listed(client, kind):
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+
+    def _listed(self, client: KubeClient, kind: Kind) -> list[JsonObject]:
+        """Objects of a kind; one that may not be read, or comes too slowly, is a note and costs no other one."""
+        found: list[JsonObject] = []
+
+        def read() -> None:
+            found.extend(client.request("GET", kind.path(), query={"limit": str(_MOST_OF_A_KIND)})["items"])
+
+        self._try(kind.qualified_plural, read)
+        return found
 
     def _doctor(self) -> str:
         from kvedge.appliance.doctor.doctor_rules import examine
