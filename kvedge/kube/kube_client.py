@@ -372,8 +372,9 @@ def _readable(cls: type[T], raw: msgspec.Raw) -> T | Unreadable:
 def _encode(resource: KubeObject) -> bytes:
     """The JSON text as an API server writes it itself: sorted keys, and what HTML minds escaped.
 
-    A server keeps the text of a field without a schema, such as a ControllerRevision's data. Whoever patches another
-    field later makes it write that text anew, and it takes every other byte for a change of what may not change.
+    A server keeps the text of a field without a schema, such as a ControllerRevision's data. A later patch of
+    another field makes it write that text anew, and it takes every other byte for a change of what may not change.
+    Numbers with a fraction and the control characters that Go wrote as numbers before 1.22 are not looked at.
     """
     assert isinstance(resource, msgspec.Struct)
     text = msgspec.json.encode(encode(resource), order="sorted")

@@ -203,7 +203,7 @@ class Box:
         end_guest(self.client, "default", name)
         with contextlib.suppress(NotFound):
             self.client.delete(VirtualMachine, "default", name)
-        self.wait_gone(name)
+        self.wait_gone(name, 90)
         wait_until(lambda: self._is_forgotten(name), f"VM {name} is gone")
 
     def _is_forgotten(self, name: str) -> bool:

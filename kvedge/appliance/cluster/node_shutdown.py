@@ -2,7 +2,6 @@
 
 Called by `kvedge host-shutdown`, which a systemd unit runs after kvedge has stopped and before the node's Kubernetes
 does. Launchers are told to end as the kubelet would tell them, all at once, and both their exit codes and what they
-leave say that it was the host: such a run has failed, so that a VM with RerunOnFailure runs again. Which Pod a process
 leave say that it was the host: such a run has failed, so that a VM with RerunOnFailure runs again. The kernel's cgroup
 of a process tells its Pod; the name that a process gives itself only tells which processes to look at.
 """

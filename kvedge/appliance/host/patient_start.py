@@ -1,6 +1,5 @@
 """A role on a node of a cluster that is not complete yet: its start is tried again instead of ending the program.
 
-Made by the role verbs for clusters. A manifest that is half applied (no rights, no kinds), an API server that is away:
 Made by the role verbs for clusters. A half applied manifest (no rights, no kinds) or an API server that is away is
 mended some day. Until then the role tells systemd what it waits for.
 """

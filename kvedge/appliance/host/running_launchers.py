@@ -3,7 +3,6 @@
 Called before a node of a cluster is uninstalled, its role changes, or its host goes down. Launchers run from the data
 directory, by the name of their tree on one box and by that of the link in a cluster; but where the data directory is
 named in the settings file only, the one file, which does not read that, has unpacked itself to the default one. Then
-named in the settings file only, the one file, which does not read that, has unpacked itself to the default one. Then
 the cgroup of a launcher tells its kubelet. Reads /proc.
 """
 

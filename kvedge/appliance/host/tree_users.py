@@ -2,7 +2,6 @@
 
 Called by `unpacked_trees`. Reads /proc and the kubelet's directory. A tree is named by 64 hexadecimal digits, so its
 name in any path of a process is proof enough. In a cluster a launcher has its tree mounted under a name without a
-name in any path of a process is proof enough. In a cluster a launcher has its tree mounted under a name without a
 version: there only the mount's root, in the mountinfo of its namespace, names the tree.
 """
 

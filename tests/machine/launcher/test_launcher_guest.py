@@ -185,8 +185,14 @@ def test_an_image_is_unchanged_when_its_guest_has_shut_down(disk_pod: LauncherPo
     before = hashlib.sha256(image.read_bytes()).hexdigest()
     disk_pod.sync(disk_vmi(disk_pod), network=True)
     disk_pod.guest_facts()
+    first = disk_pod.launcher_pid()
+    kill(first)
+    disk_pod.channel.close()
+    disk_pod.channel = None
+    wait_until(lambda: _replaced(disk_pod, first), "another launcher")
+    disk_pod.sync(disk_vmi(disk_pod), network=True)
     disk_pod.call("Pause")
-    # A paused guest goes on, to shut down.
+    # A paused guest goes on, to shut down: also by a launcher that has not started it.
     disk_pod.call("Shutdown")
     assert disk_pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
     disk_pod.call("Delete")
