@@ -36,6 +36,9 @@ def judge_nic(end_index: int, before: NicSeen, links: Mapping[int, Link]) -> Nic
         gone = f"its link to the node's bridge {before.bridge} is gone; {_RESTART}" if before.bridge else ""
         return NicSeen(before.bridge, before.uplinks, gone)
     port, now_on = lan_port_of(end), links.get(end.master)
+    if port is None and now_on is not None and now_on.kind != "bridge":
+        # A switch of another kind (Open vSwitch, a VRF) has ports and uplinks that links do not tell.
+        return NicSeen()
     is_ours = port is not None
     name = port.network.bridge if port is not None else before.bridge or (now_on.name if now_on else "")
     if not name:

@@ -87,6 +87,11 @@ def test_of_what_never_was_on_a_bridge_nothing_is_said(links: tuple[Link, ...]) 
     assert look(*links) == NicSeen()
 
 
+@pytest.mark.parametrize("kind", ["openvswitch", "vrf"])
+def test_of_a_switch_that_is_no_bridge_nothing_is_said(kind: str) -> None:
+    assert look(link(7, "ovs-system", kind, up=False), BY_CNI) == NicSeen()
+
+
 def test_the_nodes_links_are_listed_once_for_all_guests_of_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     lists: list[tuple[Link, ...]] = []
 
