@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from kvedge.resources.types.sriov_networks import NETWORK_INFO
+
 # What the API server and kubelets read: profiles of AppArmor and seccomp.
 _CONFINEMENT: Final = (
     "container.apparmor.security.beta.kubernetes.io/",
@@ -30,7 +32,9 @@ _NETWORKS: Final = (
     "ovn.kubernetes.io/",
     "k8s.ovn.org/",
 )
-_KEPT_BACK: Final = (*_CONFINEMENT, *_RUNTIMES, *_NETWORKS)
+# What the controller itself writes down: which devices the Pod's networks have.
+_TOLD: Final = (NETWORK_INFO,)
+_KEPT_BACK: Final = (*_CONFINEMENT, *_RUNTIMES, *_NETWORKS, *_TOLD)
 
 
 def reaches_pod(annotation: str) -> bool:

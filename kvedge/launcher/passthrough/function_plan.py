@@ -37,7 +37,7 @@ def pair_functions(
         BadRequest: when nothing says which function an interface is.
     """
     known = {device.network: device for device in told}
-    paired = {nic.name: address for nic in wanted if (address := _told_address(nic, known.get(nic.name)))}
+    paired = {nic.name: address for nic in wanted if (address := _told_address(nic, known.get(nic.name), offered))}
     _check_apart(wanted, paired)
     taken = frozenset(paired.values())
     open_ones = [nic for nic in wanted if nic.name not in paired]
@@ -48,7 +48,7 @@ def pair_functions(
     return paired
 
 
-def _told_address(nic: WantedFunction, device: NetworkDevice | None) -> str:
+def _told_address(nic: WantedFunction, device: NetworkDevice | None, offered: Mapping[str, str]) -> str:
     if device is None or device.device_info is None:
         return ""
     address = device.pci_address
@@ -58,6 +58,14 @@ def _told_address(nic: WantedFunction, device: NetworkDevice | None) -> str:
             f"{nic.field}.sriov",
             f"the device of its network is of type {kind!r}, and no function of a PCI card",
             "use a network whose device plugin gives functions bound to vfio-pci",
+        )
+    given = list(_addresses(nic.resource, offered)) if nic.resource else []
+    if given and address not in given:
+        raise BadRequest(
+            f"{nic.field}.sriov",
+            f"its function is {address[:20]} by its network, which the Pod was not given: its functions of"
+            f" {nic.resource} are {', '.join(given[:_MOST_SHOWN])}",
+            "restart the VM: its Pod is made anew",
         )
     return address
 

@@ -180,6 +180,7 @@ def test_no_vm_is_sent_to_a_node_that_takes_none():
         "irq-load-balancing.crio.io/compute",
         "io.katacontainers.config.hypervisor.kernel",
         "k8s.v1.cni.cncf.io/networks",
+        "kubevirt.io/network-info",
         "v1.multus-cni.io/default-network",
         "cni.projectcalico.org/ipAddrsNoIpam",
         "ovn.kubernetes.io/ip_address",

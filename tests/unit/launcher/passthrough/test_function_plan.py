@@ -48,6 +48,7 @@ def test_the_plugins_variable_decides_where_one_interface_and_one_function_are_l
         (wanted("red"), [], {}, f"no function of {RES} for it: neither Multus nor {VARIABLE} names one"),
         (wanted("red", "blue"), told(blue=A), {VARIABLE: A}, "no function of"),
         (wanted("red", resource=""), [], {VARIABLE: A}, "no resource is known of the network"),
+        (wanted("red"), told(red=B), {VARIABLE: A}, f"{B} by its network, which the Pod was not given"),
         (wanted("red", "blue"), told(red=A, blue=A), {}, f"its function {A} is that of interface red too"),
         (
             wanted("red"),
@@ -56,7 +57,16 @@ def test_the_plugins_variable_decides_where_one_interface_and_one_function_are_l
             "of type 'vdpa', and no function of a PCI card",
         ),
     ],
-    ids=["two of one kind", "two for one", "none", "none left", "no resource", "one twice", "another kind of device"],
+    ids=[
+        "two of one kind",
+        "two for one",
+        "none",
+        "none left",
+        "no resource",
+        "not given",
+        "one twice",
+        "another kind of device",
+    ],
 )
 def test_what_nobody_can_tell_is_refused_with_the_field_and_a_remedy(
     nics: list[WantedFunction], known: list[NetworkDevice], offered: dict[str, str], words: str
