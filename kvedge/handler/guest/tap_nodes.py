@@ -40,23 +40,26 @@ def keep_tap_nodes(launcher: HeldProcess, wanted: Iterable[TapDevice], host_dev:
     devices = {f"tap{device.index}": device.number for device in wanted}
     try:
         with launcher.root() as root, beneath(root, "dev", os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as folder:
-            if devices and os.fstat(folder).st_dev == host_dev.stat().st_dev:
-                # A node of that name may be another guest's there.
+            if os.fstat(folder).st_dev == host_dev.stat().st_dev:
+                # A node of that name may be another guest's there: none is made, and none is taken away.
+                if not devices:
+                    return
                 raise NetworkError(
                     "cannot give a launcher the device of its macvtap",
                     why="its /dev is the host's own",
                     remedy="let the container runtime give the launcher's Pod a /dev of its own",
                 )
-            present = _present(folder)
-            for name in present.keys() - devices.keys():
-                _take(launcher, folder, name, present[name])
+            for name, facts in _present(folder).items():
+                # A number that its link has no more is another link's by now, and perhaps another guest's.
+                if facts.st_rdev != devices.get(name):
+                    _take(launcher, folder, name, facts, denied=facts.st_rdev not in devices.values())
             for name, number in devices.items():
                 if not _is_right(folder, name, number):
                     _give(launcher, folder, name, number)
     except DeviceNotAllowed as error:
         raise NetworkError(
             "cannot give a launcher the device of its macvtap",
-            why="a program of cgroup version 2 that kvedge cannot extend confines its container",
+            why=error.why,
             remedy="have the device plugin of macvtap-cni give it: name its resource in the network's annotation",
         ) from error
     except OSError as error:
@@ -72,8 +75,8 @@ def _present(folder: int) -> dict[str, os.stat_result]:
     return {name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in names}
 
 
-def _take(launcher: HeldProcess, folder: int, name: str, facts: os.stat_result) -> None:
-    if stat.S_ISCHR(facts.st_mode):
+def _take(launcher: HeldProcess, folder: int, name: str, facts: os.stat_result, *, denied: bool) -> None:
+    if denied and stat.S_ISCHR(facts.st_mode):
         deny_device(launcher, facts.st_rdev, CHARACTER)
     os.unlink(name, dir_fd=folder)
 

@@ -31,7 +31,12 @@ _REMEDY: Final = "use a claim of mode Filesystem, or add the volume while the VM
 
 
 class DeviceNotAllowed(OSError):
-    """The launcher's container cannot be allowed a device; the text is for the user."""
+    """The launcher's container cannot be allowed a device; the text is for the user, with the remedy for a volume."""
+
+    def __init__(self, why: str) -> None:
+        """`why` goes without a remedy: another kind of device has another one."""
+        super().__init__(f"{why}; {_REMEDY}")
+        self.why = why
 
 
 def allow_device(launcher: HeldProcess, device: int, kind: str = BLOCK) -> None:
@@ -123,7 +128,7 @@ def _change(path: tuple[Path, str], change: Callable[[frozenset[Device]], frozen
         except ForeignProgram as error:
             raise DeviceNotAllowed(
                 f"the launcher's container is confined to its devices by a program of cgroup version 2 that kvedge"
-                f" cannot extend ({error.strerror}); {_REMEDY}"
+                f" cannot extend ({error.strerror})"
             ) from error
 
 
@@ -148,7 +153,7 @@ def _confined(path: tuple[Path, str]) -> Iterator[int | None]:
                     return
         raise DeviceNotAllowed(
             "a cgroup around that of the launcher's container decides on its devices, and on those of other Pods:"
-            f" kvedge does not change it; {_REMEDY}"
+            " kvedge does not change it"
         )
 
 

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from kvedge.handler.guest import tap_nodes
 from kvedge.handler.guest.tap_nodes import keep_tap_nodes
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.volumes import device_rules
@@ -73,10 +74,15 @@ def test_a_launcher_has_the_devices_of_its_guest_alone(launcher: Launcher) -> No
     assert launcher.nodes() == {}
 
 
-def test_a_number_that_the_kernel_gave_to_another_link_is_no_longer_the_launchers(launcher: Launcher) -> None:
+def test_a_number_that_the_kernel_gave_to_another_link_is_no_longer_the_launchers(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied: list[int] = []
+    monkeypatch.setattr(tap_nodes, "deny_device", lambda _launcher, number, _kind: denied.append(number))
     launcher.keep(ONE)
     launcher.keep(TapDevice(ONE.index, OTHER.number))
     assert launcher.nodes() == {"tap3": OTHER.number}
+    assert denied == [ONE.number]
 
 
 def test_what_a_killed_handler_left_is_taken_on(launcher: Launcher) -> None:
@@ -92,9 +98,11 @@ def test_a_node_that_a_container_runtime_made_becomes_the_launchers(launcher: La
 
 
 def test_nodes_of_the_hosts_own_are_left_alone(launcher: Launcher, tmp_path: Path) -> None:
+    launcher.keep(OTHER)
     with pytest.raises(NetworkError, match="its /dev is the host's own"):
         keep_tap_nodes(cast(HeldProcess, launcher), [ONE], tmp_path)
-    assert launcher.nodes() == {}
+    keep_tap_nodes(cast(HeldProcess, launcher), [], tmp_path)
+    assert launcher.nodes() == {"tap4": OTHER.number}
 
 
 def foreign(cgroup: int, change: object) -> None:
@@ -109,8 +117,9 @@ def test_a_container_that_a_program_confines_says_who_can_give_it_the_device(
     monkeypatch.setattr(device_rules, "change_rules", foreign)
     monkeypatch.setattr(device_rules, "device_programs", lambda cgroup: 1)
     monkeypatch.setattr(device_rules, "attached_programs", lambda cgroup: ([1], 0))
-    with pytest.raises(NetworkError, match="have the device plugin of macvtap-cni give it"):
+    with pytest.raises(NetworkError, match=r"it uses maps\); have the device plugin of macvtap-cni give it") as refused:
         launcher.keep(ONE)
+    assert "claim" not in str(refused.value)
     os.mknod(launcher.dev / "tap3", stat.S_IFCHR | 0o600, ONE.number)
     launcher.keep(ONE)
     assert launcher.nodes() == {"tap3": ONE.number}
