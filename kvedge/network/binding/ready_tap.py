@@ -40,7 +40,8 @@ def ready_tap(netns: NetnsRef, *, guest_mac: str, asked_mac: bool, pod_interface
             found = find_tap(seen, links.list_addresses(), names, mac)
             link = next(link for link in seen if link.name == found.tap)
             if link.kind == MACVTAP:
-                prepare_macvtap(links, link, mac)
+                # The MAC that the domain gets, and the guard lets pass, is the link's own.
+                prepare_macvtap(links, link, found.mac)
         return found
 
     return run_in_netns(netns, look)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 
 from kvedge.network.binding.binding_state import names_for
-from kvedge.network.binding.ready_tap import find_tap
+from kvedge.network.binding import ready_tap as module
+from kvedge.network.binding.ready_tap import find_tap, ready_tap
 from kvedge.network.errors import NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link
 
@@ -38,3 +42,16 @@ def test_a_link_that_qemu_cannot_open_is_refused_with_a_remedy() -> None:
 def test_a_link_that_nobody_has_made_is_waited_for() -> None:
     with pytest.raises(NetworkError, match="no such interface, and no tap0123456789a"):
         find_tap([link("eth0", "veth")], [], NAMES, MAC)
+
+
+@pytest.mark.parametrize(("asked", "mac"), [(True, MAC), (False, "02:00:00:00:00:01")], ids=["asked for", "the NIC's"])
+def test_a_macvtap_its_guard_and_the_guest_have_one_mac(monkeypatch: pytest.MonkeyPatch, asked: bool, mac: str) -> None:
+    seen = [link("pod0123456789a", "veth"), Link(3, "tap0123456789a", "macvtap", "02:00:00:00:00:03", 1450, up=False)]
+    links = SimpleNamespace(list_links=lambda: seen, list_addresses=lambda: [])
+    made: list[str] = []
+    monkeypatch.setattr(module, "Links", lambda: nullcontext(links))
+    monkeypatch.setattr(module, "pod_namespace", lambda netns: None)
+    monkeypatch.setattr(module, "run_in_netns", lambda netns, work: work())
+    monkeypatch.setattr(module, "prepare_macvtap", lambda _links, _link, guest_mac: made.append(guest_mac))
+    bound = ready_tap(7, guest_mac=MAC, asked_mac=asked, pod_interface="pod0123456789a", index=1)
+    assert (bound.mac, made) == (mac, [mac])
