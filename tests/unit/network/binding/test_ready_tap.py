@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding import ready_tap as module
+from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding.ready_tap import find_tap, ready_tap
 from kvedge.network.errors import NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Link
@@ -47,7 +47,7 @@ def test_a_link_that_nobody_has_made_is_waited_for() -> None:
 @pytest.mark.parametrize(("asked", "mac"), [(True, MAC), (False, "02:00:00:00:00:01")], ids=["asked for", "the NIC's"])
 def test_a_macvtap_its_guard_and_the_guest_have_one_mac(monkeypatch: pytest.MonkeyPatch, asked: bool, mac: str) -> None:
     seen = [link("pod0123456789a", "veth"), Link(3, "tap0123456789a", "macvtap", "02:00:00:00:00:03", 1450, up=False)]
-    links = SimpleNamespace(list_links=lambda: seen, list_addresses=lambda: [])
+    links = SimpleNamespace(list_links=lambda: seen, list_addresses=list)
     made: list[str] = []
     monkeypatch.setattr(module, "Links", lambda: nullcontext(links))
     monkeypatch.setattr(module, "pod_namespace", lambda netns: None)
