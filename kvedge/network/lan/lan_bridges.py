@@ -35,6 +35,11 @@ class LanSeen:
         return next((link for link in self.links if link.name == name), None)
 
 
+def is_of_lans(link: Link) -> bool:
+    """Whether a kvedge of this host made the bridge for a network of its own."""
+    return link.alias.startswith(f"{MARK} {_LAN_BRIDGE} ")
+
+
 def bridge_alias(config: NodeNetworkConfig) -> str:
     """What is written on a bridge that this box's kvedge made."""
     return f"{MARK} {_LAN_BRIDGE} {config.bridge}"

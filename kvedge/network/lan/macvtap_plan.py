@@ -16,9 +16,11 @@ from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.macvtap_rules import MACVTAP, MacvtapMark, mark_of
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.errors import NetworkError
+from kvedge.network.lan.lan_bridges import is_of_lans
 from kvedge.network.lan.macvtap_config import MacvtapConfig
 from kvedge.network.link_types import Link
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
+from kvedge.network.pods.forwarding_plan import ip_forward_before
 from kvedge.network.steps import AddMacvtap, DeleteLink, SetLink, SetSysctl, Step
 from kvedge.runtime.nearest_names import or_nearest
 
@@ -121,7 +123,10 @@ def _fit_nic(config: NodeNetworkConfig, host: HostNics, network: MacvtapConfig) 
 def _unfit(config: NodeNetworkConfig, host: HostNics, nic: Link, network: MacvtapConfig) -> tuple[str, str] | None:
     if nic.name in host.wireless:
         return "an access point takes no frames of others from it", "use a wired NIC, or the Pod network"
-    if nic.name == config.bridge:
+    if is_of_lans(nic):
+        remedy = "use `binding: bridge` with a network on it, or another NIC here"
+        return "kvedge made it for a network of its own, whose guests are filtered at its ports", remedy
+    if nic.name == config.bridge or ip_forward_before(nic) is not None:
         return "it is the Pod network's own", "use `pod: {}` for it, and another NIC here"
     if nic.kind not in _KINDS or not nic.mac:
         return f"it is {nic.kind or 'no Ethernet link'}", "name a NIC of the host, such as eth0"

@@ -75,10 +75,12 @@ def test_a_network_has_its_own_mtu_and_mode() -> None:
         (replace(HOST, wireless=frozenset({"eth0"})), "eth0", "an access point takes no frames of others"),
         (HostNics((replace(ETH0, master=3), BRIDGE)), "eth0", "it is a part of br0, which has its frames; name br0"),
         (HostNics((replace(ETH0, name="kvedge0", kind="bridge"),)), "kvedge0", "it is the Pod network's own"),
+        (HostNics((replace(BRIDGE, alias="kvedge ip_forward=0"),)), "br0", "it is the Pod network's own"),
+        (HostNics((replace(BRIDGE, alias="kvedge lan-bridge kvedge1"),)), "br0", "kvedge made it for a network of its"),
         (HostNics((replace(ETH0, kind="wireguard", mac=""),)), "eth0", "it is wireguard"),
         (HostNics((replace(ETH0, mtu=1400),)), "eth0", "its MTU is 1400, and 1500 is wanted"),
     ],
-    ids=["not there", "wifi", "a port", "our own", "no ethernet", "too small"],
+    ids=["not there", "wifi", "a port", "our own", "another kvedge's own", "a LAN's own", "no ethernet", "too small"],
 )
 def test_a_nic_that_guests_cannot_be_on_is_refused_with_what_to_do(host: HostNics, nic: str, said: str) -> None:
     wanted = replace(WANTED, network=MacvtapConfig(nic=nic, mtu=1500))
