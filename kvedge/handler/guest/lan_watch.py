@@ -41,7 +41,10 @@ class LanWatch:
     def look(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float | None:
         """Look once in a while; in how many seconds to look again, None for a guest without such networks."""
         nics = {pod_nic(item.name): index for index, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
-        if not nics or view.status is None or view.status.state not in ALIVE:
+        if nics and view.status is None:
+            # Nobody tells whether the guest runs: what was seen last holds until somebody does.
+            return None
+        if not nics or view.status.state not in ALIVE:
             memory.cut_off = ()
             return None
         now = self.clock.monotonic()
@@ -51,9 +54,14 @@ class LanWatch:
         try:
             if memory.lan_nics != nics.keys():
                 with self.connections.launcher(key) as launcher, network_of(launcher) as netns:
-                    memory.lan_ends = ends_of(netns, nics)
+                    # A NIC that has gone with its end keeps the end's number, which nothing answers to any more.
+                    left = {nic: end for nic, end in memory.lan_ends.items() if nic in nics}
+                    memory.lan_ends = left | ends_of(netns, nics)
                 memory.lan_nics = frozenset(nics)
             memory.lan_seen = self.links.judge(memory.lan_ends, memory.lan_seen)
+            if any(seen.is_gone for seen in memory.lan_seen.values()):
+                # Its pair may have been made anew: the next look reads where it leads.
+                memory.lan_nics = frozenset()
         except (LauncherCallError, NetworkError):
             # The launcher has just ended, which its connection tells, or the kernel is asked again.
             return LAN_SECONDS

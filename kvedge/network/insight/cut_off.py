@@ -22,11 +22,16 @@ _MOST_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class NicSeen:
-    """What one look has found: the bridge that the NIC belongs on, its uplinks, and why the guest is cut off."""
+    """What one look has found: the bridge that the NIC belongs on, its uplinks, and why the guest is cut off.
+
+    `is_gone`: there is no such end on the node. `is_silent`: no uplink had a carrier.
+    """
 
     bridge: str = ""
     uplinks: tuple[str, ...] = ()
     trouble: str = ""
+    is_gone: bool = False
+    is_silent: bool = False
 
 
 def judge_nic(end_index: int, before: NicSeen, links: Mapping[int, Link]) -> NicSeen:
@@ -34,7 +39,7 @@ def judge_nic(end_index: int, before: NicSeen, links: Mapping[int, Link]) -> Nic
     end = links.get(end_index)
     if end is None or end.kind != "veth":
         gone = f"its link to the node's bridge {before.bridge} is gone; {_RESTART}" if before.bridge else ""
-        return NicSeen(before.bridge, before.uplinks, gone)
+        return NicSeen(before.bridge, before.uplinks, gone, is_gone=end is None)
     port, now_on = lan_port_of(end), links.get(end.master)
     if port is None and now_on is not None and now_on.kind != "bridge":
         # A switch of another kind (Open vSwitch, a VRF) has ports and uplinks that links do not tell.
@@ -51,6 +56,7 @@ def judge_nic(end_index: int, before: NicSeen, links: Mapping[int, Link]) -> Nic
         return NicSeen(name, before.uplinks, f"there is no bridge {name} on the node; {remedy}")
     unfit = unfit_bridge(bridge, port.network) if port is not None else None
     uplinks = uplinks_of(bridge, links.values())
+    is_silent = bool(uplinks) and not any(link.carrier for link in uplinks)
     names = tuple(link.name for link in uplinks)
     if unfit is not None:
         why = str(unfit)
@@ -59,16 +65,17 @@ def judge_nic(end_index: int, before: NicSeen, links: Mapping[int, Link]) -> Nic
     elif not bridge.up:
         why = f"bridge {name} is down; `ip link set {name} up` on the node"
     else:
-        why = _trouble_of_uplinks(name, uplinks, before.uplinks)
-    return NicSeen(name, names or before.uplinks, why)
+        # A switch that learns, or a link that is negotiated, takes a carrier away for a moment.
+        why = _trouble_of_uplinks(name, uplinks, before.uplinks, is_silent=is_silent and before.is_silent)
+    return NicSeen(name, names or before.uplinks, why, is_silent=is_silent)
 
 
-def _trouble_of_uplinks(bridge: str, uplinks: Sequence[Link], before: Sequence[str]) -> str:
+def _trouble_of_uplinks(bridge: str, uplinks: Sequence[Link], before: Sequence[str], *, is_silent: bool) -> str:
     """A bridge that never had an uplink is a network of guests among themselves."""
     if not uplinks and before:
         names = ", ".join(before[:_MOST_NAMED])
         return f"bridge {bridge} has lost its uplink {names}; `ip link set {before[0]} master {bridge}` on the node"
-    if uplinks and not any(link.carrier for link in uplinks):
+    if is_silent:
         names = ", ".join(link.name for link in uplinks[:_MOST_NAMED])
         return f"no uplink of bridge {bridge} has a carrier ({names}); look at its cable, and at its other end"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,6 +41,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trouble = ""
         self.fails = False
+        self.is_gone = False
         self.said: list[tuple[str, str]] = []
         self.looked_up: list[dict[str, int]] = []
         self.clock = FakeClock()
@@ -60,7 +62,7 @@ class World:
     def _judge(self, ends: dict[str, int], _before: dict[str, NicSeen]) -> dict[str, NicSeen]:
         if self.fails:
             raise NetworkError("cannot list links")
-        return {nic: NicSeen("br0", (), self.trouble) for nic in ends}
+        return {nic: NicSeen("br0", (), self.trouble, is_gone=self.is_gone) for nic in ends}
 
     def look(self, view: LauncherView = RUNS) -> float | None:
         return self.watch.look(KEY, self.vmi, view, self.memory)
@@ -106,8 +108,24 @@ def test_a_look_that_fails_changes_nothing(world: World) -> None:
 def test_a_guest_that_has_ended_is_cut_off_from_nothing(world: World) -> None:
     world.trouble = GONE
     world.look()
-    assert world.look(LauncherView()) is None
+    assert world.look(replace(RUNS, status=pb.DomainStatus(state=pb.DOMAIN_STATE_SHUTOFF))) is None
     assert world.memory.cut_off == ()
+
+
+def test_while_a_launcher_is_reconnected_what_was_seen_last_holds(world: World) -> None:
+    world.trouble = GONE
+    world.look()
+    assert world.look(LauncherView()) is None
+    assert world.memory.cut_off == (SAID,)
+
+
+def test_a_pair_that_was_made_anew_is_looked_up_again(world: World) -> None:
+    world.is_gone = True
+    world.look()
+    world.is_gone = False
+    world.look_later()
+    world.look_later()
+    assert len(world.looked_up) == 2
 
 
 def test_a_guest_on_the_pods_network_alone_is_not_looked_at(world: World) -> None:

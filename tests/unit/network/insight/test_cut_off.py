@@ -69,7 +69,7 @@ def test_a_bridge_without_an_uplink_is_a_network_of_guests_among_themselves() ->
     ],
 )  # fmt: skip
 def test_what_cuts_a_guest_off_is_said_with_its_remedy(links: tuple[Link, ...], said: str) -> None:
-    found = look(*links, before=BEFORE)
+    found = look(*links, before=replace(BEFORE, is_silent=True))
     assert said in found.trouble
     assert (found.bridge, found.uplinks) == ("br0", ("eno1",)), "it is known what to wait for"
     assert look(*WELL, before=found) == BEFORE, "it goes away by itself"
@@ -84,7 +84,20 @@ def test_a_bridge_that_kvedge_makes_is_made_again_by_it() -> None:
     "links", [(), (link(9, "v1", "veth"),), (link(9, "eno9", ""),)], ids=["no link", "a routed pair", "no veth"]
 )
 def test_of_what_never_was_on_a_bridge_nothing_is_said(links: tuple[Link, ...]) -> None:
-    assert look(*links) == NicSeen()
+    assert replace(look(*links), is_gone=False) == NicSeen()
+
+
+def test_a_carrier_is_missed_when_two_looks_in_a_row_have_seen_none() -> None:
+    links = (BRIDGE, END, replace(UPLINK, carrier=False))
+    first = look(*links, before=BEFORE)
+    assert (first.trouble, first.is_silent) == ("", True)
+    assert "has a carrier" in look(*links, before=first).trouble
+    assert look(*WELL, before=first) == BEFORE
+
+
+def test_an_end_that_is_gone_is_told_apart_from_one_elsewhere() -> None:
+    assert look(BRIDGE, UPLINK, before=BEFORE).is_gone
+    assert not look(BRIDGE, replace(END, master=0), before=BEFORE).is_gone
 
 
 @pytest.mark.parametrize("kind", ["openvswitch", "vrf"])
