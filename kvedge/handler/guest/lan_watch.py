@@ -41,11 +41,12 @@ class LanWatch:
     def look(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float | None:
         """Look once in a while; in how many seconds to look again, None for a guest without such networks."""
         nics = {pod_nic(item.name): index for index, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
-        if nics and view.status is None:
-            # Nobody tells whether the guest runs: what was seen last holds until somebody does.
-            return None
-        if not nics or view.status.state not in ALIVE:
+        status = view.status
+        if not nics or (status is not None and status.state not in ALIVE):
             memory.cut_off = ()
+            return None
+        if status is None:
+            # Nobody tells whether the guest runs: what was seen last holds until somebody does.
             return None
         now = self.clock.monotonic()
         if now - memory.lan_seen_at < LAN_SECONDS:
