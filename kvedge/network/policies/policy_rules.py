@@ -101,9 +101,11 @@ PASSAGES: Final = Set("passages", (("integer", 12),), data=(("mark", 4),), range
 PEERS: Final = Set("peers", (("integer", 8),), ranges=True)
 # Which protocols have ports.
 WITH_PORTS: Final = Set("with_ports", (("inet_proto", 1),))
-# What was dropped, by the address of the Pod; a count is forgotten a day after its last packet.
-DENIED_OUT: Final = Set("kvedge_denied_out", (_ADDRESS,), most=65_535, seconds=24 * 3600)
-DENIED_IN: Final = Set("kvedge_denied_in", (_ADDRESS,), most=65_535, seconds=24 * 3600)
+# Packets that were dropped, counted by the address of the Pod for an hour after the last one. A guest may make up
+# addresses to send to: there are never more counts than a look at them can read at once.
+_MOST_DENIED: Final = 4096
+DENIED_OUT: Final = Set("kvedge_denied_out", (_ADDRESS,), most=_MOST_DENIED, seconds=3600)
+DENIED_IN: Final = Set("kvedge_denied_in", (_ADDRESS,), most=_MOST_DENIED, seconds=3600)
 _FILLED: Final = (FREE_IN, FREE_OUT, GROUPS_IN, GROUPS_OUT, ITSELF, PASSAGES, PEERS, WITH_PORTS)
 _SETS: Final = (*_FILLED, DENIED_OUT, DENIED_IN)
 # Fields with an address, as they are in the table of IPv6.
