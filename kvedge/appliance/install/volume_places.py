@@ -40,14 +40,17 @@ class VolumePlace:
         """Why it cannot be looked at: another disk, or none, is there. Empty where no volume of this box can be."""
         return "" if self.is_own or not self.identity.is_remembered() else self.identity.trouble()
 
+    @property
+    def _is_ours(self) -> bool:
+        return self.is_own or (self.identity.is_remembered() and not self.identity.trouble())
+
     def volumes(self) -> list[Path]:
         """The volumes in it; none where there is trouble, or where this box has never made one.
 
         Raises:
             OSError: as the file system has it.
         """
-        is_ours = self.is_own or (self.identity.is_remembered() and not self.identity.trouble())
-        if not is_ours or not self.path.is_dir():
+        if not self._is_ours or not self.path.is_dir():
             return []
         return sorted(path for path in self.path.iterdir() if _UID.fullmatch(path.name))
 
@@ -57,14 +60,14 @@ class VolumePlace:
         Raises:
             OSError: as the file system has it.
         """
+        if not self._is_ours:
+            return
         for path in self.volumes():
             file = path / BLOCK_FILE
             device = loop_of(file) if file.is_file() else None
             if device is not None:
                 detach_loop(device)
             erase_tree(path)
-        if not self.is_own and (self.trouble() or not self.identity.is_remembered()):
-            return
         for path in [path for pattern in OWN_ENTRIES for path in self.path.glob(pattern)]:
             erase_tree(path)
         (self.path / IDENTITY_FILE).unlink(missing_ok=True)

@@ -31,8 +31,8 @@ FIELD: Final = "spec.config"
 LONGEST: Final = 16 * 1024
 LARGEST_MTU: Final = 65521
 OURS: Final = "kvedge"
-_LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
-_LONGEST_SHOWN: Final = 60
+LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
+LONGEST_SHOWN: Final = 60
 # Fields that change nothing here: names, versions, and a Pod's side without an address, as it always is here.
 _PASSED_OVER: Final = frozenset({"cniVersion", "name", "type", "disableCheck", "disableContainerInterface"})
 _KNOWN: Final = ("bridge", "vlan", "vlanTrunk", "mtu", "ipam", "macspoofchk", "portIsolation", OURS)
@@ -95,7 +95,7 @@ def parse_lan_config(text: str) -> LanConfig:
     config = _plugin(_document(text))
     kind = config.get("type")
     if kind != "bridge":
-        raise LanConfigError("type", f"{_show(kind)} is not supported on one box", "use bridge")
+        raise LanConfigError("type", f"{shown(kind)} is not supported on one box", "use bridge")
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
@@ -162,7 +162,7 @@ def _document(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise LanConfigError(
-            "", f"this is no JSON: {str(error)[:_LONGEST_SHOWN]}", "see `kvedge network create --dry-run`"
+            "", f"this is no JSON: {str(error)[:LONGEST_SHOWN]}", "see `kvedge network create --dry-run`"
         ) from error
     if not isinstance(found, dict):
         raise LanConfigError("", "this is no JSON object", "see `kvedge network create --dry-run`")
@@ -178,7 +178,7 @@ def _plugin(document: dict[str, Any]) -> dict[str, Any]:
         raise LanConfigError("plugins", "this is no list of plugins", "write the bridge's configuration itself")
     if len(plugins) > 1:
         kind = plugins[1].get("type") if isinstance(plugins[1], dict) else plugins[1]
-        raise LanConfigError("plugins[1]", f"{_show(kind)} is not supported on one box", "remove it")
+        raise LanConfigError("plugins[1]", f"{shown(kind)} is not supported on one box", "remove it")
     first: dict[str, Any] = plugins[0]
     return first
 
@@ -198,13 +198,13 @@ def _check_key(key: str, value: Any) -> None:
                 "leave it empty: the guest asks the LAN's DHCP, or is told by cloud-init",
             )
     elif key not in _PASSED_OVER and key not in _KNOWN:
-        near = or_nearest(key[:_LONGEST_SHOWN], [*_KNOWN, *_NOT_DONE])
-        raise LanConfigError(key[:_LONGEST_SHOWN], f"not supported on one box.{near}", "remove it")
+        near = or_nearest(key[:LONGEST_SHOWN], [*_KNOWN, *_NOT_DONE])
+        raise LanConfigError(key[:LONGEST_SHOWN], f"not supported on one box.{near}", "remove it")
 
 
 def _link_name(key: str, value: Any, remedy: str) -> str:
-    if not isinstance(value, str) or not _LINK_NAME.fullmatch(value):
-        raise LanConfigError(key, f"{_show(value)} is no name of a link", remedy)
+    if not isinstance(value, str) or not LINK_NAME.fullmatch(value):
+        raise LanConfigError(key, f"{shown(value)} is no name of a link", remedy)
     return value
 
 
@@ -214,10 +214,10 @@ def _own(value: Any) -> tuple[bool, bool, str]:
         return False, False, ""
     has = f"it has the keys {', '.join(_OURS)}"
     if not isinstance(value, dict):
-        raise LanConfigError(OURS, f"{_show(value)} is no object", has)
+        raise LanConfigError(OURS, f"{shown(value)} is no object", has)
     for key in value:
         if key not in _OURS:
-            raise LanConfigError(f"{OURS}.{key[:_LONGEST_SHOWN]}", "unknown", has)
+            raise LanConfigError(f"{OURS}.{key[:LONGEST_SHOWN]}", "unknown", has)
     made = _flag(value, "makeBridge", f"{OURS}.")
     nic = _link_name(f"{OURS}.nic", value["nic"], "name the NIC of the bridge") if "nic" in value else ""
     if made and nic:
@@ -229,7 +229,7 @@ def _own(value: Any) -> tuple[bool, bool, str]:
 def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool = False) -> bool:
     value = document.get(key, unset)
     if not isinstance(value, bool):
-        raise LanConfigError(f"{below}{key}", f"{_show(value)} is neither true nor false", "say true or false")
+        raise LanConfigError(f"{below}{key}", f"{shown(value)} is neither true nor false", "say true or false")
     return value
 
 
@@ -237,12 +237,13 @@ def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int, 
     value = document.get(key, 0)
     key = below + key
     if isinstance(value, bool) or not isinstance(value, int):
-        raise LanConfigError(key, f"{_show(value)} is no whole number", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{shown(value)} is no whole number", f"use {smallest} to {largest}")
     if value != 0 and not smallest <= value <= largest:
-        raise LanConfigError(key, f"{_show(value)} is out of range", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{shown(value)} is out of range", f"use {smallest} to {largest}")
     return value
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Somebody's value as an error shows it."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return repr(text[:_LONGEST_SHOWN])
+    return repr(text[:LONGEST_SHOWN])

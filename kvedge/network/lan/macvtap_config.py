@@ -8,7 +8,6 @@ passes over: in a cluster the NIC stands in its device plugin's configuration. W
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,13 +15,11 @@ import msgspec
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.macvtap_rules import MACVTAP
-from kvedge.network.lan.lan_config import LARGEST_MTU, LONGEST, LanConfigError
+from kvedge.network.lan.lan_config import LARGEST_MTU, LINK_NAME, LONGEST, LONGEST_SHOWN, LanConfigError, shown
 
 # Guests of one NIC reach each other; only what is beyond it; or only by a switch that sends their frames back.
 BRIDGE, PRIVATE, VEPA = "bridge", "private", "vepa"
 _MODES: Final = (BRIDGE, PRIVATE, VEPA)
-_LINK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
-_LONGEST_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +65,7 @@ def parse_macvtap_config(text: str) -> MacvtapConfig | None:
     try:
         found = _DOCUMENTS.decode(text)
     except msgspec.ValidationError as error:
-        raise LanConfigError("", str(error)[: 4 * _LONGEST_SHOWN], "see `kvedge network create --dry-run`") from error
+        raise LanConfigError("", str(error)[: 4 * LONGEST_SHOWN], "see `kvedge network create --dry-run`") from error
     _check(found)
     return MacvtapConfig(nic=found.master, mode=found.mode, mtu=found.mtu, servers=found.kvedge.allow_servers)
 
@@ -94,10 +91,10 @@ def _is_macvtap(text: str) -> bool:
 
 
 def _check(found: _Document) -> None:
-    if not _LINK_NAME.fullmatch(found.master):
-        raise LanConfigError("master", f"{_shown(found.master)} is no name of a link", "name a NIC of this host")
+    if not LINK_NAME.fullmatch(found.master):
+        raise LanConfigError("master", f"{shown(found.master)} is no name of a link", "name a NIC of this host")
     if found.mode not in _MODES:
-        raise LanConfigError("mode", f"{_shown(found.mode)} is not supported", f"use one of {', '.join(_MODES)}")
+        raise LanConfigError("mode", f"{shown(found.mode)} is not supported", f"use one of {', '.join(_MODES)}")
     if found.mtu != 0 and not SMALLEST_IPV6_MTU <= found.mtu <= LARGEST_MTU:
         raise LanConfigError("mtu", f"{found.mtu} is out of range", f"use {SMALLEST_IPV6_MTU} to {LARGEST_MTU}")
     if found.ipam:
@@ -105,7 +102,3 @@ def _check(found: _Document) -> None:
         raise LanConfigError("ipam", "not supported on one box", remedy)
     if found.promisc_mode:
         raise LanConfigError("promiscMode", "a guest has its own MAC alone", "remove it")
-
-
-def _shown(text: str) -> str:
-    return repr(text[:_LONGEST_SHOWN])

@@ -124,7 +124,7 @@ def _unfit(config: NodeNetworkConfig, host: HostNics, nic: Link, network: Macvta
     if nic.name in host.wireless:
         return "an access point takes no frames of others from it", "use a wired NIC, or the Pod network"
     if is_of_lans(nic):
-        remedy = "use `binding: bridge` with a network on it, or another NIC here"
+        remedy = "use `bridge: {}` with a network on it, or another NIC here"
         return "kvedge made it for a network of its own, whose guests are filtered at its ports", remedy
     if nic.name == config.bridge or ip_forward_before(nic) is not None:
         return "it is the Pod network's own", "use `pod: {}` for it, and another NIC here"

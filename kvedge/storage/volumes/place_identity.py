@@ -57,7 +57,7 @@ class PlaceIdentity:
 
     def is_remembered(self) -> bool:
         """Whether the place has been used by this box. Writes nothing."""
-        return bool(_read(self.memory))
+        return self.memory.exists()
 
     def trouble(self) -> str:
         """Why a place that has been used is not to be touched; empty when it is the one it was. Writes nothing."""

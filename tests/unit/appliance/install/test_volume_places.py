@@ -90,3 +90,12 @@ def test_a_purge_names_the_volumes_of_all_places_and_asks(
     assert ("volumes stay in" in told) is not answer
     assert f"kept: the volumes in {tmp_path / 'swapped'}: another disk is mounted there\n" in told
     assert f"kept: the volumes in {tmp_path / 'absent'}: its disk is not mounted\n" in told
+
+
+def test_a_damaged_memory_of_a_place_keeps_its_volumes_and_is_told(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "data/state/volume-places/fast").write_text("{")
+    fast = places_of(settings)[1]
+    assert "is damaged" in fast.trouble()
+    assert fast.volumes() == []
+    fast.purge()
+    assert (tmp_path / f"ssd/{UID}/disk.img").exists()
