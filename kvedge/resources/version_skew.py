@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 
 
 class Skew(Enum):

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kvedge.resources.durations import bounded_grace
-from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.durations import bounded_grace
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 
 # KubeVirt's, for a VMI that says nothing.
 DEFAULT_GRACE_SECONDS: Final = 30

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_durably
 from kvedge.runtime.services import ServiceError

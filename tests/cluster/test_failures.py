@@ -11,8 +11,8 @@ import pytest
 
 from kvedge.kube.errors import KubeError
 from kvedge.resources.names import SCHEDULABLE
-from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_quantity
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
 from tests.support.waiting import wait_until

@@ -8,9 +8,9 @@ import pytest
 
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_quantity
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until

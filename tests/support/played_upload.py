@@ -13,8 +13,8 @@ from typing import BinaryIO
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest
 from kvedge.runtime.tls.tls_contexts import client_context
-from kvedge.storage.imports.upload_run import NotNow, UploadRun
-from kvedge.storage.imports.upload_server import UploadServer, upload_tls
+from kvedge.storage.imports.uploads.upload_run import NotNow, UploadRun
+from kvedge.storage.imports.uploads.upload_server import UploadServer, upload_tls
 from tests.support.builders import NOW
 
 

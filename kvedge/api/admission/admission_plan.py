@@ -14,25 +14,20 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules import (
     access_rules,
-    bandwidth_rules,
     compute_rules,
     device_rules,
-    disk_rules,
-    file_volume_rules,
-    multus_rules,
-    network_rules,
     platform_rules,
-    port_range_rules,
     probe_rules,
     run_rules,
     scheduling_rules,
     vm_rules,
-    volume_rules,
 )
 from kvedge.api.admission.rules.causes import Cause, Field
-from kvedge.api.admission.rules.data_volume_rules import data_source_is_complete, data_volume_is_complete
+from kvedge.api.admission.rules.networks import bandwidth_rules, multus_rules, network_rules, port_range_rules
 from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, not_yet
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
+from kvedge.api.admission.rules.storage import disk_rules, file_volume_rules, volume_rules
+from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields

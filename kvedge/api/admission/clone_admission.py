@@ -18,7 +18,7 @@ from aiohttp import web
 from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
 from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal
 from kvedge.api.admission.judgement import Judgement
-from kvedge.api.admission.rules.clone_rules import (
+from kvedge.api.admission.rules.storage.clone_rules import (
     clone_asked,
     nameless_words,
     refusal_words,

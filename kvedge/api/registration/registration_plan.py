@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 
 # What to write, from what should be there and what is there; None when nothing is to be done.
 Plan: TypeAlias = Callable[[JsonObject, "JsonObject | None"], "JsonObject | None"]

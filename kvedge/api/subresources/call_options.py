@@ -14,8 +14,8 @@ import yaml
 
 from kvedge.api.subresources.status_message import Refusal, bad_request
 from kvedge.resources.codec import DecodeError, JsonObject, KubeStruct, decode
-from kvedge.resources.durations import DurationError, parse_duration
 from kvedge.resources.relay_protocol import LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
+from kvedge.resources.values.durations import DurationError, parse_duration
 
 # YAML takes a second per megabyte to read: options are a few words, and a VM that is larger comes as JSON.
 _MOST_YAML_BYTES: Final = 64 * 1024

@@ -33,7 +33,7 @@ from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.kube.errors import KubeError
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.role_users import UserInfo
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.tls.tls_contexts import peer_common_name
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kvedge.api.admission.rules import disk_rules, volume_rules
 from kvedge.api.admission.rules.causes import Cause, Field, listed, summary
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
+from kvedge.api.admission.rules.storage import disk_rules, volume_rules
 from kvedge.api.admission.rules.subject import Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -21,10 +21,10 @@ from kvedge.api.subresources.call_options import AddVolumeOptions, RemoveVolumeO
 from kvedge.api.subresources.status_message import Refusal, bad_request, conflict
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.name_grammar import is_label
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
+from kvedge.resources.values.name_grammar import is_label
 
 NO_GATE: Final = "Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API."
 NO_BODY: Final = "Request with no body, a new name is expected as the request body"

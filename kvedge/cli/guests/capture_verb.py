@@ -32,8 +32,8 @@ def capture(
     `kvedge capture web -o web.pcap`; it ends after --duration, or sooner when the file has --size.
     """
     from kvedge.client.subresources import VMI, get_content
-    from kvedge.resources.durations import parse_duration
-    from kvedge.resources.quantities import parse_bytes
+    from kvedge.resources.values.durations import parse_duration
+    from kvedge.resources.values.quantities import parse_bytes
 
     try:
         wanted = {"bytes": str(parse_bytes(size)), "seconds": str(math.ceil(parse_duration(duration)))}

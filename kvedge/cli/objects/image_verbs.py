@@ -94,7 +94,7 @@ def _fill_claim(session: Session, found: Image, name: str, wish: tuple[str, str,
 
 
 def _bytes(size: str) -> int:
-    from kvedge.resources.quantities import QuantityError, parse_bytes
+    from kvedge.resources.values.quantities import QuantityError, parse_bytes
 
     try:
         return parse_bytes(size)

@@ -15,7 +15,7 @@ from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
 from kvedge.client.manifests.volume_params import VolumeParams
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
 RUN_STRATEGIES: Final = ("Always", "Manual", "Halted", "Once", "RerunOnFailure")
 _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kvedge.client.errors import ClientError, UsageError
-from kvedge.resources.name_grammar import is_label
+from kvedge.resources.values.name_grammar import is_label
 
 
 @dataclass(frozen=True, slots=True)

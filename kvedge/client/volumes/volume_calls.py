@@ -10,10 +10,10 @@ from kvedge.client.session import Session, check_name
 from kvedge.client.volumes.volume_rows import users_of
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
 from kvedge.resources.types.storage import BLOCK, READ_WRITE_ONCE, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
 
 def check_size(size: str) -> str:

@@ -91,7 +91,7 @@ def size_text(claim: PersistentVolumeClaim) -> str:
 
 
 def _is_more(wanted: str, there: str) -> bool:
-    from kvedge.resources.quantities import QuantityError, parse_quantity
+    from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
     try:
         return parse_quantity(wanted) > parse_quantity(there)

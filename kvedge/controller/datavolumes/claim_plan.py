@@ -30,7 +30,6 @@ from kvedge.resources.data_volume_names import (
 from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
 from kvedge.resources.meta import ObjectMeta, OwnerReference
-from kvedge.resources.quantities import parse_bytes, parse_quantity
 from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile
 from kvedge.resources.types.storage import (
     BLOCK,
@@ -40,6 +39,7 @@ from kvedge.resources.types.storage import (
     StorageClass,
     VolumeResources,
 )
+from kvedge.resources.values.quantities import parse_bytes, parse_quantity
 
 _STORAGE: Final = "storage"
 _MIB: Final = 1 << 20

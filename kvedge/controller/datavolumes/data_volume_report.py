@@ -22,7 +22,7 @@ from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 
 # No worker, and nothing to say of it.
 IDLE: Final = State("False")

@@ -20,7 +20,7 @@ from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 
 READY: Final = "Ready"
 FAILURE: Final = "Failure"

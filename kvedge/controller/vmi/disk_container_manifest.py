@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.controller.confinement import confined_container
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
     Container,
     EmptyDirVolume,
@@ -21,6 +20,7 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree
+from kvedge.resources.values.quantities import Quantity
 
 HOST_USR: Final = "host-usr"
 # The first process of a container has no default for SIGTERM: without the trap its end would take the grace period.

@@ -26,7 +26,6 @@ from kvedge.controller.vmi.launcher_pod_volumes import (
 )
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
-from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
@@ -71,6 +70,7 @@ from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac,
 from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.ip_addresses import plain_ip
 from kvedge.resources.vmi_facts import grace_seconds
 
 # Seconds beyond the grace period: the launcher ends a guest that the handler has not ended, then the kubelet kills the

@@ -15,10 +15,10 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
-from kvedge.resources.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
 from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.

@@ -14,12 +14,12 @@ import msgspec
 
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Container, EnvVar, Pod, ResourceRequirements
 from kvedge.resources.types.pod_networks import attachment_of, sriov_interfaces
 from kvedge.resources.types.sriov_networks import RESOURCE_NAME, is_resource, resource_variable
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity
 
 _LONGEST_SHOWN: Final = 80
 

@@ -24,7 +24,6 @@ from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import LAUNCHER_UID
 from kvedge.resources.phases import Phase, check_transition
-from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import (
@@ -33,6 +32,7 @@ from kvedge.resources.types.vmi import (
     VirtualMachineInstance,
     VirtualMachineInstanceStatus,
 )
+from kvedge.resources.values.quantities import format_bytes
 from kvedge.runtime.clock import rfc3339
 
 READY: Final = "Ready"

@@ -27,11 +27,11 @@ from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
-from kvedge.resources.ip_addresses import plain_ip
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, nic_queues, pod_interfaces
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import DOMAIN_SOURCE, VirtualMachineInstance
+from kvedge.resources.values.ip_addresses import plain_ip
 from kvedge.rpc.launcher_pb2 import DhcpLease, GuestInterface, Ipv6Lease, Route
 from kvedge.storage.beneath import open_regular
 

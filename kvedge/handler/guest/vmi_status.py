@@ -22,7 +22,6 @@ from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
-from kvedge.resources.quantities import format_bytes, parse_bytes
 from kvedge.resources.types.vmi import (
     DOMAIN_SOURCE,
     MULTUS_STATUS,
@@ -36,6 +35,7 @@ from kvedge.resources.types.vmi import (
     VolumeStatus,
 )
 from kvedge.resources.types.volumes import Volume
+from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,

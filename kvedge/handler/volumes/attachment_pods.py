@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess, Identity, identity_of
 from kvedge.handler.launchers.launcher_socket import volume_directory
 from kvedge.resources.disks.hotplug_places import MARK_PLACE, MARK_VOLUME
-from kvedge.resources.name_grammar import is_label
+from kvedge.resources.values.name_grammar import is_label
 
 _PROC: Final = Path("/proc")
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-from kvedge.resources.quantities import QuantityError, parse_bytes
 from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.resources.values.quantities import QuantityError, parse_bytes
 from kvedge.runtime.linux.privileges import act_as
 from kvedge.storage import blank_image
 from kvedge.storage.beneath import open_beneath

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kvedge.resources.name_grammar import is_label
+from kvedge.resources.values.name_grammar import is_label
 
 
 def find_given_devices(kubelet: Path, pod_uid: str) -> frozenset[int]:

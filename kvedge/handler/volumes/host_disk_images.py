@@ -17,9 +17,9 @@ from kvedge.handler.held_process import HeldProcess, identity_of
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.disks.volume_facts import DISK_OR_CREATE, claim_directory, host_place
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-from kvedge.resources.quantities import QuantityError, parse_bytes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk
+from kvedge.resources.values.quantities import QuantityError, parse_bytes
 from kvedge.storage.beneath import directory_of
 from kvedge.storage.blank_image import (
     MEBIBYTE,

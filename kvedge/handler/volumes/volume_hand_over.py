@@ -25,9 +25,9 @@ from kvedge.handler.volumes.claim_image import ImageRefused, claim_image, make_i
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
-from kvedge.resources.name_grammar import is_label
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.resources.values.name_grammar import is_label
 from kvedge.runtime.linux.mounts import (
     MOUNT_ATTR_NODEV,
     MOUNT_ATTR_NOEXEC,

@@ -20,11 +20,11 @@ from kvedge.resources.disks.volume_facts import (
     host_place,
     is_hotpluggable,
 )
-from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 
 MEBIBYTE: Final = 1 << 20
 

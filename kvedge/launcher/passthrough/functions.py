@@ -12,7 +12,6 @@ from typing import Final
 from kvedge.launcher.launcher_errors import BadRequest, Unanswered
 from kvedge.launcher.passthrough.function_plan import WantedFunction, pair_functions
 from kvedge.launcher.passthrough.function_rules import FunctionFacts, check_function
-from kvedge.resources.pci_addresses import is_pci_address
 from kvedge.resources.types.sriov_networks import (
     NETWORK_INFO_DIRECTORY,
     NETWORK_INFO_FILE,
@@ -21,6 +20,7 @@ from kvedge.resources.types.sriov_networks import (
     resource_variable,
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.pci_addresses import is_pci_address
 
 # What the device plugins of a Pod's devices have written; an annotation has no more.
 _LARGEST: Final = 256 << 10

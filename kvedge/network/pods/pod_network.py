@@ -44,7 +44,7 @@ from kvedge.network.pods.veth_ends import leads_into
 from kvedge.network.services.service_plan import table_name
 from kvedge.network.steps import Step
 from kvedge.network.sysctls import read_sysctl
-from kvedge.resources.bandwidth import Bandwidth
+from kvedge.resources.values.bandwidth import Bandwidth
 
 _UNLIMITED: Final = Bandwidth()
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
-from kvedge.resources.quantities import Quantity
+from kvedge.resources.values.quantities import Quantity
 
 MACHINES: Final[Mapping[str, tuple[str, ...]]] = {
     "amd64": ("q35*", "pc-q35*", "pc", "pc-i440fx*"),

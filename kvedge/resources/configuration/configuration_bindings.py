@@ -11,8 +11,8 @@ from typing import Final
 
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.configuration.configuration_checks import Checks
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.kubevirt_configuration import BindingOverhead, BindingPluginConfiguration
+from kvedge.resources.values.quantities import Quantity
 
 AT: Final = "spec.configuration.network.binding"
 # The guest on a bridge with the Pod's NIC, without a DHCP server of ours; the link itself, whatever has made it.

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.configuration import Finding, Issue
-from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 
 _LABEL_KEY: Final = re.compile(
     r"(?:[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"

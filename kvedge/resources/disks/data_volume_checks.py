@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.resources.data_volume_names import ARCHIVE_CONTENT, KUBEVIRT_CONTENT
-from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.data_volumes import DataVolumeOrigin, DataVolumeSourceRegistry, DataVolumeSpec
 from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, READ_WRITE_ONCE, READ_WRITE_ONCE_POD
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 
 _ACCESS_MODES: Final = (READ_ONLY_MANY, READ_WRITE_MANY, READ_WRITE_ONCE, READ_WRITE_ONCE_POD)
 _MIB: Final = 1 << 20

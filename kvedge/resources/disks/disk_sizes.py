@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes, parse_quantity
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes, parse_quantity
 
 _MEBIBYTE: Final = 1 << 20
 

@@ -13,7 +13,7 @@ from msgspec import field
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, LocalObjectReference, ObjectMeta, ObjectReference
-from kvedge.resources.quantities import Quantity
+from kvedge.resources.values.quantities import Quantity
 
 
 class KeyToPath(KubeStruct, kw_only=True):

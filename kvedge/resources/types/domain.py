@@ -11,9 +11,9 @@ from typing import Literal
 from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.devices import Devices
+from kvedge.resources.values.quantities import Quantity
 
 
 class CpuFeature(KubeStruct, kw_only=True):

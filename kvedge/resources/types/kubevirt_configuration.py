@@ -12,7 +12,7 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.meta import LabelSelector
-from kvedge.resources.quantities import Quantity
+from kvedge.resources.values.quantities import Quantity
 
 
 class DiskVerification(KubeStruct, kw_only=True):

@@ -14,10 +14,10 @@ from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.phases import FINAL_PHASES, Phase
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.probes import Probe
 from kvedge.resources.types.volumes import Network, Volume
+from kvedge.resources.values.quantities import Quantity
 
 
 class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.meta import LocalObjectReference
-from kvedge.resources.quantities import Quantity
+from kvedge.resources.values.quantities import Quantity
 
 
 class ContainerDisk(KubeStruct, kw_only=True):

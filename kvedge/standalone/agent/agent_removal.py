@@ -32,9 +32,9 @@ from kvedge.standalone.agent.container.container_state import (
 )
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.pod.damaged_pods import UNKNOWN_GRACE_SECONDS
+from kvedge.standalone.agent.pod.place.pod_remains import foreign_part, left_alone, remove_pod_directory
 from kvedge.standalone.agent.pod.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod.pod_record import recorded_pods
-from kvedge.standalone.agent.pod.pod_remains import foreign_part, left_alone, remove_pod_directory
 from kvedge.storage.images.image_store import ImageStore
 
 log = logging.getLogger(__name__)

@@ -48,13 +48,13 @@ from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, Schedul
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_containers, something_runs
-from kvedge.standalone.agent.pod.device_manager import DeviceManager
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.log_keeper import LogKeeper
+from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
+from kvedge.standalone.agent.pod.place.pod_place import ApiReader, Places
 from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
 from kvedge.standalone.agent.pod.pod_loop import WORKERS, PodLoop
-from kvedge.standalone.agent.pod.pod_place import ApiReader, Places
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.agent.pod.pod_record import PodRecordError
 from kvedge.standalone.agent.pod.pod_steps import PodSteps

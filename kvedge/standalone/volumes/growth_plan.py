@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
-from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.claim_plan import Tell
 from kvedge.standalone.volumes.volume_manifest import volume_size
 from kvedge.standalone.volumes.volume_matching import amount_of, capacity, is_for, requested

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
-from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_plan import source_claim
 from kvedge.standalone.volumes.claim_users import users_of

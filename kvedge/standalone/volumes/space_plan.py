@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import PersistentVolume
+from kvedge.resources.values.quantities import format_bytes
 from kvedge.runtime.clock import rfc3339
 from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.storage.volumes.volume_driver import PlaceSpace

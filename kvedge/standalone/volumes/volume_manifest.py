@@ -11,7 +11,6 @@ from typing import Final
 
 from kvedge.resources.data_volume_names import DEFAULT_CLASS
 from kvedge.resources.meta import ObjectMeta, ObjectReference
-from kvedge.resources.quantities import format_bytes
 from kvedge.resources.types.storage import (
     FILESYSTEM,
     LocalVolume,
@@ -20,6 +19,7 @@ from kvedge.resources.types.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.volume_words import (
     DATA_PROTECTION,
     DELETE,

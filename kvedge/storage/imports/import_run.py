@@ -15,22 +15,22 @@ from kvedge.resources.types import import_job as job_places
 from kvedge.resources.types.import_job import ImportJob, ImportOutcome
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.images.registry_door import Door
-from kvedge.storage.imports.archive_sink import ArchiveSink
 from kvedge.storage.imports.clones.claim_clone import clone, send
 from kvedge.storage.imports.clones.clone_sender import sender_tls
-from kvedge.storage.imports.http_download import SourceChanged
 from kvedge.storage.imports.image_parts import Parts
-from kvedge.storage.imports.image_sink import ImageSink
 from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotStreamable
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.imports.import_target import DeviceTarget, FileTarget, open_target
-from kvedge.storage.imports.mounted_image import MountedDisk
-from kvedge.storage.imports.registry_source import open_image
-from kvedge.storage.imports.source_poll import source_digest
-from kvedge.storage.imports.upload_server import upload_tls
-from kvedge.storage.imports.upload_worker import take_clone, take_upload
-from kvedge.storage.imports.web_source import SourceFiles, WebStream, http_download, s3_download
+from kvedge.storage.imports.sinks.archive_sink import ArchiveSink
+from kvedge.storage.imports.sinks.image_sink import ImageSink
+from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget, open_target
+from kvedge.storage.imports.sources.http_download import SourceChanged
+from kvedge.storage.imports.sources.mounted_image import MountedDisk
+from kvedge.storage.imports.sources.registry_source import open_image
+from kvedge.storage.imports.sources.source_poll import source_digest
+from kvedge.storage.imports.sources.web_source import SourceFiles, WebStream, http_download, s3_download
+from kvedge.storage.imports.uploads.upload_server import upload_tls
+from kvedge.storage.imports.uploads.upload_worker import take_clone, take_upload
 
 # A file that changes at its server while it is read, or turns out to be no stream; then the next Pod tries again.
 _BEGINNINGS: Final = 4

@@ -13,7 +13,7 @@ import pytest
 from kvedge.handler.node.device_plugin import SharedDevice
 from kvedge.handler.node.device_plugins import DevicePlugins
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
-from kvedge.standalone.agent.pod.device_manager import SOCKET, DeviceError, DeviceManager
+from kvedge.standalone.agent.pod.place.device_manager import SOCKET, DeviceError, DeviceManager
 from tests.support.waiting import wait_until
 
 TUN = "devices.kubevirt.io/tun"

@@ -35,7 +35,7 @@ from kvedge.network.pods.pod_network import (
 )
 from kvedge.network.steps import DeleteLink, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
-from kvedge.resources.bandwidth import Bandwidth
+from kvedge.resources.values.bandwidth import Bandwidth
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import UPLINK_NETWORK, host_state, on_a_host_of_its_own
 from tests.support.pictures import ip_json, picture

@@ -15,7 +15,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
-from kvedge.storage.imports.web_source import SourceFiles
+from kvedge.storage.imports.sources.web_source import SourceFiles
 from tests.machine.storage.real_registry import PASSWORD, USER, Registry, basic_auth, registry
 from tests.support.small_images import directory, file, layer, link, oci_archive
 

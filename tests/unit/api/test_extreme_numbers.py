@@ -21,9 +21,9 @@ from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.durations import LONGEST_GRACE_SECONDS
 from kvedge.resources.manifests.crd_manifest import crds
-from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.values.durations import LONGEST_GRACE_SECONDS
+from kvedge.resources.values.quantities import parse_quantity
 from kvedge.resources.vmi_facts import grace_seconds
 from tests.support.builders import CONFIG, small_vmi, vmi_of
 from tests.support.reviews import request

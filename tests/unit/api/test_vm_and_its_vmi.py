@@ -20,9 +20,9 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
-from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_quantity
 from tests.support.builders import CONFIG, put, small_vmi, vm_of
 from tests.support.reviews import request
 from tests.unit.api.admission.rules.test_spec_rules import RIGHT, WRONG

@@ -9,10 +9,10 @@ import pytest
 from kvedge.controller.vmi.launcher_pod_resources import pod_resources
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import decode
-from kvedge.resources.durations import LONGEST_GRACE_SECONDS
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.durations import LONGEST_GRACE_SECONDS
 from kvedge.resources.vmi_facts import (
     UnreadableCpus,
     character_not_in_xml,

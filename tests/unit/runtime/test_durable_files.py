@@ -51,7 +51,7 @@ UNSYNCED = {
     "kvedge/standalone/agent/container/atomic_files.py": "volumes, which are written anew from the API's objects",
     "kvedge/standalone/agent/pod/log_keeper.py": "a log that is turned",
     "kvedge/standalone/agent/container/container_starter.py": "a process of this boot",
-    "kvedge/standalone/agent/pod/pod_volumes.py": "a volume that is removed, or made anew",
+    "kvedge/standalone/agent/pod/place/pod_volumes.py": "a volume that is removed, or made anew",
 }
 # What `write_whole` writes without being asked to be durable, by file, and why a power cut may take it.
 NOT_DURABLE = {
@@ -59,7 +59,7 @@ NOT_DURABLE = {
     "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
     "kvedge/standalone/agent/container/container_state.py": "of a container, which a power cut ends",
     "kvedge/standalone/agent/container/probe_questions.py": "of a process of this boot",
-    "kvedge/standalone/agent/pod/pod_place.py": "made anew from the Pod's object",
+    "kvedge/standalone/agent/pod/place/pod_place.py": "made anew from the Pod's object",
     "kvedge/storage/images/launcher_image.py": "an archive that each start makes",
 }
 # These sync the directory themselves, after several renames.
@@ -76,8 +76,8 @@ SYNC_THEMSELVES = {
     # Also renames links in /dev, which a power cut takes anyway.
     "kvedge/storage/volumes/directory_driver.py",
     # Syncs the claim as a whole.
-    "kvedge/storage/imports/archive_sink.py",
-    "kvedge/storage/imports/import_target.py",
+    "kvedge/storage/imports/sinks/archive_sink.py",
+    "kvedge/storage/imports/sinks/import_target.py",
 }
 
 

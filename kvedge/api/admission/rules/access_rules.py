@@ -12,8 +12,8 @@ from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, part_of
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.name_grammar import is_label
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.values.name_grammar import is_label
 
 _MOST_CREDENTIALS: Final = 256
 # A volume's name is a label, of 63 characters at most.

@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
 from kvedge.api.admission.rules.subject import Rule, Subject
-from kvedge.resources.quantities import Quantity, QuantityError, parse_quantity
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.vmi_facts import vcpu_count
 
 _RESOURCES: Final = ("cpu", "memory")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kvedge.resources.name_grammar import (
+from kvedge.resources.values.name_grammar import (
     KEY,
     LABEL,
     LABEL_LENGTH,

@@ -11,8 +11,8 @@ from typing import Any, Final
 from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
-from kvedge.resources.ip_addresses import parse_ip
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
+from kvedge.resources.values.ip_addresses import parse_ip
 
 _EVICTION: Final = ("None", "LiveMigrate", "LiveMigrateIfPossible", "External")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.run_rules import RESERVED_LABELS
-from kvedge.api.admission.rules.volume_update_rules import volumes_may_change
+from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_change
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import UserInfo
 

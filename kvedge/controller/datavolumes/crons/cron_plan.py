@@ -32,10 +32,10 @@ from kvedge.resources.data_volume_names import (
     POLL_REQUESTED,
 )
 from kvedge.resources.disks.data_volume_checks import data_volume_problems
-from kvedge.resources.name_grammar import is_label
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
+from kvedge.resources.values.name_grammar import is_label
 from kvedge.runtime.clock import parse_rfc3339, rfc3339
 
 OUTDATED: Final = "Outdated"

@@ -32,7 +32,6 @@ from kvedge.resources.disks.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import LAUNCHER_IMAGE
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
     ConfigMapVolume,
     Container,
@@ -65,6 +64,7 @@ from kvedge.resources.types.import_job import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity
 from kvedge.resources.vmi_facts import default_pull_policy
 
 # A mesh stays out: its proxy never ends, and what workers speak to each other is encrypted already.

@@ -18,7 +18,6 @@ from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MAR
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.names import APP, LAUNCHER_IMAGE, LAUNCHER_UID
-from kvedge.resources.quantities import Quantity
 from kvedge.resources.types.core import (
     Container,
     EmptyDirVolume,
@@ -34,6 +33,7 @@ from kvedge.resources.types.core import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity
 
 _CLAIM: Final = "claim"
 # KubeVirt's.

@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
-from kvedge.resources.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.vmi_facts import guest_memory_field
 
 _MIB: Final = 1024 * 1024

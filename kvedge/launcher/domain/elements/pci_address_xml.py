@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
-from kvedge.resources.pci_addresses import pci_parts
+from kvedge.resources.values.pci_addresses import pci_parts
 
 
 def add_pci_address(device: Element, address: str, field: str) -> None:

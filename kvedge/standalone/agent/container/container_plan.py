@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from kvedge.resources.quantities import Quantity, parse_bytes, parse_quantity
 from kvedge.resources.types.core import Container, Pod, Sysctl, VolumeMount
+from kvedge.resources.values.quantities import Quantity, parse_bytes, parse_quantity
 from kvedge.standalone.agent.container.cgroups import CgroupLimits
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_privileges import CAPABILITIES

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.durations import bounded_grace
+from kvedge.resources.values.durations import bounded_grace
 
 READINESS: Final = "Readiness"
 LIVENESS: Final = "Liveness"

@@ -22,7 +22,7 @@ from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, rfc3339_micro
 from kvedge.standalone.agent.node.node_manifest import HostFacts, node_labels, node_status
-from kvedge.standalone.agent.pod.device_manager import DeviceManager
+from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.core import Container, Node, Pod
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.quantities import parse_quantity
+from kvedge.resources.values.whole_numbers import whole_number
 
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 _NO_NODE: Final = "no nodes available to schedule pods"

@@ -20,9 +20,9 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.values.quantities import QuantityError
 from kvedge.runtime.clock import Clock, rfc3339
 from kvedge.standalone.agent.node.autostart_plan import autostart_turn
 from kvedge.standalone.agent.node.claim_schedule_plan import ClaimVerdict, Storage, judge_claims

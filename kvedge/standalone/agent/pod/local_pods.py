@@ -15,9 +15,9 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace
+from kvedge.standalone.agent.pod.place.pod_remains import foreign_part, left_alone, remove_pod_directory
 from kvedge.standalone.agent.pod.pod_plan import ImageProblem
 from kvedge.standalone.agent.pod.pod_record import DamagedRecord, PodRecord, pod_directories, read_record
-from kvedge.standalone.agent.pod.pod_remains import foreign_part, left_alone, remove_pod_directory
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from kvedge.kube.reconcile_loop import backoff
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS
 from kvedge.standalone.agent.pod.local_pods import LocalPod
-from kvedge.standalone.agent.pod.pod_place import PlaceError, Places
+from kvedge.standalone.agent.pod.place.pod_place import PlaceError, Places
 
 
 def follow(places: Places, events: EventRecorder, local: LocalPod) -> float | None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from kvedge.resources.durations import bounded_grace
 from kvedge.resources.types.core import Container, Pod
+from kvedge.resources.values.durations import bounded_grace
 from kvedge.standalone.agent.container.container_state import ContainerState, Ended, NotStarted, Running, Starting
 from kvedge.standalone.agent.pod.pod_checks import rejection
 

@@ -17,20 +17,21 @@ from typing import Final
 from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient, Preconditions
-from kvedge.resources.quantities import QuantityError
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.types.pod_networks import NETWORKS, NO_NETWORK
+from kvedge.resources.values.quantities import QuantityError
 from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container, pod_limits
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.container.container_state import signal_container
 from kvedge.standalone.agent.container.container_user import UserError, container_user
 from kvedge.standalone.agent.container.probe_questions import keep_process_spec
 from kvedge.standalone.agent.container.termination_message import termination_mount
-from kvedge.standalone.agent.pod.container_env import container_env
-from kvedge.standalone.agent.pod.device_manager import DeviceError, DeviceManager, device_requests
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
-from kvedge.standalone.agent.pod.pod_place import PlaceError, Places
+from kvedge.standalone.agent.pod.place.container_env import container_env
+from kvedge.standalone.agent.pod.place.device_manager import DeviceError, DeviceManager, device_requests
+from kvedge.standalone.agent.pod.place.pod_place import PlaceError, Places
+from kvedge.standalone.agent.pod.place.pod_volumes import VolumeError
 from kvedge.standalone.agent.pod.pod_plan import (
     AskForImages,
     AskToEnd,
@@ -46,7 +47,6 @@ from kvedge.standalone.agent.pod.pod_plan import (
     Step,
 )
 from kvedge.standalone.agent.pod.pod_record import write_pod_record
-from kvedge.standalone.agent.pod.pod_volumes import VolumeError
 from kvedge.storage.image_errors import ImageError
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 from kvedge.network.host_resolver import host_resolv_conf
 from kvedge.runtime.rounds import Rounds
 from kvedge.standalone.agent.pod.local_pods import LocalPods
-from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf, refresh_resolv_conf
+from kvedge.standalone.agent.pod.place.resolv_conf import pod_resolv_conf, refresh_resolv_conf
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
-from kvedge.resources.whole_numbers import INT64
+from kvedge.resources.values.whole_numbers import INT64
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.write_rules import moment_after, target_of, timestamp
 from kvedge.standalone.apiserver.wire.api_errors import Conflict, FieldError, FieldErrorType, Invalid, Target

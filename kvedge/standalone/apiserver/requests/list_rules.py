@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.codec import learn
-from kvedge.resources.whole_numbers import INT64, whole_number
+from kvedge.resources.values.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver.kinds.field_labels import check_field_selector, field_value
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.request_target import is_true

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
-from kvedge.resources.whole_numbers import INT64
+from kvedge.resources.values.whole_numbers import INT64
 from kvedge.standalone.apiserver.wire.json_values import compact
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.whole_numbers import INT64, whole_number
+from kvedge.resources.values.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver.requests import write_rules
 from kvedge.standalone.apiserver.requests.request_body import read_object
 from kvedge.standalone.apiserver.requests.request_context import RequestContext

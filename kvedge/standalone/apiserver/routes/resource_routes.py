@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.standalone.apiserver.kinds.built_in import built_in
 from kvedge.standalone.apiserver.requests import deletion_rules, list_rules, write_rules
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions

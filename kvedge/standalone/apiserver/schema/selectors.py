@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, FieldError, FieldErrorType, first_errors
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from kvedge.resources.whole_numbers import whole_number
+from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.standalone.apiserver.wire import name_rules
 
 _POSIX: Final = {

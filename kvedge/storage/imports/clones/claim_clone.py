@@ -20,7 +20,7 @@ from kvedge.storage.beneath import directory_of, open_regular
 from kvedge.storage.imports.clones.clone_sender import send_disk
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.imports.import_target import FileTarget, ImportTarget, check_fits
+from kvedge.storage.imports.sinks.import_target import FileTarget, ImportTarget, check_fits
 from kvedge.storage.sparse_file import data_extents, share_blocks
 
 _CHUNK: Final = 1 << 20

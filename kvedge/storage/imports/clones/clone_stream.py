@@ -12,10 +12,10 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from kvedge.storage.imports.image_sink import read_up_to
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.imports.import_target import ImportTarget, check_fits, data_runs
+from kvedge.storage.imports.sinks.image_sink import read_up_to
+from kvedge.storage.imports.sinks.import_target import ImportTarget, check_fits, data_runs
 from kvedge.storage.sparse_file import data_extents
 
 PIECE: Final = 1 << 20

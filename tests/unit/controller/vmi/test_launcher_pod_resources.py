@@ -7,8 +7,8 @@ from dataclasses import replace
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod_resources import pod_resources
 from kvedge.resources.configuration.configuration import BindingPlugin
-from kvedge.resources.quantities import parse_quantity
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_quantity
 from tests.support.builders import vmi_with
 
 CONFIG = ClusterConfig("1", ("kvedge",), (), "/seed", "amd64")

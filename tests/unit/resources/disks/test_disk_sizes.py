@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.disks.disk_sizes import grown_bytes
-from kvedge.resources.quantities import QuantityError
+from kvedge.resources.values.quantities import QuantityError
 
 MIB = 1 << 20
 

@@ -1,7 +1,7 @@
 # Tests: kvedge/standalone/agent/container/cgroups.py, kvedge/standalone/agent/container/container_user.py
 # Tests: kvedge/standalone/agent/container/probe_rules.py, kvedge/standalone/agent/container/seccomp_filter.py
-# Tests: kvedge/standalone/agent/pod/device_manager.py, kvedge/standalone/agent/pod/pod_checks.py
-# Tests: kvedge/standalone/agent/pod/resolv_conf.py
+# Tests: kvedge/standalone/agent/pod/place/device_manager.py, kvedge/standalone/agent/pod/pod_checks.py
+# Tests: kvedge/standalone/agent/pod/place/resolv_conf.py
 """The smaller pure parts of the agent: what is supported, users, resolvers, probes, cgroup hierarchies, filters."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kvedge.standalone.agent.container.cgroups import find_hierarchies
 from kvedge.standalone.agent.container.container_user import ContainerUser, UserError, container_user
 from kvedge.standalone.agent.container.probe_rules import ProbeHistory, probe_settings, take_answer
 from kvedge.standalone.agent.container.seccomp_filter import filter_code
-from kvedge.standalone.agent.pod.device_manager import device_requests
+from kvedge.standalone.agent.pod.place.device_manager import device_requests
+from kvedge.standalone.agent.pod.place.resolv_conf import pod_resolv_conf
 from kvedge.standalone.agent.pod.pod_checks import rejection
-from kvedge.standalone.agent.pod.resolv_conf import pod_resolv_conf
 from tests.support.builders import plain_pod as pod
 
 

@@ -1,7 +1,7 @@
-# Tests: kvedge/storage/imports/image_sink.py, kvedge/storage/imports/web_source.py
-# Tests: kvedge/storage/imports/checksum.py
-# Tests: kvedge/storage/imports/import_errors.py, kvedge/storage/imports/import_target.py
-# Tests: kvedge/storage/imports/present_disk.py
+# Tests: kvedge/storage/imports/sinks/image_sink.py, kvedge/storage/imports/sources/web_source.py
+# Tests: kvedge/storage/imports/sources/checksum.py
+# Tests: kvedge/storage/imports/import_errors.py, kvedge/storage/imports/sinks/import_target.py
+# Tests: kvedge/storage/imports/sinks/present_disk.py
 """Jobs from their source to their claim: what is then in the claim, and what is left after a failure."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
-from kvedge.storage.imports.web_source import SourceFiles
+from kvedge.storage.imports.sources.web_source import SourceFiles
 from tests.support.image_server import PlayedServer, played_server
 
 MIB = 1 << 20

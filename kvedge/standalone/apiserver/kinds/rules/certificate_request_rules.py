@@ -14,7 +14,7 @@ from typing import Final
 from cryptography import x509
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.name_grammar import too_long
+from kvedge.resources.values.name_grammar import too_long
 from kvedge.runtime.tls.certificate_requests import parse_request
 from kvedge.runtime.tls.certificates import CertificateError
 from kvedge.standalone.apiserver.wire import name_rules

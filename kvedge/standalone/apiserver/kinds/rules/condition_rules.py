@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.name_grammar import pattern_complaint
+from kvedge.resources.values.name_grammar import pattern_complaint
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
 from kvedge.standalone.apiserver.wire.causes import duplicate, invalid, invalids, not_supported, required, too_long

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.values.quantities import QuantityError, parse_quantity
 from kvedge.standalone.apiserver.kinds.rules.volume_rules import check_volumes
 from kvedge.standalone.apiserver.schema.selectors import check_labels
 from kvedge.standalone.apiserver.wire import name_rules

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError
+from kvedge.resources.values.quantities import QuantityError
 from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.amounts import amount_of

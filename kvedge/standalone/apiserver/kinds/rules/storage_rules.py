@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.values.quantities import QuantityError, parse_quantity
 from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.schema.selectors import check_label_selector
 from kvedge.standalone.apiserver.wire import name_rules

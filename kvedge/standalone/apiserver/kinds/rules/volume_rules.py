@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.quantities import QuantityError, parse_quantity
+from kvedge.resources.values.quantities import QuantityError, parse_quantity
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
 from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required

@@ -1,4 +1,4 @@
-# Tests: kvedge/api/admission/rules/volume_rules.py
+# Tests: kvedge/api/admission/rules/storage/volume_rules.py
 """Files of the host as disks: only with the gate, and only one plain file in a directory."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Tests: kvedge/api/admission/rules/, kvedge/api/admission/rules/multus_rules.py
+# Tests: kvedge/api/admission/rules/, kvedge/api/admission/rules/networks/multus_rules.py
 """Each rule about a VMI's spec: what is wrong, where, and in which words."""
 
 from __future__ import annotations

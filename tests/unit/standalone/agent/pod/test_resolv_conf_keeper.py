@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.meta import ObjectMeta
-from kvedge.standalone.agent.pod import pod_place
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
+from kvedge.standalone.agent.pod.place import pod_place
+from kvedge.standalone.agent.pod.place.resolv_conf import refresh_resolv_conf
 from kvedge.standalone.agent.pod.pod_record import new_record
-from kvedge.standalone.agent.pod.resolv_conf import refresh_resolv_conf
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
 from tests.support.builders import plain_pod as pod
 

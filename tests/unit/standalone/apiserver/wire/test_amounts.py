@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.resources.quantities import parse_quantity
+from kvedge.resources.values.quantities import parse_quantity
 from kvedge.standalone.apiserver.wire.amounts import Amount, amount_of, amounts_of, largest, listed, total
 
 

@@ -16,10 +16,10 @@ from kvedge.storage.imports.clones.clone_stream import CloneSink
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
-from kvedge.storage.imports.import_target import FileTarget, open_target
-from kvedge.storage.imports.upload_run import UploadRun
-from kvedge.storage.imports.upload_server import UploadServer, upload_tls
-from kvedge.storage.imports.upload_worker import UploadSinks
+from kvedge.storage.imports.sinks.import_target import FileTarget, open_target
+from kvedge.storage.imports.uploads.upload_run import UploadRun
+from kvedge.storage.imports.uploads.upload_server import UploadServer, upload_tls
+from kvedge.storage.imports.uploads.upload_worker import UploadSinks
 
 MIB = 1 << 20
 UID = "6d0e3a3c-0001"

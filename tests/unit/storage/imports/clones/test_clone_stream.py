@@ -13,7 +13,7 @@ from kvedge.resources.types.import_job import ImportJob
 from kvedge.storage.imports.clones.clone_stream import CloneSink, disk_stream
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.imports.import_target import FileTarget, open_target
+from kvedge.storage.imports.sinks.import_target import FileTarget, open_target
 
 MIB = 1 << 20
 HEAD = struct.Struct(">8sQ")

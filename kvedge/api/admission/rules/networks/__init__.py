@@ -1,0 +1,1 @@
+"""Rules for a VMI's interfaces and networks."""

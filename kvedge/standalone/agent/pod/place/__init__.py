@@ -1,0 +1,1 @@
+"""What a Pod is given on its node: volumes, environment, devices, networks and name servers."""

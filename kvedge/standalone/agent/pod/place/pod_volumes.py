@@ -1,0 +1,333 @@
+"""A Pod's volumes on the host, where and as the kubelet would have them.
+
+Called by the Pod loop before a Pod's first container, and again after a restart: each call may be repeated. Touches
+the Pod's own directory, tmpfs mounts in it, and hostPaths that a Pod asks to be made.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.types.core import (
+    ConfigMap,
+    ConfigMapVolume,
+    DownwardApiVolume,
+    EmptyDirVolume,
+    HostPathVolume,
+    KeyToPath,
+    Pod,
+    PodVolume,
+    ProjectedVolume,
+    Secret,
+    SecretVolume,
+)
+from kvedge.resources.values.quantities import QuantityError, parse_bytes
+from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_NOFOLLOW, mount, unmount
+from kvedge.runtime.mount_table import mounts_below
+from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
+from kvedge.standalone.agent.container.container_files import PodFiles
+from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, ClaimReader, claim_path, is_device, link_device
+from kvedge.standalone.agent.pod.place.pod_fields import BadField, downward_files
+
+_DEFAULT_MODE: Final = 0o644
+_TOKEN_SECONDS: Final = 3600
+# By this number Kubernetes knows the tokens that every Pod gets, and stretches them to a year, as programs read them
+# once. A guest's disk is read once as well.
+_STRETCHED_SECONDS: Final = 3607
+_LONGEST_TOKEN_SECONDS: Final = 365 * 24 * 3600
+_T = TypeVar("_T")
+# What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
+_EMPTY_DIR_MODE: Final = 0o777
+_GROUP_MODE: Final = 0o2070
+
+
+class VolumeError(Exception):
+    """A volume cannot be set up (yet); the text is for a FailedMount event."""
+
+
+class ObjectReader(ClaimReader, Protocol):
+    """Where Secrets, ConfigMaps and claims come from."""
+
+    def token(self, pod: Pod, account: str, audience: str, seconds: int) -> str | None:
+        """A token of a Pod's service account, for so many seconds and while the Pod is there; None without account."""
+
+    def secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret, or None."""
+
+    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """The ConfigMap, or None."""
+
+
+def set_up_volumes(pod: Pod, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> dict[str, str]:
+    """Make every volume of a Pod; where each is on the host. `images` has the trees of image volumes, by volume.
+
+    Raises:
+        VolumeError: when one cannot be made; trying again may help.
+    """
+    found = {}
+    for volume in pod.spec.volumes:
+        try:
+            found[volume.name] = _set_up(pod, volume, files, images, reader)
+        except (OSError, BadPath, ClaimError) as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+        except VolumeError as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+    return found
+
+
+def tear_down_volumes(files: PodFiles) -> None:
+    """Unmount what is mounted in a Pod's volumes directory; remove it with all that is in it, and the links to devices.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    top = files.path / "volumes"
+    _unmount_all(top)
+    if top.exists():
+        shutil.rmtree(top)
+    if files.devices.exists():
+        shutil.rmtree(files.devices)
+
+
+def keep_empty_dirs(files: PodFiles) -> Path | None:
+    """Move those emptyDirs of a Pod that hold files out of its directory; where to, None when there are none.
+
+    Beside them lies what the Pod was. May be repeated.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    # Images and what was in memory would come along.
+    _unmount_all(files.path / "volumes")
+    there = files.path / "volumes" / "kubernetes.io~empty-dir"
+    found = [path for path in sorted(there.glob("*")) if any(names for _, _, names in os.walk(path))]
+    if found:
+        files.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # It may be damaged, or a directory may stand in its place.
+        with suppress(FileNotFoundError, IsADirectoryError):
+            shutil.copyfile(files.record, files.kept / files.record.name)
+    for path in found:
+        path.rename(files.kept / path.name)
+    return files.kept if files.kept.exists() else None
+
+
+def _unmount_all(top: Path) -> None:
+    for mounted in mounts_below(top):
+        _unmount(mounted)
+    if mounts_below(top):
+        # Removing now would reach into something that is not ours.
+        raise OSError(f"something is still mounted below {top}")
+
+
+def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> str:
+    context = pod.spec.security_context
+    group = context.fs_group if context else None
+    if volume.image is not None:
+        return str(images[volume.name])
+    if volume.downward_api is not None:
+        contents = _downward_files(pod, volume.downward_api.items, _mode(volume.downward_api.default_mode))
+        return str(_project(files.volume("downward-api", volume.name), contents, group))
+    if volume.projected is not None:
+        contents = _projected_contents(pod, volume.projected, reader)
+        target = files.volume("projected", volume.name)
+        # Tokens and Secrets may be among them.
+        _mount_tmpfs(target, "mode=0755")
+        return str(_project(target, contents, group))
+    if volume.host_path is not None:
+        return _host_path(volume.host_path)
+    if volume.empty_dir is not None:
+        return str(_empty_dir(files.volume("empty-dir", volume.name), volume.empty_dir, group))
+    if volume.secret is not None:
+        contents = _secret_files(pod, volume, reader)
+        target = files.volume("secret", volume.name)
+        # Kept in memory, as the kubelet does.
+        _mount_tmpfs(target, "mode=0755")
+        return str(_project(target, contents, group))
+    if volume.config_map is not None:
+        contents = _config_map_files(pod, volume, reader)
+        return str(_project(files.volume("configmap", volume.name), contents, group))
+    if volume.persistent_volume_claim is not None:
+        path = claim_path(pod, volume.persistent_volume_claim, reader)
+        if is_device(path):
+            link_device(files.device(volume.name), path)
+        return path
+    raise VolumeError(
+        "kvedge has no volume plugin for it: use hostPath, emptyDir, secret, configMap, persistentVolumeClaim or image"
+    )
+
+
+def _empty_dir(path: Path, wanted: EmptyDirVolume, group: int | None) -> Path:
+    fresh = not path.is_dir()
+    if wanted.medium == "Memory":
+        _mount_tmpfs(path, f"mode=0777{_size_option(wanted)}")
+    elif wanted.medium not in ("", "HugePages"):
+        raise VolumeError(f'unknown storage medium "{wanted.medium}"')
+    path.mkdir(parents=True, exist_ok=True)
+    if fresh or wanted.medium == "Memory":
+        if group is not None:
+            os.chown(path, -1, group)
+        path.chmod(_EMPTY_DIR_MODE | (_GROUP_MODE if group is not None else 0))
+    return path
+
+
+def _size_option(wanted: EmptyDirVolume) -> str:
+    if wanted.size_limit is None:
+        return ""
+    try:
+        return f",size={parse_bytes(wanted.size_limit)}"
+    except QuantityError as error:
+        raise VolumeError(str(error)) from error
+
+
+def _project(target: Path, contents: Mapping[str, FileContent], group: int | None) -> Path:
+    target.mkdir(parents=True, exist_ok=True)
+    target.chmod(0o755)
+    if group is not None:
+        os.chown(target, -1, group)
+    write_files(target, contents, group)
+    return target
+
+
+def _mode(wanted: int | None) -> int:
+    return _DEFAULT_MODE if wanted is None else wanted
+
+
+def _downward_files(pod: Pod, items: Iterable[JsonObject], mode: int) -> dict[str, FileContent]:
+    try:
+        return downward_files(pod, items, mode)
+    except BadField as error:
+        raise VolumeError(str(error)) from error
+
+
+def _projected_contents(pod: Pod, wanted: ProjectedVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    """The files of all sources in one directory; a later source replaces an earlier one's file of the same path."""
+    found: dict[str, FileContent] = {}
+    mode = _mode(wanted.default_mode)
+    for source in wanted.sources:
+        kind, value = next(((key, value) for key, value in source.items() if isinstance(value, dict)), ("", {}))
+        found |= _projection(pod, kind, value, mode, reader)
+    return found
+
+
+def _projection(pod: Pod, kind: str, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
+    match kind:
+        case "secret":
+            named = {"secretName": source.get("name"), **source, "defaultMode": mode}
+            return _secret_files(pod, PodVolume(name=kind, secret=_source(SecretVolume, named)), reader)
+        case "configMap":
+            config_map = _source(ConfigMapVolume, {**source, "defaultMode": mode})
+            return _config_map_files(pod, PodVolume(name=kind, config_map=config_map), reader)
+        case "downwardAPI":
+            return _downward_files(pod, _source(DownwardApiVolume, source).items, mode)
+        case "serviceAccountToken":
+            return _token_file(pod, source, mode, reader)
+    raise VolumeError(f"kvedge does not project {kind or 'an empty source'}")
+
+
+def _source(cls: type[_T], document: JsonObject) -> _T:
+    try:
+        return decode(cls, document)
+    except DecodeError as error:
+        raise VolumeError(str(error)) from error
+
+
+def _token_file(pod: Pod, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
+    account = pod.spec.service_account_name or "default"
+    seconds, audience = source.get("expirationSeconds"), str(source.get("audience") or "")
+    wanted = seconds if isinstance(seconds, int) else _TOKEN_SECONDS
+    if wanted == _STRETCHED_SECONDS and not audience:
+        wanted = _LONGEST_TOKEN_SECONDS
+    token = reader.token(pod, account, audience, wanted)
+    if token is None:
+        raise VolumeError(f'failed to fetch token: serviceaccounts "{account}" not found')
+    return {str(source.get("path") or "token"): FileContent(token.encode(), mode)}
+
+
+def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    wanted = volume.secret
+    assert wanted is not None
+    found = reader.secret(pod.metadata.namespace, wanted.secret_name)
+    if found is None and not wanted.optional:
+        raise VolumeError(f'secret "{wanted.secret_name}" not found')
+    try:
+        data = {key: base64.b64decode(value) for key, value in found.data.items()} if found else {}
+    except ValueError as error:
+        raise VolumeError(f'secret "{wanted.secret_name}" is not base64') from error
+    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+
+
+def _config_map_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
+    wanted = volume.config_map
+    assert wanted is not None
+    found = reader.config_map(pod.metadata.namespace, wanted.name)
+    if found is None and not wanted.optional:
+        raise VolumeError(f'configmap "{wanted.name}" not found')
+    data = {key: value.encode() for key, value in found.data.items()} if found else {}
+    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
+
+
+def _choose_files(
+    data: Mapping[str, bytes], items: list[KeyToPath], mode: int | None, optional: bool
+) -> dict[str, FileContent]:
+    default = _DEFAULT_MODE if mode is None else mode
+    if not items:
+        return {key: FileContent(value, default) for key, value in data.items()}
+    chosen = {}
+    for item in items:
+        if item.key in data:
+            chosen[item.path] = FileContent(data[item.key], default if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeError(f"references non-existent key: {item.key}")
+    return chosen
+
+
+_KINDS: Final = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket"),
+}
+
+
+def _host_path(wanted: HostPathVolume) -> str:
+    path = Path(wanted.path)
+    if not path.is_absolute() or ".." in path.parts:
+        raise VolumeError(f"hostPath {wanted.path} must be absolute and without ..")
+    kind = wanted.type
+    if kind == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        kind = "Directory"
+    elif kind == "FileOrCreate":
+        path.touch(mode=0o644, exist_ok=True)
+        kind = "File"
+    try:
+        facts = path.stat()
+    except FileNotFoundError as error:
+        raise VolumeError(f"hostPath type check failed: {path} is not there") from error
+    if kind:
+        if kind not in _KINDS:
+            raise VolumeError(f"hostPath type {kind} is not supported: use a device plugin's resource for devices")
+        check, what = _KINDS[kind]
+        if not check(facts.st_mode):
+            raise VolumeError(f"hostPath type check failed: {path} is not {what}")
+    return str(path)
+
+
+def _mount_tmpfs(path: Path, options: str) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    if path.stat().st_dev != path.parent.stat().st_dev:
+        # Mounted by an earlier call.
+        return
+    mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, options)
+
+
+def _unmount(path: Path) -> None:
+    # Detached even when something looks into it: what is in memory goes with the last who does.
+    unmount(path, MNT_DETACH | UMOUNT_NOFOLLOW)

@@ -1,0 +1,1 @@
+"""The way of an image or an archive into a claim."""

@@ -1,0 +1,1 @@
+"""A claim that is filled with what a client pushes."""

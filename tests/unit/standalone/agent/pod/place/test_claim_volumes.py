@@ -1,0 +1,75 @@
+"""Where the claims of a Pod are, and why a Pod waits for one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvedge.resources.codec import decode
+from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, claim_path, link_device
+
+
+@dataclass
+class Api:
+    """What the API says."""
+
+    path: Path
+    claim_fields: dict[str, Any] = field(default_factory=dict)
+    volume_fields: dict[str, Any] = field(default_factory=dict)
+    has_claim: bool = True
+    has_volume: bool = True
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        meta = {"name": name, "namespace": namespace, "uid": "u"}
+        document = {"metadata": meta, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}, **self.claim_fields}
+        return decode(PersistentVolumeClaim, document) if self.has_claim else None
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        spec = {"claimRef": {"uid": "u"}, "local": {"path": str(self.path)}, **self.volume_fields}
+        return decode(PersistentVolume, {"metadata": {"name": name}, "spec": spec}) if self.has_volume else None
+
+
+def path_of(api: Api) -> str:
+    pod = decode(Pod, {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": []}})
+    return claim_path(pod, PersistentVolumeClaimVolume(claim_name="data"), api)
+
+
+def test_a_bound_claim_is_where_its_volume_is(tmp_path: Path) -> None:
+    assert path_of(Api(tmp_path)) == str(tmp_path)
+    assert path_of(Api(tmp_path, volume_fields={"local": None, "hostPath": {"path": str(tmp_path)}})) == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        pytest.param({"has_claim": False}, 'persistentvolumeclaim "data" not found', id="no claim"),
+        pytest.param({"claim_fields": {"status": {"phase": "Pending"}}}, "is not bound", id="a pending claim"),
+        pytest.param({"claim_fields": {"status": {"phase": "Lost"}}}, "phase Lost", id="a lost claim"),
+        pytest.param({"has_volume": False}, 'persistentvolume "pv" of claim "data" not found', id="no volume"),
+        pytest.param(
+            {"volume_fields": {"claimRef": {"uid": "other"}}}, "is not bound to claim", id="another claim's volume"
+        ),
+        pytest.param({"volume_fields": {"local": None}}, "no volume plugin", id="a foreign volume"),
+        pytest.param({"volume_fields": {"local": {"path": "/nowhere/x"}}}, "is not there", id="a missing disk"),
+        pytest.param({"volume_fields": {"local": {"path": "/tmp/../etc"}}}, "without ..", id="a path with dots"),
+        pytest.param({"volume_fields": {"volumeMode": "Block"}}, "is not a block device", id="no device"),
+        pytest.param({"volume_fields": {"local": {"path": "/dev/null"}}}, "is not a directory", id="no directory"),
+    ],
+)
+def test_a_claim_that_cannot_be_used_says_why(facts: dict[str, Any], text: str, tmp_path: Path) -> None:
+    with pytest.raises(ClaimError, match=text):
+        path_of(Api(tmp_path, **facts))
+
+
+def test_a_link_leads_to_the_device_that_it_was_last_made_for(tmp_path: Path) -> None:
+    link = tmp_path / "volumeDevices" / "kubernetes.io~local-volume" / "data"
+    for device in ("/dev/loop1", "/dev/loop2", "/dev/loop2"):
+        link_device(link, device)
+        assert os.readlink(link) == device
+    assert os.listdir(link.parent) == ["data"]
