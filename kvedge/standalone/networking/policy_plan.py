@@ -28,6 +28,7 @@ from kvedge.network.policies.address_ranges import (
 from kvedge.network.policies.policy_rules import LAST_PORT, PORTLESS, PROTOCOLS, PodTraffic, Traffic
 from kvedge.network.policies.traffic_plan import Clause, WorkError, merge_clauses
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.network_policies import (
     EGRESS,
@@ -39,7 +40,7 @@ from kvedge.resources.types.network_policies import (
     NetworkPolicyPort,
     NetworkPolicySpec,
 )
-from kvedge.standalone.apiserver.schema.selectors import LabelSelector, label_selector_of
+from kvedge.standalone.apiserver.schema.selectors import label_selector_of
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
 
 # How much work the policies of one namespace may make at each change, counted in Pods that are compared and ranges

@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.codec import learn
+from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.values.whole_numbers import INT64, whole_number
 from kvedge.standalone.apiserver.kinds.field_labels import check_field_selector, field_value
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.request_target import is_true
 from kvedge.standalone.apiserver.schema.selectors import (
     FieldSelector,
-    LabelSelector,
     parse_field_selector,
     parse_label_selector,
 )

@@ -1,4 +1,4 @@
-"""Label selectors, field selectors and LabelSelector objects: parsing, matching, printing.
+"""Label selectors and field selectors of requests, and LabelSelector objects: parsing and checking them.
 
 Called by the server for list, watch and deletecollection, and by the loops that play Kubernetes' controllers. Pure.
 Texts that cannot be understood raise `BadRequest` with apimachinery's words.
@@ -12,63 +12,13 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.label_selectors import LabelSelector, Requirement
 from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, FieldError, FieldErrorType, first_errors
 
 _ONE_VALUE: Final = frozenset({"=", "==", "!=", ">", "<"})
 _BINARY: Final = "in, notin, =, ==, !=, >, <"
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """One condition on one label. `operator` is one of = == != in notin exists ! > <; `values` are sorted."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels fulfil it; an absent label fulfils != and notin."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-            case "=" | "==" | "in":
-                return value in self.values
-            case "!=" | "notin":
-                return value not in self.values
-        found, bound = whole_number(value or ""), whole_number(self.values[0])
-        if found is None or bound is None:
-            return False
-        return found > bound if self.operator == ">" else found < bound
-
-    def __str__(self) -> str:
-        match self.operator:
-            case "exists":
-                return self.key
-            case "!":
-                return "!" + self.key
-            case "in" | "notin":
-                return f"{self.key} {self.operator} ({','.join(self.values)})"
-        return self.key + self.operator + self.values[0]
-
-
-@dataclass(frozen=True)
-class LabelSelector:
-    """Conditions that must all hold, sorted by key; none at all matches everything."""
-
-    requirements: tuple[Requirement, ...] = ()
-
-    def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is selected."""
-        known = labels or {}
-        return all(requirement.matches(known) for requirement in self.requirements)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
 
 
 @dataclass(frozen=True)
