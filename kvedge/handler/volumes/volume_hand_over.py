@@ -5,8 +5,9 @@ that a handler that was killed at any step goes on: each step leaves either noth
 Touches the directory of hotplugged volumes of one launcher, its mounts there, and its device cgroup.
 
 A file: the image is made in the claim, an empty file made as its place, the image's mount attached there. Back: the
-mount is taken off, the place removed. A device: the cgroup rule is given, a node made under a name of its own, given to
-the guest's user, renamed. Back: the node gets such a name again, the rule is taken, the node removed.
+mount is taken off, the place removed. A device: a node that root alone can open is made under a name of its own, the
+cgroup rule is given, the node given to the guest's user, renamed. Back: the node gets such a name again, the rule is
+taken, the node removed. So there is never a rule without a node that tells of it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _IMAGE: Final = ".img"
 _COMING: Final = ".coming-"
 _GOING: Final = ".going-"
 _MODE: Final = 0o660
+_UNGIVEN_MODE: Final = 0o600
 _HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
 
@@ -168,13 +170,14 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
             f"device {device} in its attachment Pod is none that the kubelet gave to this Pod; delete the Pod, and it"
             " is made anew"
         )
-    allow_device(launcher, facts.st_rdev)
-    with launcher.namespace("mnt") as ours:
-        in_own_thread(partial(_open_to_devices, ours))
     with hotplug_directory(launcher) as directory:
+        # A handler that was killed may have given the rule of another device to a claim of before.
+        _take_back_device(name, (f"{_COMING}{name}",), directory, launcher)
         coming = f"{_COMING}{name}"
-        _remove(directory, coming)
-        os.mknod(coming, stat.S_IFBLK | _MODE, facts.st_rdev, dir_fd=directory)
+        os.mknod(coming, stat.S_IFBLK | _UNGIVEN_MODE, facts.st_rdev, dir_fd=directory)
+        allow_device(launcher, facts.st_rdev)
+        with launcher.namespace("mnt") as ours:
+            in_own_thread(partial(_open_to_devices, ours))
         _give_to_guest(directory, coming, facts.st_rdev)
         os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)
 
@@ -212,7 +215,7 @@ def take_back(name: str, launcher: HeldProcess) -> None:
     _check_name(name)
     with hotplug_directory(launcher) as directory:
         is_file = _facts(directory, f"{name}{_IMAGE}") is not None
-        _take_back_device(name, directory, launcher)
+        _take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)
     if is_file:
         with launcher.namespace("mnt") as ours:
             in_own_thread(partial(_unmount_image, name, ours))
@@ -238,9 +241,10 @@ def _unmount_all(path: str) -> None:
             raise
 
 
-def _take_back_device(name: str, directory: int, launcher: HeldProcess) -> None:
+def _take_back_device(name: str, nodes: tuple[str, ...], directory: int, launcher: HeldProcess) -> None:
+    """Take the rules of a volume's nodes of these names, and of the one that was being taken back."""
     going = f"{_GOING}{name}"
-    for present in (f"{_COMING}{name}", name):
+    for present in nodes:
         facts = _facts(directory, present)
         if facts is not None and stat.S_ISBLK(facts.st_mode):
             os.rename(present, going, src_dir_fd=directory, dst_dir_fd=directory)

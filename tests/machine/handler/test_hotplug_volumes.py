@@ -227,6 +227,28 @@ def test_a_volume_given_up_half_way_leaves_nothing(pod: HotplugPod, monkeypatch:
     assert os.listdir(pod.place) == []
 
 
+@pytest.mark.parametrize("step", ["allow_device", "os.chown"])
+@pytest.mark.parametrize("comes", [False, True], ids=["given up", "another device"])
+def test_a_killed_handler_s_rule_does_not_outlive_its_device(
+    pod: HotplugPod, monkeypatch: pytest.MonkeyPatch, step: str, *, comes: bool
+) -> None:
+    pod.attach("data", device=DEVICE)
+    with monkeypatch.context() as patched:
+        _kill_at(step, patched, after=True)
+        with pytest.raises(Killed):
+            pod.hand_over()
+    denied: list[int] = []
+    monkeypatch.setattr(volume_hand_over, "deny_device", lambda launcher, device: denied.append(device))
+    pod.wanted.clear()
+    if comes:
+        pod.attach("data", device=os.makedev(7, 78), pod="pod-data-again")
+        assert pod.hand_over().present == {"data"}
+    else:
+        pod.take_back()
+        assert os.listdir(pod.place) == []
+    assert denied == [DEVICE]
+
+
 def test_a_device_cgroup_of_version_1_gets_the_rule_and_loses_it(pod: HotplugPod) -> None:
     root = Path("/sys/fs/cgroup/devices")
     if not (root / "devices.list").exists():

@@ -52,7 +52,7 @@ class Death(NamedTuple):
 _PATCHED = "self._vmis.observe(self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch))"
 _MADE = "in_own_thread(partial(make_image, claim, info))"
 _MOUNTED = "in_own_thread(partial(_mount_image, name, theirs, ours))"
-_MKNOD = "os.mknod(coming, stat.S_IFBLK | _MODE, facts.st_rdev, dir_fd=directory)"
+_MKNOD = "os.mknod(coming, stat.S_IFBLK | _UNGIVEN_MODE, facts.st_rdev, dir_fd=directory)"
 _RENAMED = "os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)"
 _REPORTED = "written = self.client.patch(VirtualMachineInstance, *key, MergePatch(patch))"
 _DELETED = "was_there = delete_observed(self._client, self._attachments, action.pod)"
@@ -66,8 +66,8 @@ ATTACHING = (
     Death("the image was made", _HAND_OVER, _MADE, after=True),
     Death("the place of the image was made", _HAND_OVER, "os.close(place)", after=True),
     Death("the image was mounted", _HAND_OVER, _MOUNTED, after=True),
-    Death("the device was allowed", _HAND_OVER, "allow_device(launcher, facts.st_rdev)", after=True),
     Death("the device's node was made", _HAND_OVER, _MKNOD, after=True),
+    Death("the device was allowed", _HAND_OVER, "allow_device(launcher, facts.st_rdev)", after=True),
     Death("the device's node is to be renamed", _HAND_OVER, _RENAMED),
     Death("the device was handed over", _HAND_OVER, _RENAMED, after=True),
     Death("the handler has written the status", _SYNC, _REPORTED, after=True),
