@@ -13,7 +13,12 @@ import stat
 from typing import Final, NoReturn
 
 from kvedge.launcher.disks.device_holder import hold_device
-from kvedge.launcher.disks.disk_facts import device_block_size, direct_io_works, file_block_size
+from kvedge.launcher.disks.disk_facts import (
+    device_block_size,
+    direct_io_works,
+    discard_granularity,
+    file_block_size,
+)
 from kvedge.launcher.disks.disk_plan import ClaimPlan
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.domain.context import DiskSource
@@ -70,11 +75,17 @@ def _device(plan: ClaimPlan) -> DiskSource:
         raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device", _ANEW)
     device = _open_device(plan)
     try:
-        block_size = device_block_size(device)
+        block_size, granularity = device_block_size(device), discard_granularity(device)
     finally:
         os.close(device)
     return DiskSource(
-        path=plan.path, format="raw", block=True, readonly=plan.read_only, thick=plan.thick, block_size=block_size
+        path=plan.path,
+        format="raw",
+        block=True,
+        readonly=plan.read_only,
+        thick=plan.thick,
+        block_size=block_size,
+        discard_granularity=granularity,
     )
 
 

@@ -1,6 +1,6 @@
-"""What the node knows of a disk's place: whether it does O_DIRECT, and its block sizes.
+"""What the node knows of a disk's place: whether it does O_DIRECT, its block sizes, and what it gives back.
 
-Called by those who prepare a disk. Opens the file or device, and changes nothing.
+Called by those who prepare a disk. Opens the file or device, reads /sys, and changes nothing.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 # From linux/fs.h: the smallest unit a device can address, and the one it writes without reading first.
@@ -42,3 +44,14 @@ def device_block_size(device: int) -> tuple[int, int]:
         int.from_bytes(fcntl.ioctl(device, request, bytes(4)), "little") for request in (_BLKSSZGET, _BLKPBSZGET)
     )
     return logical, physical
+
+
+def discard_granularity(device: int, sysfs: Path = Path("/sys")) -> int:
+    """The least that an open block device gives back, in bytes; 0 when it gives nothing back or does not say."""
+    number = os.fstat(device).st_rdev
+    queues = sysfs / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+    # A partition has none of its own: it is that of its disk.
+    for queue in (queues / "queue", queues / "../queue"):
+        with suppress(OSError, ValueError):
+            return int((queue / "discard_granularity").read_text())
+    return 0

@@ -13,7 +13,12 @@ from typing import Final
 import msgspec
 
 from kvedge.launcher.disks.device_holder import hold_device
-from kvedge.launcher.disks.disk_facts import direct_io_works
+from kvedge.launcher.disks.disk_facts import (
+    device_block_size,
+    direct_io_works,
+    discard_granularity,
+    file_block_size,
+)
 from kvedge.launcher.disks.disk_plan import only_reads
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
@@ -38,14 +43,26 @@ def hotplug_source(vmi: VirtualMachineInstance, name: str, root: str) -> DiskSou
     block = claim is not None and is_block(claim.volume_mode)
     path = root + hotplug_path(name, block=block)
     found = os.lstat(path)
+    block_size, granularity = _block_sizes(path) if block else (file_block_size(path), 0)
     return DiskSource(
         path=path,
         format="raw",
         block=block,
+        block_size=block_size,
+        discard_granularity=granularity,
         direct_io_ok=direct_io_works(path),
         preallocated=not block and found.st_blocks * _BLOCK >= found.st_size,
         thick=claim is not None and claim.preallocated,
     )
+
+
+def _block_sizes(path: str) -> tuple[tuple[int, int], int]:
+    """The block sizes of a device, and the least that it gives back."""
+    device = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return device_block_size(device), discard_granularity(device)
+    finally:
+        os.close(device)
 
 
 def with_present_volumes(

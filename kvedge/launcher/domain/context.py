@@ -27,7 +27,8 @@ class DiskSource:
     `format` is always stated: QEMU must never guess it from a header that a guest may have written. `backing` is the
     image below a copy-on-write overlay, as (path, format). `direct_io_ok` says that O_DIRECT works on the file and on
     its backing file; `preallocated` that every block is allocated, `thick` that they are to stay so, whatever the guest
-    discards; `block_size` is (logical, physical) in bytes.
+    discards; `block_size` is (logical, physical) in bytes, `discard_granularity` the least that the volume gives back,
+    0 when it does not say.
     """
 
     path: str
@@ -41,6 +42,7 @@ class DiskSource:
     preallocated: bool = False
     thick: bool = False
     block_size: tuple[int, int] | None = None
+    discard_granularity: int = 0
     # The warnings for the VM's user on the making of its domain.
     note: str = ""
 

@@ -53,7 +53,21 @@ def zero_range(descriptor: int, start: int, size: int) -> bool:
     Raises:
         OSError: as the device has it.
     """
-    for mode in (_PUNCH_HOLE | _KEEP_SIZE, _ZERO_RANGE | _KEEP_SIZE):
+    return _fallocate_first((_PUNCH_HOLE | _KEEP_SIZE, _ZERO_RANGE | _KEEP_SIZE), descriptor, start, size)
+
+
+def allocate_zeros(descriptor: int, start: int, size: int) -> bool:
+    """Have a range of a device read as zeros that have their space; False where the device cannot without writing.
+
+    Raises:
+        OSError: as the device has it, for want of space as well.
+    """
+    return _fallocate_first((_ZERO_RANGE | _KEEP_SIZE,), descriptor, start, size)
+
+
+def _fallocate_first(modes: tuple[int, ...], descriptor: int, start: int, size: int) -> bool:
+    """Whether one of the modes could be used."""
+    for mode in modes:
         try:
             _fallocate(descriptor, mode, start, size)
         except OSError as error:

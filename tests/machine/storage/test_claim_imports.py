@@ -308,3 +308,16 @@ def test_a_blank_block_claim_is_left_as_it_is_and_zeroed_when_preallocated(tmp_p
         assert device.read_bytes() == before
         run_import(ImportJob(name="d", block=True, preallocate=True), places, ImportProgress())
         assert not any(device.read_bytes())
+        assert (tmp_path / "backing").stat().st_blocks * 512 >= CLAIM
+
+
+@pytest.mark.parametrize("kind", ["raw", "qcow2"])
+@pytest.mark.parametrize("preallocate", [False, True], ids=["sparse", "preallocated"])
+def test_a_preallocated_device_has_its_space_also_where_the_image_has_none(
+    raw: Path, tmp_path: Path, kind: str, *, preallocate: bool
+) -> None:
+    with loop_device(tmp_path) as device, played_server(made(raw, *FORMATS[kind])) as server:
+        job = ImportJob(name="d", block=True, preallocate=preallocate, http=HttpSource(url=server.url))
+        run_import(job, ImportPlaces(device=device), ImportProgress(), ImportDoor(own_host=True))
+        check(device, raw)
+        assert ((tmp_path / "backing").stat().st_blocks * 512 >= CLAIM) is preallocate

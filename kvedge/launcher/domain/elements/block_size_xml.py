@@ -45,4 +45,14 @@ def add_block_size(disk: Element, wanted: BlockSize, facts: DiskFacts, context: 
         if facts.bus == "sata":
             # QEMU's ATA disks have no other.
             logical = _SECTOR
-        add(disk, "blockio", logical_block_size=logical, physical_block_size=physical)
+        # A file gives back whole blocks of its file system.
+        granularity = facts.source.discard_granularity or (0 if facts.source.block else physical)
+        # QEMU refuses one that is no multiple; an older libvirt leaves it to QEMU.
+        is_told = granularity and not granularity % logical and context.libvirt_version >= DISCARD_GRANULARITY
+        add(
+            disk,
+            "blockio",
+            logical_block_size=logical,
+            physical_block_size=physical,
+            discard_granularity=granularity if is_told else None,
+        )

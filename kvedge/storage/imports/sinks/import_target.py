@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import ImportJob
-from kvedge.runtime.linux.allocation import allocate, begin_writeback, device_size, zero_range
+from kvedge.runtime.linux.allocation import allocate, allocate_zeros, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.imports.sinks.present_disk import mark_disk, present_disk
 from kvedge.storage.sparse_file import write_all
@@ -172,17 +172,21 @@ class FileTarget:
 class DeviceTarget:
     """A claim of mode Block, written in place."""
 
-    def __init__(self, device: Path, size: int) -> None:
+    def __init__(self, device: Path, size: int, *, preallocate: bool = False) -> None:
+        """`preallocate` has all of it zeroed first, so that a thin device has its space; elsewhere that takes long."""
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         self._device = os.open(device, flags)
         there = device_size(self._device)
         self.limit = min(size, there) if size else there
+        self._preallocate = preallocate
         self._zeroed = 0
         self._writeback = _Writeback()
 
     def begin(self, zeroed: int = 0) -> None:
         """Zero the first bytes."""
         self._zeroed = 0
+        if self._preallocate:
+            zeroed = self.limit
         for start in range(0, zeroed, _ZERO_STEP):
             self._zero(start, min(_ZERO_STEP, zeroed - start))
         self._zeroed = zeroed
@@ -218,7 +222,8 @@ class DeviceTarget:
             self._zero(position, size)
 
     def _zero(self, position: int, size: int) -> None:
-        if zero_range(self._device, position, size):
+        zero = allocate_zeros if self._preallocate else zero_range
+        if zero(self._device, position, size):
             return
         for start in range(position, position + size, _BLOCK):
             write_all(self._device, start, _ZEROS[: min(_BLOCK, position + size - start)])
@@ -246,7 +251,7 @@ def open_target(job: ImportJob, directory: Path, device: Path) -> FileTarget | D
         OSError: when it cannot be opened for writing.
     """
     if job.block:
-        return DeviceTarget(device, job.size)
+        return DeviceTarget(device, job.size, preallocate=job.preallocate)
     return FileTarget(directory, job.size, preallocate=job.preallocate, uid=job.uid)
 
 
