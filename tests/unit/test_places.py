@@ -1,5 +1,5 @@
 # Tests: tests/
-"""Where tests lie: a unit test at the path of its module, what several tiers share in tests/support.
+"""Where files lie: a unit test at the path of its module, what several tiers share in tests/support, no folder crowded.
 
 A unit test of no single module says in its first lines what it tests: `# Tests: kvedge/a/b.py, kvedge/c/`. A module
 without a test of its name stands in such a line, or in `tested_elsewhere.toml` below the test that runs most of it.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,8 @@ TIERS: Final = ("unit", "contract", "machine", "cluster", "browser", "conformanc
 # Generated from proto/, and checked by generating it again.
 GENERATED: Final = PACKAGE / "rpc"
 ELSEWHERE: Final = UNIT / "tested_elsewhere.toml"
+# A folder with more modules than this has subjects that want folders of their own.
+MOST_MODULES: Final = 25
 
 
 def modules() -> set[str]:
@@ -78,6 +81,12 @@ def strays(tier: Path, tiers: tuple[str, ...] = TIERS) -> list[str]:
     ]
 
 
+def crowded(package: Path) -> dict[str, int]:
+    """The folders of a package with too many modules beside each other, and how many each has."""
+    folders = Counter(path.parent for path in package.rglob("*.py") if path.name != "__init__.py")
+    return {str(folder.relative_to(package)): count for folder, count in folders.items() if count > MOST_MODULES}
+
+
 def test_each_unit_test_lies_at_the_path_of_its_module_or_names_what_it_tests() -> None:
     known = modules()
     assert [str(path) for module, path in unit_tests().items() if module not in known and not subjects(path)] == []
@@ -99,6 +108,19 @@ def test_the_list_of_modules_tested_elsewhere_has_no_more_than_it_must() -> None
     assert sorted(elsewhere.keys() - modules()) == [], "these modules are gone"
     assert sorted(elsewhere.keys() & unit_tests().keys()) == [], "these modules have a test of their own"
     assert [test for test in sorted({*elsewhere.values()}) if not (ROOT / "tests" / test).is_file()] == []
+
+
+def test_no_folder_of_the_package_is_crowded() -> None:
+    assert crowded(PACKAGE) == {}
+
+
+def test_a_crowded_folder_is_found_with_its_count(tmp_path: Path) -> None:
+    for folder, count in (("few", MOST_MODULES), ("many", MOST_MODULES + 1)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("")
+        for number in range(count):
+            (tmp_path / folder / f"m{number}.py").write_text("")
+    assert crowded(tmp_path) == {"many": MOST_MODULES + 1}
 
 
 @pytest.mark.parametrize("folder", [*TIERS, "support", "bench"])
