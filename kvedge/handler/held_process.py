@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from kvedge.runtime.linux.process_stat import ProcessStat
 from kvedge.storage.beneath import AS_ROOT, beneath
 
 # Device and inode tell a file, a directory or a namespace from every other one.
@@ -26,7 +27,6 @@ Kind = Literal["mnt", "net", "pid", "user"]
 
 _PROC: Final = Path("/proc")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_ENDED: Final = (b"Z", b"X")
 _LARGEST_TEXT: Final = 1 << 20
 
 
@@ -131,8 +131,7 @@ class HeldProcess:
         try:
             opened = os.open("stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
             with open(opened, "rb") as file:
-                # The name in parentheses may hold anything.
-                return file.read().rpartition(b")")[2].split()[0] in _ENDED
+                return ProcessStat(file.read()).has_ended
         except (FileNotFoundError, ProcessLookupError):
             return True
 

@@ -274,7 +274,9 @@ def _children() -> set[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The command in brackets may hold anything; the fields after it do not.
+                # runtime.linux.process_stat reads more of this line. The monitor does without it: it keeps no module
+                # beside itself, and imports none at a run's end, when an upgrade may have replaced the files.
+                # The command in brackets may hold anything.
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
             continue

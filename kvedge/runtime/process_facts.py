@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.linux.process_stat import ProcessStat
+
 _UUID: Final = r"[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}"
 # A kubelet's: .../pod0d2b9d9c-4d1f-4d53-9b3c-6f1b3a0a8f6e/..., or with underscores and .slice where systemd makes the
 # cgroups. The node agent's of one box: .../kvedge-pod-0d2b9d9c-....scope, or .../kvedge/kv0/0d2b9d9c-... .
@@ -35,6 +37,4 @@ def process_status(process: Path) -> dict[str, str]:
 
 def is_kernel_thread(process: Path) -> bool:
     """Whether it is the kernel's own: those that work for a guest are in the cgroup of its Pod."""
-    # After the name in parentheses, which may hold anything: field 3 comes first, and field 9 has the flags.
-    fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return bool(int(fields[6]) & _KERNEL_THREAD)
+    return bool(ProcessStat((process / "stat").read_bytes()).flags & _KERNEL_THREAD)

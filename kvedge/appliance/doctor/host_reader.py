@@ -6,7 +6,6 @@ KVM; changes nothing.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import grp
@@ -32,6 +31,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.clock import is_clock_synchronized
+from kvedge.runtime.linux.libraries import ask_libvirt_version
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
 _MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "vfio_pci")
@@ -199,15 +199,8 @@ def _kernel_config() -> str:
 
 
 def _libvirt_version() -> Version:
-    try:
-        library = ctypes.CDLL("libvirt.so.0")
-    except OSError:
-        return ()
-    number = ctypes.c_ulong()
-    if library.virGetVersion(ctypes.byref(number), None, None) != 0:
-        return ()
-    # major * 1,000,000 + minor * 1,000 + release (libvirt/libvirt-host.h)
-    return number.value // 1_000_000, number.value // 1_000 % 1_000, number.value % 1_000
+    number = ask_libvirt_version()
+    return () if number is None else (number // 1_000_000, number // 1_000 % 1_000, number % 1_000)
 
 
 def _has_qemu_driver() -> bool:

@@ -24,6 +24,7 @@ import msgspec
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_whole
 from kvedge.runtime.linux.boot import read_boot_id
+from kvedge.runtime.linux.process_stat import read_stat
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ def _boot_firmware(emulator: str) -> tuple[bool, str]:
     try:
         seen = _read_until(process, time.monotonic() + _SECONDS)
     finally:
-        burnt = _cpu_seconds(process.pid)
+        # A child may be asked for as long as it is not waited for, dead or alive.
+        burnt = read_stat(process.pid).cpu_seconds
         process.kill()
         process.wait()
     if any(words in seen for words in _ARRIVED):
@@ -117,13 +119,6 @@ def _boot_firmware(emulator: str) -> tuple[bool, str]:
         tail = seen.decode(errors="replace").strip().splitlines()
         return False, f"QEMU could not use it: {tail[-1] if tail else 'no output'}"
     return False, f"a test machine on KVM hung for {_SECONDS:.0f} s in its firmware"
-
-
-def _cpu_seconds(pid: int) -> float:
-    """What a child, dead or alive but not yet waited for, has used of the CPU."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    # utime and stime are the 14th and 15th of all fields; the first two are before the parenthesis (proc(5)).
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _read_until(process: subprocess.Popen[bytes], deadline: float) -> bytes:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvedge.runtime.linux import namespaces, privileges
+from kvedge.runtime.linux.process_stat import read_stat
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
     last_capability,
@@ -74,12 +75,10 @@ def first_process(spec: ExecSpec | SessionSpec) -> int:
     """
     try:
         descriptor = os.pidfd_open(spec["pid"])
-        with open(f"/proc/{spec['pid']}/stat") as stream:
-            # The name in parentheses may hold anything.
-            fields = stream.read().rpartition(")")[2].split()
+        stat = read_stat(spec["pid"])
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ExecError(f"container {spec['id']} does not run") from error
-    if int(fields[19]) != spec["start_time"] or fields[0] in "ZX":
+    if stat.start_time != spec["start_time"] or stat.has_ended:
         raise ExecError(f"container {spec['id']} does not run")
     return descriptor
 

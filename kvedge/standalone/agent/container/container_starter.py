@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvedge.runtime.linux import namespaces
+from kvedge.runtime.linux.boot import read_boot_id
+from kvedge.runtime.linux.process_stat import read_stat
 from kvedge.standalone.agent.container.container_exec import ExecError, execute
 from kvedge.standalone.agent.container.container_privileges import (
     become_user,
@@ -236,24 +238,15 @@ def _run_command(spec: ContainerSpec, null: int, log: int) -> None:
 
 def _record(pid: int) -> StartedRecord:
     holder = os.getpid()
-    with open("/proc/sys/kernel/random/boot_id") as stream:
-        boot_id = stream.read().strip()
     return {
-        "boot_id": boot_id,
+        "boot_id": read_boot_id(),
         "pid": pid,
-        "start_time": _start_time(pid),
+        "start_time": read_stat(pid).start_time,
         "holder": holder,
-        "holder_start_time": _start_time(holder),
+        "holder_start_time": read_stat(holder).start_time,
         "started_at": time.time(),
         "failed": "",
     }
-
-
-def _start_time(pid: int) -> int:
-    """The clock tick since boot at which a process began: with the PID it names a process for good."""
-    with open(f"/proc/{pid}/stat") as stream:
-        # The name in parentheses may hold anything.
-        return int(stream.read().rpartition(")")[2].split()[19])
 
 
 def _write_record(path: str, record: StartedRecord) -> None:

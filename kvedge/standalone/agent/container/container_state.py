@@ -22,6 +22,7 @@ import msgspec
 
 from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import write_whole
+from kvedge.runtime.linux.process_stat import ProcessStat, read_stat
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import StartedRecord
 from kvedge.standalone.agent.container.termination_message import read_termination_message
@@ -166,21 +167,11 @@ def process(pid: int, start_time: int) -> Iterator[int | None]:
         os.close(pidfd)
 
 
-@dataclass(frozen=True, slots=True)
-class _ProcessFacts:
-    state: str
-    start_time: int
-    wait_status: int
-
-
-def _process_facts(pid: int) -> _ProcessFacts | None:
+def _process_facts(pid: int) -> ProcessStat | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        return read_stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # After the name in parentheses, which may hold anything: field 3, the state, comes first.
-    fields = text.rpartition(")")[2].split()
-    return _ProcessFacts(state=fields[0], start_time=int(fields[19]), wait_status=int(fields[49]))
 
 
 def _look(record: StartedRecord, boot_id: str) -> Running | ExitRecord:
@@ -192,7 +183,7 @@ def _look(record: StartedRecord, boot_id: str) -> Running | ExitRecord:
     facts = _process_facts(record["pid"]) if record["boot_id"] == boot_id else None
     if facts is None or facts.start_time != record["start_time"]:
         return lost_exit(now)
-    if facts.state not in "ZX":
+    if not facts.has_ended:
         return Running(record["pid"], record["start_time"], record["started_at"])
     return _exit_of(facts.wait_status, now)
 
