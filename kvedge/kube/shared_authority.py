@@ -15,14 +15,14 @@ import msgspec
 
 from kvedge.kube.errors import AlreadyExists, Conflict, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.manifests.role_rights import AUTHORITY_SECRET
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Namespace, Secret
 from kvedge.runtime.clock import parse_rfc3339, rfc3339
-from kvedge.runtime.tls.authority_plan import AUTHORITY_NAME, Authorities, plan_succession, split_certificates
+from kvedge.runtime.tls.authority_plan import Authorities, plan_succession, split_certificates
 from kvedge.runtime.tls.certificates import CertificateAuthority, CertificateError
 
-SECRET_NAME: Final = "kvedge-ca"
 # The signing authority has the keys of every TLS Secret, which earlier releases read, too.
 _CERTIFICATE: Final = "tls.crt"
 _KEY: Final = "tls.key"
@@ -32,7 +32,7 @@ _PREVIOUS: Final = "previous.crt"
 SIGNS_FROM: Final = "kvedge.io/successor-signs-from"
 
 
-def shared_authority(client: KubeClient, now: datetime, name: str = SECRET_NAME) -> Authorities:
+def shared_authority(client: KubeClient, now: datetime, name: str = AUTHORITY_SECRET) -> Authorities:
     """The authority in the Secret of that name, made if there is none, and succeeded by a new one in time.
 
     Raises:
@@ -54,7 +54,7 @@ def shared_authority(client: KubeClient, now: datetime, name: str = SECRET_NAME)
         return existing_authority(client, name)
 
 
-def existing_authority(client: KubeClient, name: str = SECRET_NAME) -> Authorities:
+def existing_authority(client: KubeClient, name: str = AUTHORITY_SECRET) -> Authorities:
     """The authority, for a role that may not make it.
 
     Raises:
@@ -66,7 +66,7 @@ def existing_authority(client: KubeClient, name: str = SECRET_NAME) -> Authoriti
 
 
 def _first_authority(client: KubeClient, now: datetime, name: str) -> Authorities:
-    made = Authorities(CertificateAuthority.create(AUTHORITY_NAME if name == SECRET_NAME else name, now))
+    made = Authorities(CertificateAuthority.create(name, now))
     _ensure_namespace(client)
     secret = Secret(metadata=ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE), type="kubernetes.io/tls")
     try:

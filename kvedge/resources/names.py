@@ -91,6 +91,9 @@ SERIAL_SOCKET: Final = "virt-serial0"
 AGENT_SOCKET: Final = "virt-agent"
 VNC_SOCKET: Final = "virt-vnc"
 
+# Where distributions have UEFI firmware on a node: Debian and Ubuntu, Fedora, Debian on ARM.
+FIRMWARE_DIRECTORIES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")
+
 COMPUTE_CONTAINER: Final = "compute"
 # The image of launcher Pods: kvedge writes it itself, no registry serves it. Its tag counts the layouts of what is in
 # it, not kvedge's versions, so that a controller of one version can name it for a node of another.

@@ -1,4 +1,4 @@
-"""The phases of a VMI, and which may follow which (KubeVirt's table).
+"""The phases of a VMI, and which may follow which (KubeVirt's table); and those of a Pod that is over.
 
 Controller and handler set phases through :func:`check_transition` only. Touches nothing.
 """
@@ -11,6 +11,8 @@ from typing import Final, Literal
 Phase = Literal["", "Pending", "Scheduling", "Scheduled", "Running", "Succeeded", "Failed", "Unknown"]
 
 FINAL_PHASES: Final[frozenset[Phase]] = frozenset({"Succeeded", "Failed"})
+# Kubernetes has it that no container of such a Pod runs, and that none will.
+FINAL_POD_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
     "": frozenset({"Pending", "Scheduling", "Failed"}),

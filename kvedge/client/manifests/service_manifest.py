@@ -5,7 +5,6 @@ Pure: what virtctl makes of the same flags and object.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from kvedge.client.errors import RefusedError, UsageError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VMI_ID
+from kvedge.resources.values.label_values import as_label_value
 
 _TYPES: Final = ("ClusterIP", "NodePort", "LoadBalancer")
 _FAMILIES: Final = {
@@ -24,7 +24,6 @@ _FAMILIES: Final = {
 }
 _POLICIES: Final = ("", "SingleStack", "PreferDualStack", "RequireDualStack")
 _PROTOCOLS: Final = ("TCP", "UDP")
-_LONGEST_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +78,6 @@ def service_manifest(options: ServiceOptions, exposed: JsonObject) -> JsonObject
     }
 
 
-def vmi_id(name: str) -> str:
-    """What a launcher Pod's label says of its VMI: the name, cut with a hash where a label cannot hold it."""
-    if len(name) <= _LONGEST_LABEL:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"
-
-
 def _check(options: ServiceOptions) -> None:
     _one_of("protocol", options.protocol, _PROTOCOLS, "unknown protocol")
     _one_of("type", options.type, _TYPES, "unknown service type")
@@ -123,7 +114,7 @@ def _list_declared_ports(exposed: JsonObject) -> list[JsonObject]:
 
 def _selector(exposed: JsonObject) -> dict[str, str]:
     if exposed["kind"] != "VirtualMachineInstanceReplicaSet":
-        return {VMI_ID: vmi_id(exposed["metadata"]["name"])}
+        return {VMI_ID: as_label_value(exposed["metadata"]["name"])}
     selector = exposed["spec"].get("selector") or {}
     if selector.get("matchExpressions"):
         raise RefusedError("cannot expose VirtualMachineInstance ReplicaSet with match expressions")

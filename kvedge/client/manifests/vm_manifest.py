@@ -15,13 +15,13 @@ from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
 from kvedge.client.manifests.volume_params import VolumeParams
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.values.name_grammar import LABEL_LENGTH
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
 RUN_STRATEGIES: Final = ("Always", "Manual", "Halted", "Once", "RerunOnFailure")
 _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m", "u", "n")
 _CLOUD_INIT_DISK: Final = "cloudinitdisk"
-_LONGEST_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         volumes.append({"name": "data", "emptyDisk": {"capacity": canonical_size("disk-size", options.disk_size)}})
     volumes += _cloud_init_volumes(options.cloud_init)
     labels = dict(options.labels)
-    if len(options.name) <= _LONGEST_LABEL:
+    if len(options.name) <= LABEL_LENGTH:
         # For Services and selectors, as KubeVirt's own examples label their VMs.
         labels.setdefault("kubevirt.io/vm", options.name)
     spec: JsonObject = {

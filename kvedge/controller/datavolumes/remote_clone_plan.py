@@ -13,6 +13,7 @@ from typing import TypeAlias
 from kvedge.controller.datavolumes.workers.worker_outcome import WorkerSeen, look_at_worker
 from kvedge.resources.data_volume_names import CLONE_TARGET, POD_PHASE
 from kvedge.resources.disks.uploads import CLONE_SENDER_PREFIX, clone_sender_name
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -71,7 +72,7 @@ def takes_data(claim: PersistentVolumeClaim | None, workers: Sequence[Pod]) -> b
     if claim is None or claim.metadata.annotations.get(POD_PHASE) == "Succeeded":
         return False
     lively = (pod for pod in workers if pod.metadata.deletion_timestamp is None)
-    return any(pod.status.phase not in ("Succeeded", "Failed") for pod in lively)
+    return any(pod.status.phase not in FINAL_POD_PHASES for pod in lively)
 
 
 def plan_sender(

@@ -15,9 +15,8 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.identity import guest_mac
-from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.devices import ABSENT, Interface
 from kvedge.resources.types.guest_nics import is_bridged
-from kvedge.resources.types.pod_networks import ABSENT
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Network

@@ -8,7 +8,6 @@ controller believes: this is what keeps a VM from running twice when a cache is 
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Mapping
 from typing import Final
@@ -71,13 +70,14 @@ from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, defau
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.ip_addresses import plain_ip
+from kvedge.resources.values.label_values import as_label_value
+from kvedge.resources.values.name_grammar import LABEL_LENGTH
 from kvedge.resources.vmi_facts import grace_seconds
 
 # Seconds beyond the grace period: the launcher ends a guest that the handler has not ended, then the kubelet kills the
 # launcher.
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
-_LONGEST_LABEL: Final = 63
 # What the node has for people who look into the container comes before the host's own programs.
 _PATH: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 # Makes the descheduler ask for an eviction only: a guest needs time to shut down.
@@ -126,7 +126,7 @@ def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
         **passed,
         APP: LAUNCHER_APP,
         CREATED_BY: vmi.metadata.uid,
-        VMI_ID: _as_label(vmi.metadata.name),
+        VMI_ID: as_label_value(vmi.metadata.name),
         VM_NAME: hostname(vmi),
         **_sidecar_label(vmi),
     }
@@ -273,12 +273,4 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
 
 def hostname(vmi: VirtualMachineInstance) -> str:
     """The guest's host name: as asked for, else the VMI's name up to its first dot."""
-    return (vmi.spec.hostname or vmi.metadata.name).partition(".")[0][:_LONGEST_LABEL].rstrip("-")
-
-
-def _as_label(name: str) -> str:
-    """A name as a label's value: whole when it fits, else cut, with a hash that keeps it apart from others."""
-    if len(name) <= _LONGEST_LABEL:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"
+    return (vmi.spec.hostname or vmi.metadata.name).partition(".")[0][:LABEL_LENGTH].rstrip("-")

@@ -12,11 +12,11 @@ from typing import Final
 
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import COMPUTE_CONTAINER
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod
 from kvedge.resources.types.pod_networks import NO_NETWORK
 
 SYNCHRONIZED: Final = "Synchronized"
-_FINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _DISRUPTION: Final = "DisruptionTarget"
 _COLLECTED: Final = "DeletionByPodGC"
 _NEVER_PULLED: Final = "ErrImageNeverPull"
@@ -46,7 +46,7 @@ def has_ended(pod: Pod) -> bool:
     A Pod in phase Unknown, and one that was asked to end on a node that is lost, may still run. Beside kubelets only
     Kubernetes' Pod garbage collector writes a final phase, for a node that is gone or was declared out of service.
     """
-    return pod.status.phase in _FINAL_PHASES or _termination(pod) is not None
+    return pod.status.phase in FINAL_POD_PHASES or _termination(pod) is not None
 
 
 def may_still_run(pod: Pod) -> bool:

@@ -20,13 +20,13 @@ from kvedge.handler.node.capability_seed import ProbeError, ensure_seed
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.names import FIRMWARE_DIRECTORIES
 from kvedge.rpc.launcher_pb2 import NodeOptions
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.background import BackgroundThread
 
 log = logging.getLogger(__name__)
 
-_OVMF_PLACES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")
 _ASKED_FOR: Final = Accelerator(True, "software emulation, as the KubeVirt object asks for (useEmulation)")
 _RETRY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
@@ -160,4 +160,4 @@ class NodePlatform:
 
 
 def _ovmf() -> str:
-    return next((place for place in _OVMF_PLACES if Path(place).is_dir()), "")
+    return next((place for place in FIRMWARE_DIRECTORIES if Path(place).is_dir()), "")

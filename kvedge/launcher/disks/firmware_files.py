@@ -9,9 +9,8 @@ import os
 from typing import Final
 
 from kvedge.launcher.domain.context import OvmfFiles
+from kvedge.resources.names import FIRMWARE_DIRECTORIES
 
-# Where distributions put them: Debian and Ubuntu, Fedora.
-DIRECTORIES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")
 # (code, template of the variables) in order of preference; the 4 MB builds are what current guests expect.
 SECURE: Final = (
     ("OVMF_CODE_4M.ms.fd", "OVMF_VARS_4M.ms.fd"),
@@ -31,7 +30,7 @@ def find_ovmf(directory: str, nvram: str, *, secure: bool) -> OvmfFiles | None:
 
     `nvram` is where the VM's own variables will live; libvirt copies the template there at the first start.
     """
-    for place in (directory,) if directory else DIRECTORIES:
+    for place in (directory,) if directory else FIRMWARE_DIRECTORIES:
         for code, template in SECURE if secure else PLAIN:
             if os.path.isfile(f"{place}/{code}") and os.path.isfile(f"{place}/{template}"):
                 return OvmfFiles(

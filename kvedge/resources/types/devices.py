@@ -6,6 +6,8 @@ Touches nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
@@ -115,6 +117,12 @@ class PluginBinding(KubeStruct, kw_only=True):
 
 class EmptyBinding(KubeStruct, kw_only=True):
     """A binding without settings of its own: `{}`."""
+
+
+# What an interface's model and state may be; empty is a default.
+NIC_MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
+ABSENT: Final = "absent"
+NIC_STATES: Final = ("", "up", "down", ABSENT)
 
 
 class Interface(KubeStruct, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.devices import ABSENT, Interface
 from kvedge.resources.types.guest_nics import interface_mac, is_bridged
 from kvedge.resources.types.vmi import (
     DOMAIN_SOURCE,
@@ -31,7 +31,6 @@ DEFAULT_NETWORK: Final = "v1.multus-cni.io/default-network"
 # Why a container waits, on one box: its Pod cannot be given a network. A kubelet says so by events alone.
 NO_NETWORK: Final = "CreatePodSandboxError"
 # An interface's state: the guest is to release its NIC.
-ABSENT: Final = "absent"
 # By which a binding plugin's own CNI plugin learns for which of the VMI's networks it is asked.
 LOGIC_NETWORK: Final = "logicNetworkName"
 # As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.meta import ObjectMeta, ObjectReference, OwnerReference, condition
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.services import (
     IPV4,
@@ -101,7 +102,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def _counts(pod: Pod) -> bool:
-    return bool(pod.status.pod_ip) and pod.status.phase not in ("Succeeded", "Failed")
+    return bool(pod.status.pod_ip) and pod.status.phase not in FINAL_POD_PHASES
 
 
 def _ports(service: Service, pod: Pod) -> _Ports | None:

@@ -29,6 +29,7 @@ from kvedge.network.policies.policy_rules import LAST_PORT, PORTLESS, PROTOCOLS,
 from kvedge.network.policies.traffic_plan import Clause, WorkError, merge_clauses
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.label_selectors import LabelSelector
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.network_policies import (
     EGRESS,
@@ -50,7 +51,6 @@ _TOO_MUCH: Final = (
     "the policies of this namespace are too many or too large for one box: less passes than they say; name Pods by "
     "labels that they share, and addresses by fewer ranges"
 )
-_ENDED: Final = ("Succeeded", "Failed")
 
 _Rule = NetworkPolicyIngressRule | NetworkPolicyEgressRule
 
@@ -97,7 +97,7 @@ def _facts(pod: Pod | None) -> object:
     if pod is None or not pod.status.pod_ip:
         return None
     ports = [container.ports for container in pod.spec.containers]
-    return pod.metadata.uid, pod.metadata.labels, pod.status.pod_ip, pod.status.phase in _ENDED, ports
+    return pod.metadata.uid, pod.metadata.labels, pod.status.pod_ip, pod.status.phase in FINAL_POD_PHASES, ports
 
 
 def policy_types(spec: NetworkPolicySpec) -> frozenset[str]:
@@ -110,7 +110,8 @@ def members_of(pods: Iterable[Pod], cidr: str) -> list[Pod]:
     found: dict[str, Pod] = {}
     network = IPv4Network(cidr)
     for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):
-        if pod.status.phase not in _ENDED and not pod.spec.host_network and _is_within(pod.status.pod_ip, network):
+        is_member = not pod.spec.host_network and _is_within(pod.status.pod_ip, network)
+        if is_member and pod.status.phase not in FINAL_POD_PHASES:
             found[pod.status.pod_ip] = pod
     return list(found.values())
 

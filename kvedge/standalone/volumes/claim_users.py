@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
-
-_OVER = ("Succeeded", "Failed")
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
@@ -26,6 +25,6 @@ def users_of(namespace: str, claim: str, pods: Iterable[Pod]) -> list[str]:
         for pod in pods
         if pod.metadata.namespace == namespace
         and pod.spec.node_name
-        and pod.status.phase not in _OVER
+        and pod.status.phase not in FINAL_POD_PHASES
         and claim in claims_of(pod)
     )

@@ -14,12 +14,13 @@ from kvedge.controller.datavolumes.data_volume_status import State
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.data_volume_names import WORKER_CONTAINER
 from kvedge.resources.meta import condition
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import ContainerState, ContainerStateTerminated, Pod
 from kvedge.resources.types.import_job import ImportOutcome
+from kvedge.resources.values.name_grammar import LABEL_LENGTH
 
 _LONGEST_MESSAGE: Final = 1024
 _MOST_LABELS: Final = 16
-_LONGEST_LABEL: Final = 63
 _LABEL_PREFIX: Final = "instancetype.kubevirt.io/"
 _NOTHING: Final = State("False")
 _PULL_REASONS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
@@ -70,7 +71,7 @@ class WorkerSeen:
 def look_at_worker(pod: Pod) -> WorkerSeen:
     """What a worker's Pod says."""
     state = _container_state(pod)
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.status.phase in FINAL_POD_PHASES:
         terminated = None if state is None else state.terminated
         return WorkerSeen(
             pod,
@@ -122,4 +123,4 @@ def _outcome(pod: Pod, terminated: ContainerStateTerminated | None) -> ImportOut
 def _is_kept(key: str, value: str) -> bool:
     """An image describes itself; it does not label the claim as it likes."""
     plain = value.replace("-", "").replace(".", "").replace("_", "")
-    return key.startswith(_LABEL_PREFIX) and len(value) <= _LONGEST_LABEL and plain.isalnum() and value.isascii()
+    return key.startswith(_LABEL_PREFIX) and len(value) <= LABEL_LENGTH and plain.isalnum() and value.isascii()

@@ -6,7 +6,6 @@ controller counts the tries and waits between them; that is the same on one box 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,13 +63,13 @@ from kvedge.resources.types.import_job import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import Quantity
 from kvedge.resources.vmi_facts import default_pull_policy
 
 # A mesh stays out: its proxy never ends, and what workers speak to each other is encrypted already.
 _WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
 _WITHOUT_MESH: Final = {**_WITHOUT_SIDECAR, "linkerd.io/inject": "disabled"}
-_LONGEST_LABEL: Final = 63
 # Of a disk that is streamed, converted and checked in one pass: it takes a core, and little memory.
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
 _LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "600M"}
@@ -108,7 +107,7 @@ def worker_pod(
     meta = ObjectMeta(
         name=name,
         namespace=dv.metadata.namespace,
-        labels={APP_LABEL: APP, WORKER_LABEL: _as_label(place.claim.metadata.name), **_WITHOUT_SIDECAR},
+        labels={APP_LABEL: APP, WORKER_LABEL: as_label_value(place.claim.metadata.name), **_WITHOUT_SIDECAR},
         annotations=dict(_WITHOUT_MESH),
         owner_references=[owner_of(dv)],
     )
@@ -283,10 +282,3 @@ def _claim(name: str, claim: PersistentVolumeClaim, paths: tuple[str, str], *, r
     if claim.is_block:
         return volume, VolumeDevice(name=name, device_path=paths[1])
     return volume, VolumeMount(name=name, mount_path=paths[0], read_only=read_only)
-
-
-def _as_label(name: str) -> str:
-    if len(name) <= _LONGEST_LABEL:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_LABEL - len(digest) - 1]}-{digest}"

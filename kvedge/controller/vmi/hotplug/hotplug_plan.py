@@ -24,6 +24,7 @@ from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
 from kvedge.resources.disks.volume_facts import claim_of, hotplugged
 from kvedge.resources.meta import condition
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -36,7 +37,6 @@ _REFUSED: Final = "FailedCreate"
 # The scheduler's reason.
 _UNSCHEDULABLE: Final = "Unschedulable"
 _LONGEST: Final = 512
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[D
     }
     for pod in view.pods:
         name = pod.metadata.name
-        if not _is_going(pod) and (name not in needed or name in early or pod.status.phase in _OVER):
+        if not _is_going(pod) and (name not in needed or name in early or pod.status.phase in FINAL_POD_PHASES):
             yield DeleteAttachment(pod, early.get(name, ""))
 
 
@@ -282,7 +282,7 @@ def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> P
 
 def _live(view: HotplugView, name: str) -> Pod | None:
     pods = (pod for pod in view.pods if pod.metadata.name == name)
-    return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in _OVER), None)
+    return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in FINAL_POD_PHASES), None)
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -15,11 +15,9 @@ from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.libvirt_versions import IGB, require_libvirt
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, new
-from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.devices import NIC_MODELS, NIC_STATES, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-_MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
-_STATES: Final = ("", "up", "down", "absent")
 _NO_TAP: Final = ("slirp", "macvtap", "passt", "passt_binding")
 
 
@@ -69,11 +67,11 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
 
 def _check_model(interface: Interface, context: DomainContext, field: str) -> str:
     model = interface.model or "virtio"
-    if model not in _MODELS:
-        raise ConversionError(f"{field}.model", f"{model} is not supported", f"use one of {', '.join(_MODELS)}")
+    if model not in NIC_MODELS:
+        raise ConversionError(f"{field}.model", f"{model} is not supported", f"use one of {', '.join(NIC_MODELS)}")
     if model == "igb":
         require_libvirt(context, IGB, f"{field}.model", "use e1000e or virtio")
-    if interface.state not in _STATES:
+    if interface.state not in NIC_STATES:
         raise ConversionError(f"{field}.state", f"{interface.state} is no state", "use up, down or absent")
     return model
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.clock import parse_rfc3339
 
@@ -54,7 +55,7 @@ def _wait_for(other: Pod, order: int, began: datetime, now: datetime) -> NotYet 
     earlier = _number(other, AUTOSTART_ORDER)
     if earlier is None or earlier >= order or not _is_of_the_boot(other, began):
         return None
-    if other.metadata.deletion_timestamp is not None or other.status.phase in ("Succeeded", "Failed"):
+    if other.metadata.deletion_timestamp is not None or other.status.phase in FINAL_POD_PHASES:
         return None
     name = f"{other.metadata.namespace}/{other.metadata.name}"
     made = _moment(other.metadata.creation_timestamp) or now

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import (
     READ_WRITE_ONCE_POD,
@@ -84,7 +85,7 @@ def _alone(pod: Pod, others: Iterable[Pod], storage: Storage) -> list[str]:
         if claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes:
             single.add(name)
     for other in others if single else ():
-        over = other.status.phase in ("Succeeded", "Failed")
+        over = other.status.phase in FINAL_POD_PHASES
         if not over and other.metadata.namespace == namespace and single.intersection(claims_of(other)):
             return ["node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"]
     return []

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Node, Pod
 from kvedge.resources.values.quantities import parse_quantity
 from kvedge.resources.values.whole_numbers import whole_number
@@ -26,7 +27,7 @@ def fit_reasons(pod: Pod, node: Node, others: Iterable[Pod]) -> list[str]:
     if reasons:
         # As the scheduler does: a node that is filtered out is not asked for its room.
         return reasons
-    there = [other for other in others if other.status.phase not in ("Succeeded", "Failed")]
+    there = [other for other in others if other.status.phase not in FINAL_POD_PHASES]
     return [*_room_reasons(pod, node, there), *_neighbour_reasons(pod, there)]
 
 

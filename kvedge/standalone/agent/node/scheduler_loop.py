@@ -20,6 +20,7 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.values.quantities import QuantityError
@@ -80,7 +81,7 @@ class SchedulerLoop:
         if known is not None:
             with self._lock:
                 self._assumed.pop(known.metadata.uid, None)
-        if new is None or new.status.phase in ("Succeeded", "Failed"):
+        if new is None or new.status.phase in FINAL_POD_PHASES:
             self._retry_waiting()
 
     def on_node(self, old: Node | None, new: Node | None) -> None:

@@ -20,6 +20,7 @@ from kvedge.kube.reconcile_loop import Again, backoff
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.codec import encode
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.clock import Clock, parse_rfc3339
 from kvedge.standalone.agent.container.container_state import (
@@ -103,7 +104,7 @@ class PodLoop:
             if rejected is not None:
                 self._say(pod, StatusFacts({}, rejection=rejected, host_address=self.host_address))
                 return None
-            if pod.status.phase in ("Succeeded", "Failed"):
+            if pod.status.phase in FINAL_POD_PHASES:
                 return None
             local = self._take_on(pod)
             if local is None:

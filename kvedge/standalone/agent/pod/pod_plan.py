@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.values.durations import bounded_grace
 from kvedge.standalone.agent.container.container_state import ContainerState, Ended, NotStarted, Running, Starting
@@ -149,7 +150,7 @@ def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tup
 
 def is_over(pod: Pod, seen: PodSeen) -> bool:
     """Whether nothing of this Pod may be started any more, though its object stays."""
-    if pod.status.phase in ("Succeeded", "Failed") or rejection(pod) is not None:
+    if pod.status.phase in FINAL_POD_PHASES or rejection(pod) is not None:
         return True
     if any(_has_failed(seen.containers.get(item.name)) for item in pod.spec.init_containers):
         return True

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import (
     Container,
     ContainerStateRunning,
@@ -83,7 +84,7 @@ def pod_status(pod: Pod, facts: StatusFacts, now: datetime) -> PodStatus:
 
 def pod_phase(pod: Pod, containers: Mapping[str, ContainerState]) -> str:
     """Pending, Running, Succeeded or Failed, as the kubelet finds it for restartPolicy Never."""
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.status.phase in FINAL_POD_PHASES:
         # Over is over.
         return pod.status.phase
     init = [containers.get(item.name, NotStarted()) for item in pod.spec.init_containers]

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.kinds.rules.pod_amounts import (
     container_amounts,
     containers_that_start,
@@ -137,7 +138,7 @@ def _is_compute(name: str) -> bool:
 
 
 def _has_ended(pod: JsonObject) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return (pod.get("status") or {}).get("phase") in FINAL_POD_PHASES
 
 
 def _pod_usage(pod: JsonObject) -> dict[str, Amount]:

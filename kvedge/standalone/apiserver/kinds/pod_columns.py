@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, NONE, Column, at, text
 from kvedge.standalone.apiserver.wire.human_ages import age
-
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass
@@ -52,7 +51,7 @@ def summarize(pod: JsonObject) -> PodSummary:
     if at(pod, "metadata.deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             summary.reason = "Unknown"
-        elif status.get("phase") not in _TERMINAL:
+        elif status.get("phase") not in FINAL_POD_PHASES:
             summary.reason = "Terminating"
     return summary
 

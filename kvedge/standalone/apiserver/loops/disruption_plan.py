@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.requests.write_rules import parse_timestamp, timestamp
 from kvedge.standalone.apiserver.schema.selectors import label_selector_of
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, Forbidden, Target, TooManyRequests
@@ -39,7 +40,7 @@ class PodFacts:
     @property
     def is_over(self) -> bool:
         """Whether all that ran in it has ended."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINAL_POD_PHASES
 
 
 def pod_facts(pod: JsonObject) -> PodFacts:

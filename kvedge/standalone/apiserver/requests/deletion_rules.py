@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.values.whole_numbers import INT64
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.write_rules import moment_after, target_of, timestamp
@@ -19,7 +20,6 @@ from kvedge.standalone.apiserver.wire.api_errors import Conflict, FieldError, Fi
 ORPHAN_FINALIZER: Final = "orphan"
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _DEFAULT_GRACE: Final = 30
 
 
@@ -170,6 +170,6 @@ def _pod_grace(pod: JsonObject, asked: int | None) -> int:
     """How long the kubelet may take. A Pod that no kubelet has, or that has ended, is not waited for."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     grace = asked if asked is not None else int(spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
-    if not spec.get("nodeName") or status.get("phase") in _FINISHED:
+    if not spec.get("nodeName") or status.get("phase") in FINAL_POD_PHASES:
         return 0
     return 1 if grace < 0 else grace

@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.requests.bytes_in_flight import payer
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
@@ -142,7 +143,7 @@ class ExecRoutes:
             raise NotFound(context.error_target)
         pod = stored.load()
         container = container_named(pod, request.query.get("container", ""))
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if (pod.get("status") or {}).get("phase") in FINAL_POD_PHASES:
             phase = pod["status"]["phase"]
             raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
         return pod, container

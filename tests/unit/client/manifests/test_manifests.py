@@ -18,9 +18,10 @@ from click.testing import CliRunner
 from kvedge.cli.exits import Exit
 from kvedge.cli.group import kvedge, run
 from kvedge.client.errors import RefusedError, UsageError
-from kvedge.client.manifests.service_manifest import ServiceOptions, service_manifest, vmi_id
+from kvedge.client.manifests.service_manifest import ServiceOptions, service_manifest
 from kvedge.client.manifests.vm_manifest import LaunchOptions, canonical_size, launch_manifest
-from kvedge.controller.vmi.launcher_pod_manifest import _as_label
+from kvedge.resources.names import VMI_ID
+from kvedge.resources.values.label_values import as_label_value
 from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 
 
@@ -224,8 +225,10 @@ def test_a_replica_set_is_exposed_by_its_labels() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 200])
-def test_a_service_selects_what_the_controller_writes_on_the_pod(length: int) -> None:
-    assert vmi_id("x" * length) == _as_label("x" * length)
+def test_a_service_selects_what_a_label_of_the_pod_can_hold(length: int) -> None:
+    exposed = {**VM, "kind": "VirtualMachineInstance", "metadata": {**VM["metadata"], "name": "x" * length}}
+    selector = service_manifest(ServiceOptions(name="svc", port=1), exposed)["spec"]["selector"]
+    assert selector == {VMI_ID: as_label_value("x" * length)}
 
 
 def test_a_launched_vm_joins_the_networks_that_it_is_told_of() -> None:

@@ -13,8 +13,8 @@ from kvedge.api.admission.rules.causes import Cause, duplicate, required
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.names import SRIOV_PREFIX
+from kvedge.resources.types.devices import ABSENT
 from kvedge.resources.types.guest_nics import is_pods_own
-from kvedge.resources.types.pod_networks import ABSENT
 
 _LONGEST_SHOWN: Final = 80
 

@@ -14,9 +14,8 @@ from kvedge.api.admission.rules.storage.disk_rules import pci_address
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
-from kvedge.resources.types.devices import DhcpOptions, Interface, Port
+from kvedge.resources.types.devices import ABSENT, NIC_MODELS, NIC_STATES, DhcpOptions, Interface, Port
 from kvedge.resources.types.guest_nics import is_pods_own
-from kvedge.resources.types.pod_networks import ABSENT
 from kvedge.resources.values.ip_addresses import parse_ipv4
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -26,8 +25,6 @@ _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(?:([:-])[0-9a-fA-F]{2}(?:\1[0-9a-fA-F]
 _LONG_MAC: Final = re.compile(
     r"[0-9a-fA-F]{2}(?:([:-])[0-9a-fA-F]{2}(?:\1[0-9a-fA-F]{2}){6}(?:(?:\1[0-9a-fA-F]{2}){12})?)"
 )
-_MODELS: Final = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139")
-_STATES: Final = ("", "up", "down", ABSENT)
 _BINDINGS: Final = ("bridge", "masquerade", "sriov", "slirp", "macvtap", "passt", "passt_binding", "binding")
 _DISCONTINUED: Final = {"slirp": "Slirp", "macvtap": "Macvtap", "passt": "Passt"}
 _INSTEAD: Final = {
@@ -92,12 +89,12 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
         at = subject.devices_at.at("interfaces").item(index)
         yield from _binding(interface, at)
-        if interface.model and interface.model not in _MODELS:
+        if interface.model and interface.model not in NIC_MODELS:
             text = f"interface {at.at('name')} uses model {interface.model} that is not supported."
             yield unsupported(at.at("model"), text)
         yield from _mac(interface, at)
         yield from pci_address(interface.pci_address, at.at("pciAddress"), f"interface {at.at('name')}")
-        if interface.state not in _STATES:
+        if interface.state not in NIC_STATES:
             text = f"logical {interface.name} interface state value is unsupported: {interface.state}"
             yield unsupported(at.at("state"), text)
         if not 0 <= interface.acpi_index <= _LARGEST_ACPI_INDEX:
