@@ -332,6 +332,9 @@ def _wrong_places(settings: Settings) -> Iterator[_Wrong]:
         name, _, path = each.partition("=")
         if not _CLASS_NAME.fullmatch(name) or name in seen or name == "kvedge":
             yield _Wrong(key, f"{name!r} must be the name of a StorageClass, each once, and not kvedge: fast=/mnt/ssd")
+        elif path.startswith("lvm"):
+            reason = "LVM is not supported: name the directory where a file system of the volume group is mounted"
+            yield _Wrong(key, f"{each}: {reason}")
         elif not Path(path).is_absolute() or ".." in Path(path).parts:
             yield _Wrong(key, f"{each} must name an absolute path: {name}=/mnt/{name}")
         seen.add(name)

@@ -55,6 +55,22 @@ def test_the_mount_that_holds_the_data_directory_is_the_one_judged(tmp_path: Pat
     assert 0 < disk.free <= 1 << 20
 
 
+def test_sharing_blocks_is_tried_on_the_disk_itself_and_leaves_nothing(tmp_path: Path) -> None:
+    image, place = tmp_path / "image", tmp_path / "place"
+    place.mkdir()
+    for reflink in (True, False):
+        image.unlink(missing_ok=True)
+        with image.open("wb") as file:
+            file.truncate(320 << 20)
+        subprocess.run(["mkfs.xfs", "-q", "-m", f"reflink={int(reflink)}", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, place], check=True)
+        try:
+            assert read(place).disk.shares_blocks is reflink
+            assert list(place.iterdir()) == []
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
 def test_a_host_that_is_not_fit_is_told_by_exit_code_five(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     command = [sys.executable, "-m", "kvedge", "doctor", "--no-guest", "--data-dir", str(tmp_path), "-o", "json"]

@@ -26,8 +26,8 @@ _LIMITS: Final[Mapping[str, int]] = {
     "fs/file-max": 65536,
     "kernel/pid_max": 32768,
 }
-# Where files can share blocks; an XFS from before 2019 may not, which the first clone finds out.
-_SHARING: Final = ("xfs", "btrfs", "bcachefs")
+# Options of a file system that counts what a directory holds.
+_PROJECT_QUOTA: Final = frozenset({"prjquota", "pquota", "prjjquota"})
 
 
 def check_disk(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
@@ -63,15 +63,22 @@ def check_disk(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
 
 def check_volumes(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
     """What claims on this file system can do."""
-    kind = facts.disk.kind
-    if kind in _SHARING:
-        detail = f"{facts.disk.path} ({kind}) can share blocks: a clone of a disk takes neither time nor room"
+    disk = facts.disk
+    if disk.shares_blocks:
+        detail = f"files on {disk.path} ({disk.kind}) share blocks: a clone of a disk takes neither time nor room"
         yield Finding("clones", Level.OK, detail)
-    else:
-        detail = f"{facts.disk.path} ({kind}) cannot share blocks, as XFS and Btrfs can: a clone of a disk is a copy"
+    elif disk.shares_blocks is None:
+        detail = f"whether files on {disk.path} ({disk.kind}) share blocks could not be tried: root may, with room"
         yield Finding("clones", Level.INFO, detail)
-    detail = "the disk of a claim is kept to its size; other files in a claim are not, as no project quota is set"
+    else:
+        detail = f"files on {disk.path} ({disk.kind}) share no blocks, as on XFS and Btrfs: a clone of a disk is a copy"
+        yield Finding("clones", Level.INFO, detail)
+    counts = f", although {disk.path} counts projects" if disk.options & _PROJECT_QUOTA else ""
+    detail = f"the disk of a claim is kept to its size; other files in a claim are not: kvedge sets no quota{counts}"
     yield Finding("volume sizes", Level.INFO, detail)
+    mapper = "" if "dm_mod" in facts.modules else "; this kernel has no device-mapper, which LVM needs"
+    detail = f"kvedge keeps volumes in directories, not in thin volumes of LVM{mapper}"
+    yield Finding("LVM", Level.INFO, detail)
 
 
 def check_memory(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

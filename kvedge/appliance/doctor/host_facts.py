@@ -21,13 +21,17 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """The file system below the data directory; sizes in bytes, `options` as in mountinfo."""
+    """The file system below the data directory; sizes in bytes, `options` as in mountinfo.
+
+    `shares_blocks` says whether two files could share a block there; None when that could not be tried.
+    """
 
     path: str
     kind: str
     options: frozenset[str]
     free: int
     free_inodes: int
+    shares_blocks: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from typing import Final
 
 import psutil
 
+from kvedge.appliance.doctor.disk_reader import read_disk
 from kvedge.appliance.doctor.findings import DoctorOptions
-from kvedge.appliance.doctor.host_facts import DeviceState, DiskFacts, HostFacts, KvmFacts, Version
+from kvedge.appliance.doctor.host_facts import DeviceState, HostFacts, KvmFacts, Version
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
@@ -34,7 +35,7 @@ from kvedge.runtime.linux.clock import is_clock_synchronized
 from kvedge.runtime.linux.libraries import ask_libvirt_version
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
-_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "vfio_pci")
+_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "dm_mod", "vfio_pci")
 _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
@@ -64,7 +65,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         qemu=_qemu_version(machine),
         commands=frozenset(name for name in _COMMANDS if shutil.which(name)),
         cgroup_controllers=_cgroup_controllers(),
-        disk=_disk(data_dir),
+        disk=read_disk(data_dir),
         memory_total=memory.total,
         memory_available=memory.available,
         limits={name: int(_text(f"/proc/sys/{name}") or 0) for name in _LIMITS},
@@ -182,6 +183,7 @@ def _is_used(module: str) -> bool:
         "vhost_net": "/sys/class/misc/vhost-net",
         "bridge": "/proc/sys/net/bridge",
         "loop": "/sys/block/loop0",
+        "dm_mod": "/sys/class/misc/device-mapper",
     }
     config = {"veth": "CONFIG_VETH=y", "bridge": "CONFIG_BRIDGE=y", "nf_tables": "CONFIG_NF_TABLES=y"}
     config["nft_connlimit"] = "CONFIG_NFT_CONNLIMIT=y"
@@ -229,26 +231,6 @@ def _cgroup_controllers() -> frozenset[str]:
         elif mount.fstype == "cgroup":
             found.update(mount.opts.split(","))
     return frozenset(found)
-
-
-def _disk(data_dir: Path) -> DiskFacts:
-    there = next(path for path in (data_dir, *data_dir.parents) if path.exists())
-    # Mounts come in the order in which they were made: of two at one place the later is seen.
-    best = max(
-        (mount for mount in psutil.disk_partitions(all=True) if there.is_relative_to(mount.mountpoint)),
-        key=lambda mount: len(Path(mount.mountpoint).parts),
-        default=None,
-    )
-    size = os.statvfs(there)
-    # Some file systems count no inodes at all.
-    inodes = size.f_favail if size.f_files else 1 << 30
-    return DiskFacts(
-        path=str(there),
-        kind=best.fstype if best else "unknown",
-        options=frozenset(best.opts.split(",")) if best else frozenset(),
-        free=size.f_bavail * size.f_frsize,
-        free_inodes=inodes,
-    )
 
 
 def _mode(path: Path) -> tuple[int | None, int | None]:

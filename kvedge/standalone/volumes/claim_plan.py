@@ -15,6 +15,7 @@ from kvedge.kube.events import EventType
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.standalone.volumes.volume_manifest import wrong_parameters
 from kvedge.standalone.volumes.volume_matching import (
     best_match,
     default_class,
@@ -142,6 +143,9 @@ def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
             "is running and correctly registered."
         )
         return (AskProvisioner(storage_class.provisioner), Tell("Normal", "ExternalProvisioning", text))
+    why = wrong_parameters(storage_class)
+    if why:
+        return (Tell("Warning", "ProvisioningFailed", why),)
     if claim.spec.selector is not None:
         text = "claim.Spec.Selector is not supported: remove spec.selector, or make a volume that it selects"
         return (Tell("Warning", "ProvisioningFailed", text),)

@@ -34,6 +34,9 @@ DEFAULT_NAME: Final = "kvedge"
 PLACE_PARAMETER: Final = "place"
 PLACE_ANNOTATION: Final = "kvedge.io/place"
 _PREFIX: Final = "pvc-"
+# By which a class asks for LVM, with other provisioners' names of parameters.
+_LVM_WORDS: Final = ("lvm", "vg", "thin", "volumegroup", "volume-group")
+_LONGEST_NAME: Final = 64
 # A volume has whole sectors, and a size that a quantity of bytes can say.
 _GRAIN: Final = 4096
 
@@ -48,6 +51,21 @@ def storage_class(place: str, *, default: bool) -> StorageClass:
         volume_binding_mode=IMMEDIATE,
         allow_volume_expansion=True,
     )
+
+
+def wrong_parameters(made_of: StorageClass) -> str:
+    """What a class of ours asks for that there is none of, with the remedy; empty when nothing is wrong."""
+    unknown = sorted(name for name in made_of.parameters if name != PLACE_PARAMETER)
+    if not unknown:
+        return ""
+    field = f"StorageClass {made_of.metadata.name}: parameters.{unknown[0][:_LONGEST_NAME]}"
+    words = " ".join(text for name in unknown for text in (name, made_of.parameters[name])).lower()
+    if any(word in words for word in _LVM_WORDS):
+        return (
+            f"{field}: LVM is not supported: volumes lie in directories. Make a file system on a logical volume, mount"
+            f" it, name it in the setting volume-places, and make the class anew with that {PLACE_PARAMETER} alone"
+        )
+    return f"{field}: unknown; the one parameter is {PLACE_PARAMETER}: make the class anew without it"
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:

@@ -49,6 +49,9 @@ def test_a_default_file_that_is_not_there_is_no_error(tmp_path: Path) -> None:
         pytest.param("port: many\n", {}, "port", id="a word where a number belongs"),
         pytest.param("port: 70000\n", {}, "port: 70000 is not between", id="a port out of range"),
         pytest.param("emulation: fast\n", {}, "emulation", id="an accelerator that does not exist"),
+        pytest.param(
+            "volume-places: fast=lvm:ssd/thin\n", {}, "volume-places: fast=lvm:ssd/thin: LVM is not", id="LVM"
+        ),
         pytest.param("data-dir: here\n", {}, "data-dir: here must be an absolute path", id="a relative directory"),
         pytest.param("bind: localhost\n", {}, "bind: localhost is not an IP address", id="a name to bind to"),
         pytest.param("pod-cidr: 10.0.0.1/24\n", {}, "pod-cidr: 10.0.0.1/24 is not an IPv4 network", id="host bits set"),

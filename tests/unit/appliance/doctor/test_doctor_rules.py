@@ -236,9 +236,20 @@ def test_a_number_that_qemu_has_or_nobody_uses_is_nothing_to_mend(
     assert (finding.level, finding.remedy) == (level, "")
 
 
-@pytest.mark.parametrize(("kind", "level"), [("xfs", Level.OK), ("btrfs", Level.OK), ("ext4", Level.INFO)])
-def test_whether_clones_share_blocks_is_told_of_the_file_system(kind: str, level: Level) -> None:
-    assert found("clones", disk=replace(DISK, kind=kind)).level is level
+@pytest.mark.parametrize(
+    ("shares", "level", "word"),
+    [(True, Level.OK, "neither time"), (False, Level.INFO, "is a copy"), (None, Level.INFO, "could not be tried")],
+)
+def test_whether_clones_share_blocks_is_told_as_it_was_tried(shares: bool | None, level: Level, word: str) -> None:
+    finding = found("clones", disk=replace(DISK, shares_blocks=shares))
+    assert (finding.level, word in finding.detail) == (level, True)
+
+
+def test_what_volumes_are_not_is_told_with_what_the_host_has() -> None:
+    assert "counts projects" not in found("volume sizes").detail
+    assert "counts projects" in found("volume sizes", disk=replace(DISK, options=frozenset({"prjquota"}))).detail
+    assert "no device-mapper" in found("LVM", modules={}).detail
+    assert "no device-mapper" not in found("LVM", modules={"dm_mod": False}).detail
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,24 @@ def test_a_claim_whose_class_has_no_provisioner_is_refused_as_kubernetes_does_it
     assert text.startswith("no volume plugin matched name: kubernetes.io/no-provisioner; make a PersistentVolume")
 
 
+@pytest.mark.parametrize(
+    ("parameters", "word"),
+    [
+        ({"type": "lvm-thin", "place": "fast"}, "parameters.type: LVM is not supported: volumes lie in directories"),
+        ({"vgname": "ssd"}, "parameters.vgname: LVM is not supported"),
+        ({"fsType": "xfs"}, "parameters.fsType: unknown; the one parameter is place: make the class anew without it"),
+    ],
+    ids=["a kind", "a volume group", "what nobody reads"],
+)
+def test_a_class_that_asks_for_what_there_is_not_makes_no_volume_and_says_so(
+    parameters: dict[str, str], word: str
+) -> None:
+    steps = plan(claim(), classes=[storage_class("kvedge", parameters=parameters)])
+    ((reason, text),) = told(steps)
+    assert (reason, word in text) == ("ProvisioningFailed", True)
+    assert not any(isinstance(step, Provision) for step in steps)
+
+
 def test_a_claim_that_is_bound_needs_nothing() -> None:
     assert plan(bound_claim(), volume(claimRef=ref(), phase="Bound")) == ()
 
