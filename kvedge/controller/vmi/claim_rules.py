@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kvedge.controller.local_path_rules import LOCAL_PATH, binding_problem, provisioner_of
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
@@ -18,7 +19,7 @@ from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.devices import Disk
-from kvedge.resources.types.storage import READ_ONLY_MANY, READ_WRITE_MANY, PersistentVolumeClaim
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
@@ -32,9 +33,6 @@ NOT_BOUND: Final = "PVCNotBound"
 REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED, IN_USE, NOT_BOUND})
 # When to look again at a claim that another VM has.
 IN_USE_SECONDS: Final = 2.0
-# It provisions directories of one node.
-_LOCAL_PATH: Final = "rancher.io/local-path"
-_PROVISIONERS: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 # A worker's words are cut before they are told on.
 _LONGEST_TEXT: Final = 512
 _POD_SCHEDULED: Final = "PodScheduled"
@@ -166,30 +164,14 @@ def in_use(volume: str, claim: str, holder: VirtualMachineInstance, then: str) -
 
 def _unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:
     text = f"PVC {name} of volume {volume.name} is not bound yet"
-    provisioner = next(
-        (claim.metadata.annotations[key] for key in _PROVISIONERS if key in claim.metadata.annotations), ""
-    )
-    if provisioner == _LOCAL_PATH:
-        text = f"{text}: {_local_path(claim)}" if _local_path(claim) else text
+    provisioner = provisioner_of(claim)
+    if provisioner == LOCAL_PATH:
+        text = f"{text}: {binding_problem(claim)}" if binding_problem(claim) else text
     elif not provisioner and claim.spec.storage_class_name == "":
         text = f'{text}: it has storageClassName "", and is bound to a PersistentVolume that somebody makes'
     elif not provisioner and claim.spec.storage_class_name is None:
         text = f"{text}: no storage class is the default one; set storageClassName, or make a class the default"
     return f"{text}; the VM starts by itself once it is"
-
-
-def _local_path(claim: PersistentVolumeClaim) -> str:
-    """What the provisioner that k3s brings cannot do, in words; empty when it can."""
-    lacks = []
-    if claim.is_block:
-        lacks.append("volumeMode Block")
-    lacks += [mode for mode in claim.spec.access_modes if mode in (READ_WRITE_MANY, READ_ONLY_MANY)]
-    if not lacks:
-        return ""
-    return (
-        f"storage class {claim.spec.storage_class_name} (local-path) cannot provide {' or '.join(lacks)}; make the"
-        " claim anew with volumeMode Filesystem and accessModes ReadWriteOnce, or with another class"
-    )
 
 
 def filling_words(volume: str, claim: PersistentVolumeClaim, then: str = "the VM starts") -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.local_path_rules import LIMITED, limits_of
 from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
@@ -37,8 +38,21 @@ def with_claims(vmi: VirtualMachineInstance, view: ClaimView) -> list[VolumeStat
         if claim is not None:
             info = claim_info(claim, view.cdi, entry.persistent_volume_claim_info)
             entry = msgspec.structs.replace(entry, persistent_volume_claim_info=info)
+            if not is_hotpluggable(volume):
+                entry = _with_limits(entry, claim)
         entries[volume.name] = entry
     return sorted(entries.values(), key=lambda entry: entry.name)
+
+
+def _with_limits(entry: VolumeStatus, claim: PersistentVolumeClaim) -> VolumeStatus:
+    """What the claim's storage cannot do is told before somebody needs it; nothing else says a word of such a volume.
+
+    A hotplugged volume has the words of its phase there.
+    """
+    limits = limits_of(claim)
+    if limits:
+        return msgspec.structs.replace(entry, reason=LIMITED, message=limits)
+    return msgspec.structs.replace(entry, reason="", message="") if entry.reason == LIMITED else entry
 
 
 def claim_info(claim: PersistentVolumeClaim, cdi: CdiConfig | None, earlier: ClaimInfo | None) -> ClaimInfo:

@@ -55,6 +55,29 @@ def test_a_claim_that_is_gone_leaves_its_last_copy() -> None:
     assert with_claims(vmi, seen()) == vmi.status.volume_status
 
 
+def test_a_claim_of_local_path_says_what_it_will_never_do() -> None:
+    vmi = vmi_with(with_volumes({"name": "root", "persistentVolumeClaim": {"claimName": "web-root"}}))
+    claim = a_claim()
+    claim.spec.storage_class_name = "local-path"
+    claim.metadata.annotations["volume.kubernetes.io/storage-provisioner"] = "rancher.io/local-path"
+    vmi.status.volume_status = with_claims(vmi, seen(claim))
+    (entry,) = vmi.status.volume_status
+    assert entry.reason == "LimitedStorage"
+    assert entry.message.startswith("storage class local-path (local-path) can neither grow PVC web-root nor take a")
+    (entry,) = with_claims(vmi, seen(a_claim()))
+    assert (entry.reason, entry.message) == ("", "")
+
+
+def test_a_hotplugged_claim_of_local_path_keeps_the_words_of_its_phase() -> None:
+    vmi = vmi_with(
+        with_volumes({"name": "later", "persistentVolumeClaim": {"claimName": "web-root", "hotpluggable": True}})
+    )
+    vmi.status.volume_status = [VolumeStatus(name="later", target="sda", phase="Ready", reason="VolumeReady")]
+    claim = a_claim()
+    claim.metadata.annotations["volume.kubernetes.io/storage-provisioner"] = "rancher.io/local-path"
+    assert with_claims(vmi, seen(claim))[0].reason == "VolumeReady"
+
+
 def test_a_thick_claim_is_known_by_its_annotation() -> None:
     claim = a_claim()
     for key, value, thick in (
