@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.handler.guest.guest_network import GuestNetwork
+from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.sync_loop import SyncLoop
 from kvedge.handler.guest.version_gate import VersionGate
 from kvedge.handler.held_process import HeldProcess
@@ -41,8 +42,10 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.network.lan.node_lans import NodeLansKeeper
 from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.names import NODE_NAME, TOOLS_FOLDER
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
@@ -95,6 +98,8 @@ class HandlerConfig:
     accelerator_is_set: bool = False
     # Where consoles are relayed, as host:port; port 0 takes a free one.
     relay_address: str = "127.0.0.1:0"
+    # Where neither Multus nor a node agent joins launchers to networks of the LAN, the handler does.
+    joins_lans: bool = False
 
 
 class HandlerRole:
@@ -148,6 +153,7 @@ class HandlerRole:
             kubelet=config.kubelet,
             node=config.node,
             clock=clock,
+            lan_joining=LanJoining(partial(client.get, NetworkAttachmentDefinition) if config.joins_lans else None),
         )
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
         vmis.on_change(partial(_look_at, loop))
@@ -174,6 +180,7 @@ class HandlerRole:
             part("relay", relay, "VMIs"),
             part("node", node_loop, "accelerator", "relay"),
             part("platform", platform, "accelerator"),
+            *([unfailing("LANs", NodeLansKeeper().rounds)] if config.joins_lans else []),
         ]
 
     def _make_plugins(self, configuration: ConfigurationFollower, platform: NodePlatform) -> DevicePlugins:

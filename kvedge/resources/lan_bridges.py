@@ -31,6 +31,11 @@ def bridge_labels(bridges: Iterable[str]) -> dict[str, str]:
     return {BRIDGE_PREFIX + name: "true" for name in named[:MOST_BRIDGES]}
 
 
+def wanted_bridges(selector: Mapping[str, str]) -> list[str]:
+    """The bridges that a node must have for a Pod with this node selector."""
+    return sorted(key.removeprefix(BRIDGE_PREFIX) for key in selector if key.startswith(BRIDGE_PREFIX))
+
+
 def needed_bridge(network: NetworkAttachmentDefinition) -> str:
     """The bridge that a node must have for this network's guests; empty where any node will do."""
     if network.metadata.annotations.get(ONLY_WITH_BRIDGE) != "true":

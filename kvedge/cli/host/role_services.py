@@ -68,6 +68,7 @@ def handler_services(settings: Settings) -> Sequence[Service]:
         accelerator=choose_accelerator(settings.emulation, settings.state_path),
         accelerator_is_set=settings.emulation_is_set,
         relay_address=settings.relay_address,
+        joins_lans=True,
     )
     role = PatientStart("handler", lambda: HandlerRole(config), (HandlerError, KubeError))
     return [LauncherLink(settings.data_path), role, _make_image_keeper(settings), _old_versions(settings)]

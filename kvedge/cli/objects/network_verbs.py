@@ -148,6 +148,9 @@ def create(
     with the binding `bridge: {}`. The bridge of --bridge is the host's own: kvedge joins it, and changes nothing of it.
     Without --bridge there is a bridge on the host while a VM of the network runs, and nobody else is on it.
 
+    In a cluster, guests of --bridge go to nodes that have the bridge; those of a network without it reach each other
+    on one node. Where there is no Multus, kvedge joins them itself.
+
     With --nic, as root on the box, kvedge makes the bridge of a NIC, and moves the host's addresses and routes there.
     They are moved back after 30 s, unless you confirm that the host is still reached. The bridge is there again after a
     reboot, and goes with the network. --bridge is then its name.
@@ -156,7 +159,7 @@ def create(
     its own there. The host itself and these guests do not reach each other. A VM joins such a network by the binding
     {name: macvtap}, a plugin of domainAttachmentType tap in the KubeVirt object.
     """
-    from kvedge.client.networks.network_calls import made_bridge, network_document
+    from kvedge.client.networks.network_calls import bind_to_nodes, made_bridge, network_document
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.nics.nic_state import bridge_of_nic
 
@@ -186,6 +189,8 @@ def create(
         servers=made if allow_servers is None else allow_servers,
     )
     document = network_document(name, session.namespace, wanted)
+    if not made:
+        bind_to_nodes(session, document)
     if nic is None or dry_run:
         _create(session, document, dry_run=dry_run)
     else:

@@ -5,7 +5,9 @@ Called by the verbs. Raises UsageError for what no server need be asked.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -13,10 +15,12 @@ from typing import Final
 from kvedge.client.errors import NotFoundError, UsageError
 from kvedge.client.networks.network_rows import users_of
 from kvedge.client.session import Session, check_name
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text, parse_macvtap_config
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
+from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -24,6 +28,10 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # Bridges that kvedge makes are called after their network, in as many letters as a link's name has room for.
 _MADE_PREFIX: Final = "kvn-"
 _HASH_LETTERS: Final = 10
+_KINDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# A new kind is served once its names are accepted.
+_KIND_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
 
 
 class NoNetworks(NotFoundError):
@@ -67,12 +75,37 @@ def _checked_text(config: LanConfig | MacvtapConfig) -> str:
 def create_network(session: Session, document: JsonObject) -> None:
     """Make it.
 
+    A cluster without Multus has no such kind yet: it gets the kind, and its handlers join guests to the network.
+
     Raises:
-        NoNetworks: when the server has no such kind.
+        NoNetworks: when the server does not serve the kind that it was given.
         KubeError: as the server answers.
     """
+    if not _has_networks(session):
+        _make_kind(session)
     with _where_there_are_networks(session):
         session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
+
+
+def bind_to_nodes(session: Session, document: JsonObject) -> None:
+    """Have a cluster bring the network's guests to nodes that have its bridge; one box is one node.
+
+    Raises:
+        KubeError: as the server answers.
+    """
+    if "kvedgeVersion" not in session.client.request("GET", "/version"):
+        document["metadata"]["annotations"] = {ONLY_WITH_BRIDGE: "true"}
+
+
+def _make_kind(session: Session) -> None:
+    document = attachment_crd()
+    with contextlib.suppress(AlreadyExists):
+        session.client.request("POST", _KINDS, document)
+    deadline = time.monotonic() + _KIND_SECONDS
+    while not _has_networks(session):
+        if time.monotonic() > deadline:
+            raise NoNetworks(f"the server does not serve {document['metadata']['name']} yet: try again")
+        time.sleep(_POLL_SECONDS)
 
 
 def refuse_known(session: Session, name: str) -> None:
@@ -135,7 +168,10 @@ def _where_there_are_networks(session: Session) -> Iterator[None]:
     except NotFound:
         # It may be the namespace that is not there.
         if not _has_networks(session):
-            text = "this server has no networks besides the Pod network: install Multus in the cluster first"
+            text = (
+                "this server has no networks besides the Pod network: `kvedge network create` makes the first, or"
+                " install Multus in the cluster"
+            )
             raise NoNetworks(text) from None
         raise
 

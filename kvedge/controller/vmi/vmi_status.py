@@ -19,6 +19,7 @@ from kvedge.controller.vm.vm_status import guest_not_running
 from kvedge.controller.vmi.claim_rules import REASONS, ClaimView
 from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
 from kvedge.controller.vmi.interface_status import with_joined_networks
+from kvedge.controller.vmi.lan_scheduling import POD_SCHEDULED, scheduled_with_networks
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition
@@ -38,7 +39,6 @@ from kvedge.runtime.clock import rfc3339
 READY: Final = "Ready"
 NODE_NOT_READY: Final = "NodeNotReady"
 POD_GONE: Final = "PodGone"
-_POD_SCHEDULED: Final = "PodScheduled"
 _UNTIL: Final = (
     "nothing is started elsewhere before the node is back, its Node is deleted, or it has the taint"
     " node.kubernetes.io/out-of-service"
@@ -102,7 +102,7 @@ def after_hand_over(
     conditions = conditions if seen is None else _with_data_volumes(conditions, vmi, seen.found, now)
     return msgspec.structs.replace(
         vmi.status,
-        conditions=without_conditions(conditions, {_POD_SCHEDULED}),
+        conditions=without_conditions(conditions, {POD_SCHEDULED}),
         volume_status=vmi.status.volume_status if seen is None else with_claims(vmi, seen),
         interfaces=with_joined_networks(vmi, pod),
     )
@@ -120,7 +120,7 @@ def with_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: date
     elif node is not None:
         text = f"{text}: virt-handler on node {node.name} is waited for"
     conditions = with_condition(vmi.status.conditions, _not_ready(reason, text), now)
-    return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {_POD_SCHEDULED}))
+    return msgspec.structs.replace(vmi.status, conditions=without_conditions(conditions, {POD_SCHEDULED}))
 
 
 def with_phase(
@@ -147,11 +147,11 @@ def _conditions(
 ) -> list[Condition]:
     conditions = with_condition(vmi.status.conditions, _ready(phase, pod, facts.node), now)
     conditions = _with_data_volumes(conditions, vmi, facts.claims.found, now)
-    scheduled = facts.unscheduled if pod is None else condition(pod.status.conditions, _POD_SCHEDULED)
+    scheduled = facts.unscheduled if pod is None else scheduled_with_networks(pod)
     if scheduled is not None and scheduled.status == "False":
         conditions = with_condition(conditions, scheduled, now)
     else:
-        conditions = without_conditions(conditions, {_POD_SCHEDULED})
+        conditions = without_conditions(conditions, {POD_SCHEDULED})
     if facts.failure is not None:
         return with_condition(conditions, facts.failure, now)
     old = condition(conditions, SYNCHRONIZED)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kvedge.handler.guest.function_nics import function_nics
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
+from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.mac_conflicts import check_macs
 from kvedge.handler.guest.nic_plan import find_released_nics, summarize_nics
 from kvedge.handler.guest.pass_events import PassEvents
@@ -48,16 +50,26 @@ class LauncherSync:
     options: Callable[[], launcher_pb2.NodeOptions]
     events: PassEvents
     clock: Clock
+    # Joins a Pod to its networks where nobody else does.
+    lans: LanJoining
 
     def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         """Whether the launcher would be told of other claims, volumes or NICs now, or its guest of other servers."""
+        memory.joins = self._joins(vmi, memory)
         if (
             memory.claims != summarize_claims(vmi)
             or memory.wishes != wishes_of(vmi)
-            or memory.told_nics != summarize_nics(vmi)
+            or memory.told_nics != summarize_nics(vmi, joins=memory.joins)
         ):
             return True
         return self._has_other_network(key, vmi, memory)
+
+    def _joins(self, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
+        try:
+            return memory.joins or self.lans.joins(vmi)
+        except NetworkError:
+            # The next pass asks again.
+            return False
 
     def _has_other_network(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         """Whether the guest would be told of other name servers now, or its network cannot be kept.
@@ -112,9 +124,12 @@ class LauncherSync:
         if known is None or known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
+            self.lans.join(vmi, launcher)
             prepared = self.network.prepare(vmi, launcher, resolver)
         else:
-            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list())
+            memory.joins = self._joins(vmi, memory)
+            join = partial(_join, self.lans, vmi, launcher) if memory.joins else None
+            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list(), join)
         memory.nics = (*(item.nic for item in prepared), *function_nics(vmi))
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
@@ -127,7 +142,7 @@ class LauncherSync:
         if failed is not None:
             # One NIC that cannot come holds up nothing else: the launcher has all the rest by now.
             raise failed
-        memory.told_nics = summarize_nics(vmi)
+        memory.told_nics = summarize_nics(vmi, joins=memory.joins)
         return status
 
     def _finish_network(
@@ -145,7 +160,11 @@ class LauncherSync:
         """Undo what was made for NICs that the guest has released."""
         wanted = {item.name for _, item in absent_interfaces(vmi)}
         memory.released &= wanted
-        if view.status is None or view.status.state not in ALIVE or memory.told_nics != summarize_nics(vmi):
+        if (
+            view.status is None
+            or view.status.state not in ALIVE
+            or memory.told_nics != summarize_nics(vmi, joins=memory.joins)
+        ):
             return
         due = [each for each in find_released_nics(vmi, view.status) if each[1].name not in memory.released]
         if not due:
@@ -154,6 +173,11 @@ class LauncherSync:
             with self.connections.launcher(key) as launcher:
                 for place in due:
                     self.network.release(vmi, launcher, place)
+                    self.lans.leave(vmi, place[1])
                     memory.released |= {place[1].name}
         except (LauncherCallError, NetworkError) as error:
             self.events.note_failure(key, vmi, view, memory, error)
+
+
+def _join(lans: LanJoining, vmi: VirtualMachineInstance, launcher: HeldProcess, name: str) -> None:
+    lans.join(vmi, launcher, {name})

@@ -26,18 +26,27 @@ class NicsOfGuest(NamedTuple):
     coming: frozenset[str]
 
 
-def summarize_nics(vmi: VirtualMachineInstance) -> ToldNics:
-    """What the launcher would be told of this VMI's NICs: another value means that it is to be told anew."""
+def summarize_nics(vmi: VirtualMachineInstance, *, joins: bool = False) -> ToldNics:
+    """What the launcher would be told of this VMI's NICs: another value means that it is to be told anew.
+
+    `joins`: the handler itself joins the Pod to what is not there yet.
+    """
     wanted = {(item.name, item.state) for _, item in pod_interfaces(vmi)}
-    wanted |= {(item.name, item.state) for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
+    wanted |= {
+        (item.name, item.state) for _, item, _ in lan_interfaces(vmi) if joins or is_there(vmi.status, item.name)
+    }
     return frozenset(wanted | {(item.name, item.state) for _, item in absent_interfaces(vmi)})
 
 
-def nics_of_guest(vmi: VirtualMachineInstance, status: DomainStatus) -> NicsOfGuest:
-    """Of a guest that runs. A launcher of an earlier version does not tell, and takes none: its guest keeps its own."""
-    joined = {item.name for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
+def nics_of_guest(vmi: VirtualMachineInstance, status: DomainStatus, *, joins: bool = False) -> NicsOfGuest:
+    """Of a guest that runs; `joins` as in `summarize_nics`.
+
+    A launcher of an earlier version does not tell, and takes none: its guest keeps its own.
+    """
+    there = {item.name for _, item, _ in lan_interfaces(vmi) if is_there(vmi.status, item.name)}
     first = {item.name for _, item in pod_interfaces(vmi)}
-    has = {nic.name for nic in status.nics} if status.follows_nics else joined
+    has = {nic.name for nic in status.nics} if status.follows_nics else there
+    joined = {item.name for _, item, _ in lan_interfaces(vmi)} if joins else there
     return NicsOfGuest(frozenset(first | (joined & has)), frozenset(joined - has))
 
 

@@ -28,6 +28,8 @@ class PassMemory:
     # The NICs of the last Sync; and the absent ones of which nothing is left.
     told_nics: ToldNics | None = None
     released: frozenset[str] = frozenset()
+    # Whether the handler joins the Pod to networks while it runs.
+    joins: bool = False
     # The name servers of the last Sync, and the time of the last comparison; None asks for another Sync.
     resolver: Resolver | None = None
     resolver_seen: float = 0.0

@@ -5,7 +5,7 @@ Called by the sync loop. Touches the Pod's network by `guest_network`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic, Resolver
 from kvedge.handler.guest.mac_conflicts import check_coming_mac
@@ -22,20 +22,23 @@ def prepare_running(
     of: tuple[HeldProcess, Resolver],
     status: DomainStatus,
     others: Iterable[VirtualMachineInstance] = (),
+    join: Callable[[str], None] | None = None,
 ) -> tuple[list[PreparedNic], NetworkError | None]:
     """What was prepared, and why the first of those that come could not be: it holds up no other one. `others` are the
-    VMIs of this node.
+    VMIs of this node. `join` joins the Pod to the network of one, where the handler does that.
 
     Raises:
         NetworkError: for a NIC that the guest has.
     """
     launcher, resolver = of
-    nics = nics_of_guest(vmi, status)
+    nics = nics_of_guest(vmi, status, joins=join is not None)
     prepared = network.prepare(vmi, launcher, resolver, nics.present)
     failed, guests = None, list(others) if nics.coming else []
     for name in sorted(nics.coming):
         try:
             check_coming_mac(vmi, name, guests)
+            if join is not None:
+                join(name)
             prepared += network.prepare(vmi, launcher, resolver, {name})
         except NetworkError as error:
             failed = failed or error

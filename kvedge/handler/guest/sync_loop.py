@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.handler.guest.guest_network import GuestNetwork
+from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.lan_watch import LanWatch
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.launcher_sync import LauncherSync
@@ -62,6 +63,7 @@ class SyncLoop:
     kubelet: Path
     node: str
     clock: Clock
+    lan_joining: LanJoining = field(default_factory=LanJoining)
     _memories: PassMemories = field(default_factory=PassMemories)
     _told: PassEvents = field(init=False)
     _launchers: LauncherSync = field(init=False)
@@ -72,7 +74,14 @@ class SyncLoop:
         """Make the parts that share what this loop was given."""
         self._told = PassEvents(self.events, self.vmis)
         self._launchers = LauncherSync(
-            self.vmis, self.connections, self.network, self.prepare_pod, self.options, self._told, self.clock
+            self.vmis,
+            self.connections,
+            self.network,
+            self.prepare_pod,
+            self.options,
+            self._told,
+            self.clock,
+            self.lan_joining,
         )
         self._lans = LanWatch(self.connections, self._told, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
@@ -227,3 +236,4 @@ class SyncLoop:
         uid = vmi.metadata.uid if vmi is not None else memory.uid if memory is not None else None
         if uid is not None:
             self.network.forget(uid)
+            self.lan_joining.forget(uid)

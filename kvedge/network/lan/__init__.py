@@ -1,1 +1,1 @@
-"""Networks besides the Pod network, on one box: host bridges that Pods join by their names."""
+"""Networks besides the Pod network: bridges and NICs of the host that Pods join by name."""

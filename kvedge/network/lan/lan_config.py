@@ -1,9 +1,9 @@
-"""What a NetworkAttachmentDefinition's `spec.config` means on one box: the bridge to join, and how.
+"""What a NetworkAttachmentDefinition's `spec.config` means where kvedge joins Pods to it: the bridge to join, and how.
 
-Called by the node agent, which attaches Pods, and by the command line, which writes such texts. Pure. The words are
-those of CNI's `bridge` plugin, so that a manifest means the same in a cluster with Multus; what kvedge has besides
-stands under `kvedge`, which that plugin passes over. A key that is not understood is refused by its name: a guest that
-silently gets another network than its owner believes is worse than one that does not start.
+Called by the node agent and the handler, which attach Pods, and by the command line, which writes such texts. Pure.
+The words are those of CNI's `bridge` plugin, so that a manifest means the same in a cluster with Multus; what kvedge
+has besides stands under `kvedge`, which that plugin passes over. A key that is not understood is refused by its name: a
+guest that silently gets another network than its owner believes is worse than one that does not start.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def parse_lan_config(text: str) -> LanConfig:
     config = _plugin(_document(text))
     kind = config.get("type")
     if kind != "bridge":
-        raise LanConfigError("type", f"{shown(kind)} is not supported on one box", "use bridge")
+        raise LanConfigError("type", f"{shown(kind)} is not supported here", "use bridge")
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
@@ -178,7 +178,7 @@ def _plugin(document: dict[str, Any]) -> dict[str, Any]:
         raise LanConfigError("plugins", "this is no list of plugins", "write the bridge's configuration itself")
     if len(plugins) > 1:
         kind = plugins[1].get("type") if isinstance(plugins[1], dict) else plugins[1]
-        raise LanConfigError("plugins[1]", f"{shown(kind)} is not supported on one box", "remove it")
+        raise LanConfigError("plugins[1]", f"{shown(kind)} is not supported here", "remove it")
     first: dict[str, Any] = plugins[0]
     return first
 
@@ -186,7 +186,7 @@ def _plugin(document: dict[str, Any]) -> dict[str, Any]:
 def _check_key(key: str, value: Any) -> None:
     if key in _NOT_DONE:
         if value not in (False, None, [], {}):
-            raise LanConfigError(key, "not supported on one box", _NOT_DONE[key])
+            raise LanConfigError(key, "not supported here", _NOT_DONE[key])
     elif key == "macspoofchk":
         if value is not True:
             raise LanConfigError(key, "a guest speaks with its own MAC alone", "remove it")
@@ -194,12 +194,12 @@ def _check_key(key: str, value: Any) -> None:
         if value not in ({}, None):
             raise LanConfigError(
                 key,
-                "not supported on one box",
+                "not supported here",
                 "leave it empty: the guest asks the LAN's DHCP, or is told by cloud-init",
             )
     elif key not in _PASSED_OVER and key not in _KNOWN:
         near = or_nearest(key[:LONGEST_SHOWN], [*_KNOWN, *_NOT_DONE])
-        raise LanConfigError(key[:LONGEST_SHOWN], f"not supported on one box.{near}", "remove it")
+        raise LanConfigError(key[:LONGEST_SHOWN], f"not supported here.{near}", "remove it")
 
 
 def _link_name(key: str, value: Any, remedy: str) -> str:

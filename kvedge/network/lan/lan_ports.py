@@ -1,4 +1,4 @@
-"""NICs of Pods on bridges of this host besides the node bridge, for the node agent.
+"""NICs of Pods on bridges of this host besides the node bridge, for the node agent and the handler.
 
 Called as root on the host. Touches ports of its own, the bridges that kvedge made, one nftables table of the bridge
 family, and the Pods' namespaces; decides by `lan_plan`. Every call may be repeated, and takes up where an earlier one
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kvedge.network.apply_step import apply_step, unless_gone
@@ -58,21 +59,29 @@ def lan_ports(config: NodeNetworkConfig, netns: str) -> list[LanPort]:
     """The NICs that a Pod has on such networks already, and that lead into the namespace of this name."""
     with Links() as links:
         seen = links.list_links()
-    by_name = {link.name: link for link in seen}
+    by_name, path = {link.name: link for link in seen}, netns_path(netns)
     ports = lan_ports_of(config, seen)
-    return [port for name, port in ports.items() if port.netns == netns and leads_into(by_name[name], netns)]
+    return [port for name, port in ports.items() if port.netns == netns and leads_into(by_name[name], path)]
 
 
-def attach_lan(config: NodeNetworkConfig, wanted: LanPort) -> None:
+def lan_ports_here(config: NodeNetworkConfig) -> dict[str, LanPort]:
+    """All of this host's, by their names, wherever they lead. Raises NetworkError."""
+    with Links() as links:
+        return lan_ports_of(config, links.list_links())
+
+
+def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = None) -> None:
     """Gives the Pod, whose namespace is there, this NIC; one that is bound already is left as it is inside.
+
+    `path` leads to the namespace where it has no name.
 
     Raises NetworkError: when the bridge cannot be joined, or the MAC is another Pod's there.
     """
-    path = netns_path(wanted.netns)
+    path = path or netns_path(wanted.netns)
     name = lan_port_name(config, wanted.netns, wanted.interface)
     with _changing, Links() as links:
         seen = _look(links, config)
-        whole = leads_into(seen.link(name), wanted.netns)
+        whole = leads_into(seen.link(name), path)
         _apply(links, plan_lan_port(config, seen, wanted, path, whole=whole))
 
     def inside() -> None:
@@ -101,6 +110,14 @@ def heal_lan(config: NodeNetworkConfig) -> LanHealth:
     is_filtered = read_sysctl(_FILTERED) == "1"
     filtered = tuple(sorted(bridges)) if is_filtered else ()
     return LanHealth(tuple(describe_lan(steps)), tuple(lan_troubles(config, seen)), filtered)
+
+
+def renew_keys(config: NodeNetworkConfig) -> None:
+    """Take from the table what it knows of ports that have gone by themselves. Raises NetworkError."""
+    with _changing, Links() as links:
+        seen = _look(links, config)
+        if seen.has_table:
+            _apply(links, plan_lan_healing(config, seen, whole=False))
 
 
 def remove_lan(config: NodeNetworkConfig) -> None:

@@ -1,4 +1,4 @@
-"""What a NetworkAttachmentDefinition of type macvtap means on one box: the NIC of the host, and how guests share it.
+"""What a NetworkAttachmentDefinition of type macvtap means where kvedge joins Pods to it: the NIC, and its sharing.
 
 Called by the node agent and by the command line. Pure. The words are those of CNI's `macvlan` plugin, which macvtap-cni
 passes over: in a cluster the NIC stands in its device plugin's configuration. What kvedge has besides stands under
@@ -99,6 +99,6 @@ def _check(found: _Document) -> None:
         raise LanConfigError("mtu", f"{found.mtu} is out of range", f"use {SMALLEST_IPV6_MTU} to {LARGEST_MTU}")
     if found.ipam:
         remedy = "leave it out: the guest asks the LAN's DHCP, or is told by cloud-init"
-        raise LanConfigError("ipam", "not supported on one box", remedy)
+        raise LanConfigError("ipam", "not supported here", remedy)
     if found.promisc_mode:
         raise LanConfigError("promiscMode", "a guest has its own MAC alone", "remove it")

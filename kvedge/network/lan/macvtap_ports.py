@@ -1,4 +1,4 @@
-"""NICs of Pods that are macvtaps on a NIC of this host, for the node agent.
+"""NICs of Pods that are macvtaps on a NIC of this host, for the node agent and the handler.
 
 Called as root on the host. Touches links of its own in the Pods' namespaces; decides by `macvtap_plan`. Every call may
 be repeated, and takes up where an earlier one was cut short. Whatever is left goes with the Pod's namespace.
@@ -7,6 +7,7 @@ be repeated, and takes up where an earlier one was cut short. Whatever is left g
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from kvedge.network.apply_step import apply_step, unless_gone
@@ -31,17 +32,17 @@ _IPV6: Final = "ipv6/conf/default/disable_ipv6"
 
 def macvtap_ports(netns: str) -> list[MacvtapPort]:
     """The NICs that a Pod has of this kind already."""
-    return macvtap_ports_of(netns, _inside(netns)) if is_netns(netns_path(netns)) else []
+    return macvtap_ports_of(netns, _inside(netns_path(netns))) if is_netns(netns_path(netns)) else []
 
 
-def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort) -> None:
-    """Give the Pod, whose namespace is there, this NIC.
+def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | None = None) -> None:
+    """Give the Pod, whose namespace is there, this NIC; `path` leads to the namespace where it has no name.
 
     Raises:
         NetworkError: when there can be none on that NIC of the host.
     """
-    path = netns_path(wanted.netns)
-    inside = _inside(wanted.netns)
+    path = path or netns_path(wanted.netns)
+    inside = _inside(path)
     with Links() as links:
         host = links.list_links()
         wireless = {link.name for link in host if link.name == wanted.network.nic and is_wireless(link.name)}
@@ -71,12 +72,12 @@ def detach_macvtaps(netns: str, kept: Collection[str] = ()) -> None:
     run_in_netns(path, leave)
 
 
-def _inside(netns: str) -> list[Link]:
+def _inside(path: Path) -> list[Link]:
     def look() -> list[Link]:
         with Links() as links:
             return links.list_links()
 
-    return run_in_netns(netns_path(netns), look)
+    return run_in_netns(path, look)
 
 
 def _apply(links: Links, steps: list[Step]) -> None:

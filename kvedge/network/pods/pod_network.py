@@ -150,7 +150,7 @@ def attach_pod(
         seen = _look_at(links, config.bridge, attachment.port)
         if any(each != attachment for each in attachments_of(config, seen.links)):
             seen = _look(links)
-        whole = leads_into(seen.link(attachment.port), attachment.netns)
+        whole = leads_into(seen.link(attachment.port), path)
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
         _apply(links, [*rate_limit(attachment.port, bandwidth.ingress)])
 

@@ -5,17 +5,18 @@ Called by `pod_network` and `lan_ports` in the host's namespace. Reads only.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
-from kvedge.network.netns import is_netns, netns_path, run_in_netns
+from kvedge.network.netns import is_netns, run_in_netns
 
 
-def leads_into(port: Link | None, netns: str) -> bool:
-    """Whether the port's other end is in the namespace that has this name now.
+def leads_into(port: Link | None, path: Path) -> bool:
+    """Whether the port's other end is in the namespace that is at this path now.
 
     A name may have been given to a new namespace while processes keep the old one, and its pair, alive.
     """
-    path = netns_path(netns)
     if port is None or not is_netns(path):
         return False
 

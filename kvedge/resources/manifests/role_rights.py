@@ -117,6 +117,8 @@ _HANDLER: Final = (
     # It speaks for one node: its Node and the VMIs that are on it.
     right(("patch",), "core", "nodes", limit=Limit.OWN_NODE),
     right(("patch",), "kubevirt.io", "virtualmachineinstances", limit=Limit.OWN_VMI),
+    # The networks that it joins launchers to where there is no Multus.
+    right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
     # Its relay's certificate: it asks, and the api role signs for the node that the API server knows it by.
     right(("create", "get"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("get",), "core", "configmaps", names=(CA_BUNDLE_NAME,), namespace=SYSTEM_NAMESPACE),

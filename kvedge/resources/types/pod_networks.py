@@ -33,6 +33,8 @@ NO_NETWORK: Final = "CreatePodSandboxError"
 # An interface's state: the guest is to release its NIC.
 # By which a binding plugin's own CNI plugin learns for which of the VMI's networks it is asked.
 LOGIC_NETWORK: Final = "logicNetworkName"
+# Networks for all namespaces, as Multus has it where it keeps namespaces apart.
+GLOBAL_NAMESPACE: Final = "default"
 # As many letters of the hash as fit into a link's name beside KubeVirt's prefixes and suffixes.
 _HASH_LETTERS: Final = 11
 _GUESTS_NIC: Final = re.compile(f"pod[0-9a-f]{{{_HASH_LETTERS}}}")
@@ -181,24 +183,25 @@ def _is_guests(entry: JsonObject, fixed: Container[str]) -> bool:
     return _GUESTS_NIC.fullmatch(nic) is not None and nic not in fixed
 
 
+def selection_of(vmi: VirtualMachineInstance, interface: Interface, network_name: str) -> Selection:
+    """How the Pod of a VMI joins the network of an interface."""
+    namespace, name = attachment_of(network_name, vmi.metadata.namespace)
+    mac = interface_mac(vmi, interface)
+    return Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac)
+
+
 def _guest_networks(vmi: VirtualMachineInstance) -> list[Selection]:
     held = {row.name for row in vmi.status.interfaces if DOMAIN_SOURCE in row.sources}
     wanted = []
     for _, interface, network_name in _on_other_networks(vmi):
         if interface.state == ABSENT and interface.name not in held:
             continue
-        wanted.append(_selection(vmi, interface, network_name))
+        wanted.append(selection_of(vmi, interface, network_name))
     return wanted
 
 
 def _function_networks(vmi: VirtualMachineInstance) -> list[Selection]:
-    return [_selection(vmi, interface, network_name) for _, interface, network_name in sriov_interfaces(vmi)]
-
-
-def _selection(vmi: VirtualMachineInstance, interface: Interface, network_name: str) -> Selection:
-    namespace, name = attachment_of(network_name, vmi.metadata.namespace)
-    mac = interface_mac(vmi, interface)
-    return Selection(name=name, namespace=namespace, interface=pod_nic(interface.name), mac=mac)
+    return [selection_of(vmi, interface, network_name) for _, interface, network_name in sriov_interfaces(vmi)]
 
 
 def _written(wanted: list[Selection]) -> str:
@@ -226,6 +229,23 @@ def parse_wanted(text: str, namespace: str) -> list[Selection]:
     ]
     _check(named)
     return named
+
+
+def check_namespace(selection: Selection, namespace: str) -> None:
+    """Raises SelectionError for a network that no Pod of that namespace may join where kvedge joins it."""
+    if selection.namespace not in (namespace, GLOBAL_NAMESPACE):
+        raise SelectionError(
+            f"network {selection.reference} is another namespace's: use one of {namespace},"
+            f" or one of {GLOBAL_NAMESPACE}, which all may use"
+        )
+
+
+def missing_network(selection: Selection) -> str:
+    """That there is no such network, and the remedy."""
+    return (
+        f"there is no network {selection.reference}:"
+        f" `kvedge network create {selection.name} -n {selection.namespace}` makes one"
+    )
 
 
 def _short(item: str) -> Selection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +23,17 @@ from kvedge.network.insight.cut_off import NicSeen
 from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_table_of
-from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, remove_lan
+from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, lan_ports_here, remove_lan
 from kvedge.network.lan.lan_rules import lan_keys
+from kvedge.network.lan.node_lans import (
+    NODE_LANS,
+    NodeLansKeeper,
+    has_nic,
+    join_nic,
+    joined_nics,
+    leave_all,
+    leave_nic,
+)
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft_edge import change_elements, list_counts, list_tables
@@ -484,3 +494,73 @@ def test_a_host_without_such_networks_has_no_trace_of_them() -> None:
     detach_lan(config, f"{config.netns_prefix}a")
     remove_lan(config)
     assert host_state() == before
+
+
+@pytest.fixture
+def node_pod(config: NodeNetworkConfig) -> Iterator[int]:
+    """A Pod of a cluster's node, by a descriptor of its namespace; nothing of the handler's is left in the end."""
+    opened = os.open(create_netns(f"{config.netns_prefix}a"), os.O_RDONLY)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+        remove_lan(NODE_LANS)
+    assert lan_ports_here(NODE_LANS) == {}
+    assert list_tables(Family.BRIDGE, lan_table_of(NODE_LANS).name) == []
+
+
+def test_the_handler_joins_a_pod_of_its_node_and_leaves_nothing_of_one_that_is_gone(
+    config: NodeNetworkConfig, host_bridge: str, node_pod: int
+) -> None:
+    port = lan_port("vmi-1", NIC, MACS[0], LAN)
+    join_nic(node_pod, port)
+    name = lan_port_name(NODE_LANS, port.netns, NIC)
+    before = ip_json(None, "link", "show", name)
+    with Links() as links:
+        # As a handler leaves it that is killed before it has marked what it made.
+        links.set(name, ifalias="")
+    assert not has_nic(node_pod, "vmi-1", NIC, 1), "the handler is to go on with its own"
+    join_nic(node_pod, port)
+    assert ip_json(None, "link", "show", name)[0]["ifindex"] == before[0]["ifindex"]
+    assert joined_nics("vmi-1") == {NIC}
+    assert has_nic(node_pod, "vmi-2", NIC, 1), "to anybody else it is somebody's"
+    other = os.open(create_netns(f"{config.netns_prefix}b"), os.O_RDONLY)
+    try:
+        join_nic(other, lan_port("vmi-2", NIC, MACS[1], LAN))
+        ends = [replace(port, netns=f"{config.netns_prefix}{letter}") for letter in "ab"]
+        for end, address in zip(ends, ADDRESSES, strict=True):
+            give(end, address)
+        wait_until(lambda: ping(ends[0], ADDRESSES[1]), "both ports forward")
+        leave_nic("vmi-1", NIC)
+        assert lan_ports_here(NODE_LANS).keys() == {lan_port_name(NODE_LANS, "vmi-2", NIC)}
+        join_nic(node_pod, port)
+        keeper = NodeLansKeeper()
+        keeper.look()
+        with Links() as links:
+            # As the end of a Pod's namespace takes it.
+            links.delete(name)
+        assert MACS[0] in macs_in_table()
+        keeper.look()
+        assert MACS[0] not in macs_in_table()
+        assert MACS[1] in macs_in_table()
+    finally:
+        os.close(other)
+    leave_all("vmi-2")
+
+
+def macs_in_table() -> str:
+    """What the handler's table says of ports."""
+    command = ["nft", "list", "set", "bridge", lan_table_of(NODE_LANS).name, "port_macs"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_no_guest_is_put_beside_the_pods_of_a_node(host_bridge: str, node_pod: int) -> None:
+    with Links() as links:
+        links.add_veth("bkvend", "eth0", Path(f"/proc/self/fd/{node_pod}"), peer_mac=MACS[1], mtu=1500)
+        links.set("bkvend", master=links.index(host_bridge))
+    try:
+        with pytest.raises(NetworkError, match=rf"cannot join bridge {host_bridge}: the Pods of this node are on it"):
+            join_nic(node_pod, lan_port("vmi-1", NIC, MACS[0], LAN))
+    finally:
+        with Links() as links:
+            links.delete("bkvend")

@@ -13,6 +13,7 @@ from kvedge.cli.objects import network_verbs, nic_moves
 from kvedge.client.session import Session
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import decode
+from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 
@@ -25,18 +26,21 @@ class Box:
         self.done: list[str] = []
         self.networks: list[NetworkAttachmentDefinition] = []
         self.refuses = False
+        self.version: dict[str, str] = {"kvedgeVersion": "1"}
         self.keeps = True
 
     def list(self, cls: type, namespace: str | None) -> list[Any]:
         del namespace
         return self.networks if cls is NetworkAttachmentDefinition else []
 
-    def request(self, method: str, path: str, document: Any = None) -> None:
-        del path
+    def request(self, method: str, path: str, document: Any = None) -> Any:
+        if method == "GET":
+            return self.version if path == "/version" else {}
         if self.refuses:
             raise KubeError(403, "Forbidden", "no")
         self.done.append(f"{method} {document['metadata']['name']}")
         self.networks.append(decode(NetworkAttachmentDefinition, document))
+        return None
 
     def delete(self, cls: type, namespace: str, name: str) -> None:
         del cls, namespace
@@ -72,6 +76,15 @@ def test_the_nic_is_moved_before_there_is_a_network(box: Box) -> None:
     assert box.done == ["move eth0 to kvb-eth0", "POST lan"]
     config = json.loads(box.networks[0].spec.config)
     assert (config["bridge"], config["kvedge"]) == ("kvb-eth0", {"nic": "eth0"})
+
+
+def test_in_a_cluster_guests_go_to_nodes_with_the_bridge(box: Box) -> None:
+    box.run("create", "lan", "--bridge", "br0")
+    box.version = {"gitVersion": "v1.33.0"}
+    box.run("create", "other", "--bridge", "br0")
+    box.run("create", "own")
+    marked = [ONLY_WITH_BRIDGE in each.metadata.annotations for each in box.networks]
+    assert marked == [False, True, False], "one box; a cluster; a bridge that each node makes by itself"
 
 
 def test_the_bridge_has_the_name_that_is_asked_for(box: Box) -> None:

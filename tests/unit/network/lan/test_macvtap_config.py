@@ -40,7 +40,7 @@ def test_what_is_about_another_network_is_left_to_others(text: str) -> None:
         ({"mode": "passthru"}, "spec.config.mode: 'passthru' is not supported; use one of bridge, private, vepa"),
         ({"mtu": 576}, "spec.config.mtu: 576 is out of range; use 1280 to 65521"),
         ({"mtu": "1500"}, r"Expected `int`, got `str` - at `\$.mtu`"),
-        ({"ipam": {"type": "dhcp"}}, "spec.config.ipam: not supported on one box; leave it out"),
+        ({"ipam": {"type": "dhcp"}}, "spec.config.ipam: not supported here; leave it out"),
         ({"promiscMode": True}, "spec.config.promiscMode: a guest has its own MAC alone"),
         ({"vlan": 7}, "unknown field `vlan`"),
         ({"kvedge": {"allowservers": True}}, r"unknown field `allowservers` - at `\$.kvedge`"),

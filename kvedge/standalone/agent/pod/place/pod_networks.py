@@ -9,15 +9,12 @@ on it, until the annotation no longer names it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
-from kvedge.network.lan.lan_plan import LanPort, lan_port
-from kvedge.network.lan.lan_ports import attach_lan, detach_lan, lan_ports
-from kvedge.network.lan.macvtap_config import parse_macvtap_config
-from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
-from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps, macvtap_ports
+from kvedge.network.lan.lan_config import LanConfigError
+from kvedge.network.lan.lan_nics import Port, attach_nic, detach_nics, wanted_nic
+from kvedge.network.lan.lan_ports import lan_ports
+from kvedge.network.lan.macvtap_ports import macvtap_ports
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
@@ -27,16 +24,13 @@ from kvedge.resources.types.pod_networks import (
     JoinedNetwork,
     Selection,
     SelectionError,
+    check_namespace,
+    missing_network,
     network_status,
     parse_wanted,
 )
 
-# Networks for all namespaces, as Multus has it where it keeps namespaces apart.
-GLOBAL_NAMESPACE: Final = "default"
-
 Reader = Callable[[str, str], NetworkAttachmentDefinition | None]
-# A NIC on a bridge of the host, or on a NIC of it.
-Port = LanPort | MacvtapPort
 
 
 class PodNetworkError(Exception):
@@ -56,7 +50,7 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
     ports = [(selection, _port(selection, pod, own, has, read)) for selection in wanted]
     for selection, port in ports:
         try:
-            _attach(config, port)
+            attach_nic(config, port)
         except NetworkError as error:
             raise PodNetworkError(f"network {selection.reference}: {error}") from error
     return _told(config, own, ports)
@@ -77,7 +71,7 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
     for selection in wanted:
         try:
             port = _port(selection, pod, own, has, read)
-            _attach(config, port)
+            attach_nic(config, port)
         except (PodNetworkError, NetworkError) as error:
             at = f"network {selection.reference}: " if isinstance(error, NetworkError) else ""
             complaint = complaint or f"{at}{error}"
@@ -92,15 +86,7 @@ def leave_networks(config: NodeNetworkConfig, netns: str, kept: Collection[str] 
     Raises:
         NetworkError: when the kernel refused.
     """
-    detach_lan(config, netns, kept)
-    detach_macvtaps(netns, kept)
-
-
-def _attach(config: NodeNetworkConfig, port: Port) -> None:
-    if isinstance(port, MacvtapPort):
-        attach_macvtap(config, port)
-    else:
-        attach_lan(config, port)
+    detach_nics(config, netns, kept)
 
 
 def _leave_others(config: NodeNetworkConfig, pod: Pod, own: Attachment) -> tuple[list[Selection], Mapping[str, Port]]:
@@ -134,22 +120,15 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     known = has.get(selection.interface)
     if known is not None:
         return known
-    if selection.namespace not in (pod.metadata.namespace, GLOBAL_NAMESPACE):
-        raise PodNetworkError(
-            f"network {selection.reference} is another namespace's: use one of {pod.metadata.namespace},"
-            f" or one of {GLOBAL_NAMESPACE}, which all may use"
-        )
+    try:
+        check_namespace(selection, pod.metadata.namespace)
+    except SelectionError as error:
+        raise PodNetworkError(str(error)) from error
     found = read(selection.namespace, selection.name)
     if found is None:
-        raise PodNetworkError(
-            f"there is no network {selection.reference}:"
-            f" `kvedge network create {selection.name} -n {selection.namespace}` makes one"
-        )
-    text = found.spec.config
+        raise PodNetworkError(missing_network(selection))
     try:
-        if (macvtap := parse_macvtap_config(text)) is not None:
-            return macvtap_port(own.netns, selection.interface, selection.mac, macvtap)
-        return lan_port(own.netns, selection.interface, selection.mac, parse_lan_config(text))
+        return wanted_nic(own.netns, selection.interface, selection.mac, found.spec.config)
     except (LanConfigError, ValueError) as error:
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
 

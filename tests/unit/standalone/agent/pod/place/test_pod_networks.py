@@ -67,11 +67,9 @@ class Host:
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host()
     monkeypatch.setattr(pod_networks, "lan_ports", lambda config, netns: found.has)
-    monkeypatch.setattr(pod_networks, "attach_lan", lambda config, port: found.given.append(port))
-    monkeypatch.setattr(pod_networks, "detach_lan", lambda config, netns, kept: found.kept.append(set(kept)))
+    monkeypatch.setattr(pod_networks, "attach_nic", lambda config, port: found.given.append(port))
+    monkeypatch.setattr(pod_networks, "detach_nics", lambda config, netns, kept: found.kept.append(set(kept)))
     monkeypatch.setattr(pod_networks, "macvtap_ports", lambda netns: found.has_macvtaps)
-    monkeypatch.setattr(pod_networks, "attach_macvtap", lambda config, port: found.given.append(port))
-    monkeypatch.setattr(pod_networks, "detach_macvtaps", lambda netns, kept: found.left.append(set(kept)))
     return found
 
 
@@ -101,7 +99,7 @@ def test_a_pod_joins_a_nic_of_the_host_by_a_macvtap(host: Host) -> None:
     host.networks.clear()
     assert host.follow('[{"name": "nic", "interface": "pod1"}]')[1] == ""
     assert host.follow("") == ("", "")
-    assert host.left == [set()]
+    assert host.kept == [set()]
 
 
 def test_a_macvtap_that_no_box_can_make_is_refused_by_its_key(host: Host) -> None:
@@ -126,7 +124,7 @@ def test_what_a_pod_has_joined_it_keeps_whatever_becomes_of_the_definition(host:
     [
         ("blue", "", "there is no network shop/blue: `kvedge network create blue -n shop` makes one"),
         ("other/red", "", "network other/red is another namespace's: use one of shop, or one of default"),
-        ("red", '{"type": "macvlan"}', "network shop/red: spec.config.type: 'macvlan' is not supported on one box"),
+        ("red", '{"type": "macvlan"}', "network shop/red: spec.config.type: 'macvlan' is not supported here"),
         ("red@eth0", "", f"metadata.annotations[{NETWORKS}]: the interface 'eth0'"),
         ('[{"name": "red", "mac": "x"}]', "", "network shop/red: "),
     ],

@@ -1,0 +1,121 @@
+"""Joins a launcher's Pod to the guest's networks of the LAN, on a cluster's node where nobody else does.
+
+Called by the sync loop. Multus joins a Pod before its containers start: a NIC that is not there by then is ours to
+make. A Pod that runs is joined by Multus' controller of dynamic networks, if the cluster has one, and so by the handler
+only once nobody has done it for a while, or where the handler has joined it to others before. On one box the node agent
+does all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.handler.guest.guest_network import network_of
+from kvedge.handler.held_process import HeldProcess
+from kvedge.kube.errors import Forbidden, KubeError, NotFound
+from kvedge.network.errors import NetworkError
+from kvedge.network.lan.lan_config import LanConfigError
+from kvedge.network.lan.lan_nics import Port, wanted_nic
+from kvedge.network.lan.node_lans import has_nic, join_nic, joined_nics, leave_all, leave_nic
+from kvedge.resources.meta import condition
+from kvedge.resources.names import MIGRATION_REQUIRED
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.pod_networks import (
+    Selection,
+    SelectionError,
+    check_namespace,
+    is_there,
+    lan_interfaces,
+    missing_network,
+    pod_nic,
+    selection_of,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+log = logging.getLogger(__name__)
+
+_DOING: Final = "nobody has joined the Pod to network"
+_RIGHTS: Final = "apply k3s/rbac again"
+
+# Gets a network by namespace and name; raises KubeError.
+Reader = Callable[[str, str], NetworkAttachmentDefinition]
+
+
+@dataclass(frozen=True, slots=True)
+class LanJoining:
+    """Of all launchers of this node; `read` is None where others join them."""
+
+    read: Reader | None = None
+
+    def joins(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether the handler joins a Pod that runs to what its guest is to be on.
+
+        Raises:
+            NetworkError: when the node's links cannot be listed.
+        """
+        if self.read is None or all(is_there(vmi.status, item.name) for _, item, _ in lan_interfaces(vmi)):
+            return False
+        waited = condition(vmi.status.conditions, MIGRATION_REQUIRED)
+        return (waited is not None and waited.status == "True") or bool(joined_nics(vmi.metadata.uid))
+
+    def join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
+        """Give the Pod the NICs of these interfaces, or of all on such networks, that nobody has given it.
+
+        Raises:
+            NetworkError: when one cannot be made, with the network's name and the remedy.
+        """
+        if self.read is None:
+            return
+        wanted = [each for each in lan_interfaces(vmi) if names is None or each[1].name in names]
+        if not wanted:
+            return
+        with network_of(launcher) as netns:
+            for index, interface, network in wanted:
+                if has_nic(netns, vmi.metadata.uid, pod_nic(interface.name), index):
+                    continue
+                selection = selection_of(vmi, interface, network)
+                port = _port(self.read, selection, vmi)
+                try:
+                    join_nic(netns, port)
+                except NetworkError as error:
+                    raise _error(selection, str(error), error) from error
+
+    def leave(self, vmi: VirtualMachineInstance, interface: Interface) -> None:
+        """Take the Pod from the network of a NIC that its guest has released. Raises NetworkError."""
+        if self.read is not None:
+            leave_nic(vmi.metadata.uid, pod_nic(interface.name))
+
+    def forget(self, vmi_uid: str) -> None:
+        """Take away what a VMI that is gone has left on this node; what the kernel refuses, the keeper tries again."""
+        if self.read is not None:
+            with contextlib.suppress(NetworkError):
+                leave_all(vmi_uid)
+
+
+def _port(read: Reader, selection: Selection, vmi: VirtualMachineInstance) -> Port:
+    try:
+        check_namespace(selection, vmi.metadata.namespace)
+        found = read(selection.namespace, selection.name)
+        return wanted_nic(vmi.metadata.uid, selection.interface, selection.mac, found.spec.config)
+    except NotFound as error:
+        raise NetworkError(missing_network(selection)) from error
+    except Forbidden as error:
+        raise NetworkError(_DOING, subject=selection.reference, why=str(error), remedy=_RIGHTS) from error
+    except (SelectionError, LanConfigError) as error:
+        raise _error(selection, str(error)) from error
+    except (KubeError, ValueError) as error:
+        raise _error(selection, str(error)) from error
+
+
+def _error(selection: Selection, why: str, cause: NetworkError | None = None) -> NetworkError:
+    return NetworkError(
+        _DOING,
+        subject=selection.reference,
+        why=f"the node has no Multus, and kvedge cannot: {why}",
+        errno=cause.errno if cause is not None else 0,
+    )

@@ -1,0 +1,54 @@
+"""A NIC of a Pod on a network besides its own, of whichever type: what its configuration says, and the making.
+
+Called by the node agent of one box, and by `node_lans` for the handler. Decides by `lan_plan` and `macvtap_plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from kvedge.network.lan.lan_config import parse_lan_config
+from kvedge.network.lan.lan_plan import LanPort, lan_port
+from kvedge.network.lan.lan_ports import attach_lan, detach_lan
+from kvedge.network.lan.macvtap_config import parse_macvtap_config
+from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
+from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps
+from kvedge.network.pods.attachments import NodeNetworkConfig
+
+# A NIC on a bridge of the host, or on a NIC of it.
+Port = LanPort | MacvtapPort
+
+
+def wanted_nic(netns: str, interface: str, mac: str, text: str) -> Port:
+    """The NIC that a network's configuration asks for.
+
+    Raises:
+        LanConfigError: when the configuration cannot be used here.
+        ValueError: when the MAC is none.
+    """
+    if (macvtap := parse_macvtap_config(text)) is not None:
+        return macvtap_port(netns, interface, mac, macvtap)
+    return lan_port(netns, interface, mac, parse_lan_config(text))
+
+
+def attach_nic(config: NodeNetworkConfig, port: Port, path: Path | None = None) -> None:
+    """Give the Pod this NIC; `path` leads to its namespace where that has no name.
+
+    Raises:
+        NetworkError: when there can be none of that kind there.
+    """
+    if isinstance(port, MacvtapPort):
+        attach_macvtap(config, port, path)
+    else:
+        attach_lan(config, port, path)
+
+
+def detach_nics(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:
+    """Take such NICs of a Pod, whose namespace has this name, away, all but those of these names.
+
+    Raises:
+        NetworkError: when the kernel refused.
+    """
+    detach_lan(config, netns, kept)
+    detach_macvtaps(netns, kept)
