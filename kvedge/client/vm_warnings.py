@@ -43,7 +43,7 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
     """
     deadline = time.monotonic() + _SECONDS
     wanted = {run for run in runs or () if run}
-    # By name: one that happened again has been written anew.
+    # By name: an event that happened again has been written anew.
     events: dict[str, Event] = {}
     # Without the right to read events, and from a silent server, there are no warnings; the caller tells the rest.
     with contextlib.suppress(KubeError):

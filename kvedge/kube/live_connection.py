@@ -32,8 +32,8 @@ LOOK_SECONDS: Final = 5.0
 # The least time between two runs of a plugin: one may fail, or the server may refuse for another reason.
 _PLUGIN_SECONDS: Final = 10.0
 # Idle connections kept per server; more may be open at once.
-# All watches and workers of a role at once, which give their connections back together when it stops: one that is not
-# kept costs a warning, and a TLS handshake at the next call, on both sides. Places that nobody needs cost nothing.
+# All watches and workers of a role at once, which give their connections back together when it stops: a connection that
+# is not kept costs a warning, and a TLS handshake at the next call, on both sides. Unused places cost nothing.
 _IDLE_CONNECTIONS: Final = 64
 # A server that has vanished is noticed under a watch, too, in which nothing may happen for minutes; as client-go has
 # it: after 30 seconds, nine tries.

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 60.0
 _STOP_SECONDS: Final = 1.0
-# A pass is a handful of calls, of which none may take as long, a launcher's included; one that takes so long hangs.
+# A pass is a handful of calls, of which none may take as long, a launcher's included; a pass that takes so long hangs.
 STUCK_SECONDS: Final = 300.0
 
 
@@ -52,7 +52,7 @@ class ReconcileLoop:
         self._lock = threading.Lock()
         self._stopping = False
         self._paused = False
-        # What was to be looked at while it paused.
+        # The keys that came while it paused.
         self._parked: set[Key] = set()
         # An empty queue is as false as none.
         self.queue = WorkQueue() if queue is None else queue

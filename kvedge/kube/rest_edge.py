@@ -75,7 +75,7 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     content_type: str = "application/json"
-    # What the caller can read: JSON, a Table, or the plain text of a log.
+    # The forms that the caller can read: JSON, a Table, or the plain text of a log.
     accept: str = "application/json"
 
     def __str__(self) -> str:

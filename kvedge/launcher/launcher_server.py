@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 # The handler's watch, a second one while it reconnects, and one to debug with.
 MOST_WATCHERS: Final = 4
-# A Pod has two probes, each asked once at a time; one that was given up on may still wait for its guest.
+# A Pod has two probes, each asked once at a time. An abandoned call may still wait for its guest.
 MOST_PROBES: Final = 4
 # The longest that a question of a probe may take; longer ones are asked for, and cut.
 LONGEST_PROBE: Final = 600

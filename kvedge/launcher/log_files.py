@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 LARGEST: Final = 2 << 20
 # Of the serial console: a few thousand screens.
 LARGEST_SERIAL: Final = 1 << 20
-# A guest that writes as fast as it can makes about a megabyte in a second: one that wrote so much since the last look
+# A guest that writes as fast as it can makes about a megabyte in a second: a log that grew so much since the last look
 # is looked at again soon.
 FAST: Final = 64 << 10
 _PIECE: Final = 64 << 10

@@ -76,7 +76,7 @@ def _fork(options: LauncherOptions, launcher: Callable[[LauncherOptions], int]) 
     # The child: nothing above this frame may run on, whatever happens.
     code = 70
     try:
-        # The others stay blocked until the launcher can hear them: one that came early would only kill it.
+        # The others stay blocked until the launcher can hear them: an early signal would only kill it.
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGCHLD, _signal.SIGUSR1))
         os.environ[MONITOR] = str(os.getppid())
         code = launcher(options)

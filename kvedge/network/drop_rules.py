@@ -52,7 +52,7 @@ class Reason(enum.IntEnum):
     TOO_MANY_ADDRESSES = 10
 
 
-# What users read.
+# The words that users read.
 WORDS: Final[Mapping[int, str]] = MappingProxyType(
     {
         Reason.MAC: "from another's MAC",

@@ -80,7 +80,7 @@ class Address:
     version: int = 4
     # It was told by a router of the link and ends unless told again; nobody configured it.
     dynamic: bool = False
-    # Who made it, by rtnetlink's number; kernels before 5.18 tell nothing.
+    # The number of its maker in rtnetlink's table; kernels before 5.18 tell nothing.
     protocol: int = 0
     # Another host of the link has it as well (IPv6 alone).
     duplicate: bool = False

@@ -71,7 +71,7 @@ RELAYED_WAYS: Final[frozenset[Way]] = frozenset(
     {"change", "command", "facts", "node", "capture", "picture", "log", "stream"}
 )
 
-# What must hold before a call goes on, in the api role's guest_rules.py. The words differ where KubeVirt's do.
+# The conditions of a call, checked in the api role's guest_rules.py. Their words differ where KubeVirt's do.
 Check = Literal[
     "agent",
     "console",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # An event loop that serves nobody for so long has failed. Work of a client's size runs outside of it.
 LOOP_SECONDS: Final = 20.0
-# A thread's piece of work is some calls with deadlines of their own; one that takes so long hangs.
+# A thread's piece of work is some calls with deadlines of their own. A piece that takes so long hangs.
 ROUND_SECONDS: Final = 300.0
 _BEAT_SECONDS: Final = 1.0
 # The service runner asks for the age twice a second. If it has not asked for this long, the whole process stood still

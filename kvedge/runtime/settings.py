@@ -274,7 +274,7 @@ def _convert(key: str, value: Any, origin: str) -> Any:
 
 
 def _place(origin: str) -> str:
-    # What was typed just now needs no directions.
+    # A user who typed the flag just now needs no directions to it.
     return "" if origin == "command line" else f"{origin}: "
 
 

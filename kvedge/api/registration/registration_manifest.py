@@ -41,7 +41,7 @@ SLICES_KEEPER: Final = {"endpointslice.kubernetes.io/managed-by": "kvedge"}
 SLICES: Final = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
 _FAMILIES: Final = (4, 6)
 _LONGEST_INSTANCE: Final = 40
-# What an API server waits for an answer; ours come within milliseconds or not at all.
+# An API server waits so long for an answer; ours come within milliseconds or not at all.
 _TIMEOUT_SECONDS: Final = 10
 # And for one that it can do without: a role that hangs must not hold reports up.
 _SHORT_TIMEOUT_SECONDS: Final = 2
@@ -54,7 +54,7 @@ _BY_ROLES: Final = (
     f" || {_BY_NODES}"
 )
 _NOT_BY_ROLES: Final[JsonObject] = {"name": "not-by-kvedge-itself", "expression": f"!({_BY_ROLES})"}
-# What a role writes into a spec may come from a VM that somebody has edited since: a guest must be able to take it.
+# A role's write to a spec may follow a VM that a user has edited since, so the guest must be able to take it.
 _NOT_A_REPORT_OF_ROLES: Final[JsonObject] = {
     "name": "not-a-report-of-kvedge-itself",
     "expression": f"!({_BY_ROLES}) || object.spec != oldObject.spec",
@@ -295,7 +295,7 @@ def validating_webhooks(ca_bundle: bytes, *, judges_data_volumes: bool = True) -
         webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("CREATE",)),
         # Fail: a user must not change what runs under the roles' feet, and roles change no more than volumes that come
-        # and go. What roles report, and deletions to their end, do not pass here.
+        # and go. Status reports of the roles and finished deletions do not pass here.
         webhook("virtualmachineinstances-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",),
                  conditions=(_NOT_A_REPORT_OF_ROLES, _MORE_THAN_LETTING_GO)),

@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
 from kvedge.resources.values.whole_numbers import whole_number
 
-# What to write, from what should be there and what is there; None when nothing is to be done.
+# The document to write, from the wanted and the present one; None when nothing is to be done.
 Plan: TypeAlias = Callable[[JsonObject, "JsonObject | None"], "JsonObject | None"]
 
 

@@ -16,7 +16,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.types.vm import VirtualMachine
 
 _VERSIONS: Final = ("kubevirt.io/v1", "kubevirt.io/v1alpha3")
-# What expanding is about, and what there is nothing to expand of yet.
+# Expanding is about these members; kvedge has nothing to expand of them yet.
 _MATCHERS: Final = ("instancetype", "preference")
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 

@@ -41,7 +41,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _TRIES: Final = 5
-# What an API server says of a test in a patch that failed, and what virtctl takes as "try again".
+# An API server says this of a failed test in a patch, and virtctl takes it as "try again".
 _OVERTAKEN: Final = "the server rejected our request due to an error in our request"
 _JSON_PATCH: Final = "application/json-patch+json"
 _TEMPLATE: Final = "/spec/template/spec"
@@ -124,7 +124,7 @@ class VolumeCalls:
                 self._client.request("PATCH", path, operations(before, after, version), query, _JSON_PATCH)
             except Invalid as error:
                 if error.causes or _version(self._read(path, resource, name)) == version:
-                    # Nobody was faster: it is what admission says.
+                    # No other write came first: admission says this.
                     raise unprocessable(error.message) from error
                 continue
             except KubeError as error:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _GROUP_VERSION: Final = f"{UPLOAD_GROUP}/{UPLOAD_VERSION}"
 _BASE: Final = f"/apis/{_GROUP_VERSION}"
-# A request names one claim. What else a client writes into its metadata is handed back, up to this.
+# A request names one claim. The rest of a client's metadata is handed back, up to this size.
 _LARGEST: Final = 64 << 10
 
 

@@ -44,8 +44,8 @@ def _is_ours(process: Path, words: list[str], data_dir: Path, kubelet: Path) -> 
     # The process that asks QEMU for its capabilities is called a launcher too, and has no VM.
     if "--name" not in words or not any(_PROGRAM.fullmatch(word) for word in words[:_FIRST]):
         return False
-    # Several boxes may run from one tree: a Pod that this kubelet does not know is another's. One that no cgroup tells
-    # of may be ours, and a VM without anybody who manages it is worse than one that has to be stopped first.
+    # Several boxes may run from one tree: a Pod that this kubelet does not know is another's. A process of which no
+    # cgroup tells may be ours. A VM that nothing manages is worse than a VM that must be stopped first.
     uids = pods_of(process)
     return not uids or any((kubelet / "pods" / uid).is_dir() for uid in uids)
 

@@ -16,7 +16,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject, JsonValue
 
 REMOVED: Final = "(removed)"
-# Shorter secrets would take half of the report with them; one that stands behind its name is found all the same.
+# Shorter secrets would take half of the report with them. A short secret behind its name is found all the same.
 _SHORTEST: Final = 6
 # A line of user data of this length hardly occurs elsewhere by chance.
 _LONG_LINE: Final = 20

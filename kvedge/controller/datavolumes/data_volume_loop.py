@@ -116,7 +116,7 @@ class DataVolumeLoop:
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one DataVolume, and for the claim of its name where that takes an upload of its own."""
         some_stay = self._ends.end_strangers(key, self._volumes.get(*key))
-        # The claim first, and whether there is a DataVolume or not: one that would take it over waits for that.
+        # The claim comes first, with or without a DataVolume: a DataVolume that would take it over waits for that.
         found = (self._settle(key, bare=True), self._settle(key, bare=False))
         again = min((again for again in found if again is not None), key=lambda again: again.after, default=None)
         return Again(_STRANGER_SECONDS) if again is None and some_stay else again

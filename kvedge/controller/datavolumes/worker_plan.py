@@ -109,7 +109,7 @@ def plan_worker(
     if seen.ended:
         return _plan_failed(view, claim, seen, now)
     if view.source is not None and view.source.writer:
-        # What is copied now may be torn: the worker leaves nothing behind, and the next one waits.
+        # A copy made now may be torn: the worker leaves nothing behind, and the next worker waits.
         torn = State("False", "CloneSourceInUse", view.source.writer)
         return report(view, Outlook("CloneScheduled", bound, torn, restarts=restarts), now, (DeleteWorker(seen.pod),))
     sends: tuple[Action, ...] = ()

@@ -39,7 +39,7 @@ class VmDataVolumes:
         self._vms.add_index(_INDEX, _names_of)
         self._data_volumes = data_volumes
         self._events = events
-        # What was told of each VM already, by its key: a DataVolume's name or UID, and the text.
+        # The news already told of each VM, by its key: a DataVolume's name or UID, and the text.
         self._told: dict[Key, dict[str, str]] = {}
 
     def make(self, key: Key, vm: VirtualMachine) -> bool:

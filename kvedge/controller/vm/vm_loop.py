@@ -179,7 +179,8 @@ class VmLoop:
             return
         if owner is not None and owner.kind == VirtualMachine.KIND.kind and self._exists(vmi, owner.uid):
             return
-        # The reference to its owner stays: by it the garbage collector ends the VMI; who orphans takes it away before.
+        # The reference to its owner stays: by it the garbage collector ends the VMI. An orphaning delete takes the
+        # reference away before.
         self._patch_vmi(vmi, release_body(vmi, ""))
 
     def _exists(self, vmi: VirtualMachineInstance, uid: str) -> bool:

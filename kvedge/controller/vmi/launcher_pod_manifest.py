@@ -78,7 +78,7 @@ from kvedge.resources.vmi_facts import grace_seconds
 # launcher.
 _LAUNCHER_MARGIN: Final = 15
 _POD_MARGIN: Final = 30
-# What the node has for people who look into the container comes before the host's own programs.
+# The node's programs for people who look into the container come before the host's own.
 _PATH: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 # Makes the descheduler ask for an eviction only: a guest needs time to shut down.
 _REQUEST_EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"

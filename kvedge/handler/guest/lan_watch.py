@@ -46,7 +46,7 @@ class LanWatch:
             memory.cut_off = ()
             return None
         if status is None:
-            # Nobody tells whether the guest runs: what was seen last holds until somebody does.
+            # The launcher does not say whether the guest runs: the last state holds until it does.
             return None
         now = self.clock.monotonic()
         if now - memory.lan_seen_at < LAN_SECONDS:

@@ -186,7 +186,7 @@ class NodeLaunchers:
     ) -> bytes:
         item, index, nic = found
         tap = names_for(nic, index).tap
-        # What a plugin joins a guest to may be the Pod's NIC itself.
+        # A plugin may join a guest to the Pod's NIC itself.
         links = (tap, nic) if item.binding is not None else (tap,)
         with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
             return capture(netns, links, wanted, left.is_set)

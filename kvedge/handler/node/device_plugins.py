@@ -32,7 +32,7 @@ _EAGER_SECONDS: Final = 10.0
 _EAGER_CHECK_SECONDS: Final = 0.05
 # The kubelet connects back before it answers, and gives that 10 s.
 _REGISTER_SECONDS: Final = 15.0
-# A kubelet opens its stream right after the registration; one that has none by then has lost the plugin.
+# A kubelet opens its stream right after the registration; a kubelet without one by then has lost the plugin.
 _STREAM_SECONDS: Final = 5.0
 # KubeVirt's steps.
 _BACK_OFF: Final = (1.0, 2.0, 5.0, 10.0)

@@ -27,7 +27,7 @@ def lift_memory_lock(launcher: HeldProcess) -> None:
     try:
         if resource.prlimit(launcher.pid, resource.RLIMIT_MEMLOCK) == _ALL:
             return
-        # By its number: whoever got it meanwhile has no more memory than before.
+        # By its number: a process that got the number meanwhile has no more memory than before.
         resource.prlimit(launcher.pid, resource.RLIMIT_MEMLOCK, _ALL)
     except (OSError, ValueError) as error:
         raise PodNotReady(

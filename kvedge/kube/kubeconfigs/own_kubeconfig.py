@@ -14,7 +14,7 @@ import msgspec
 
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, parse_kubeconfig
 
-# What it calls its only cluster and its only context.
+# The name of its only cluster and its only context.
 _NAME: Final = "kvedge"
 
 

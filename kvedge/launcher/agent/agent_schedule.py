@@ -43,8 +43,8 @@ _LONGEST_SILENCE: Final = 120.0
 _WHILE_FROZEN: Final = frozenset({Question.INFO, Question.FREEZE_STATUS})
 
 
-# What an agent says may change so often at once (it comes, then its addresses one by one, and a snapshot freezes it),
-# and so often a minute for ever: each change is a write to the API.
+# An agent's facts may change so often at once (it comes, then its addresses one by one, and a snapshot freezes it), and
+# so often a minute for ever. Each change is a write to the API.
 _CHANGES: Final = 40.0
 _CHANGES_A_MINUTE: Final = 6.0
 

@@ -22,7 +22,7 @@ from kvedge.resources.types.sriov_networks import (
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.pci_addresses import is_pci_address
 
-# What the device plugins of a Pod's devices have written; an annotation has no more.
+# The longest text of a Pod's device plugins: an annotation holds no more.
 _LARGEST: Final = 256 << 10
 _LONGEST_SHOWN: Final = 40
 

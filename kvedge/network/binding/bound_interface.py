@@ -50,9 +50,9 @@ class BoundInterface:
     bridge_mac: str = ""
     # Where the Pod's NIC leads: the index of a veth's end on the node, 0 for another kind.
     peer_index: int = 0
-    # What others reach the guest by, where the Pod translates; empty where these are the guest's own addresses.
+    # The addresses by which others reach the guest, where the Pod translates; empty where the guest itself has them.
     pod_addresses: tuple[str, ...] = ()
-    # What the guest does not get of the Pod's network, and why: sentences for the user.
+    # Sentences for the user: the parts of the Pod's network that the guest does not get, and why.
     shortfalls: tuple[str, ...] = ()
 
 

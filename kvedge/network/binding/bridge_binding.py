@@ -84,8 +84,8 @@ def _apply(links: Links, step: Step, guest_mac: str) -> None:
 
 
 def _remember(path: Path, where: str, seen: Seen, names: Names) -> Record:
-    # What is on disk counts only for a namespace that was begun, and only if it is the same one: a Pod's sandbox may
-    # have been made anew, after a reboot for one, and then everything is as the CNI left it.
+    # The record on disk counts only for a namespace that was begun, and only if it is the same one. A Pod's sandbox may
+    # have been made anew, as after a reboot; then everything is as the CNI left it.
     if is_touched(seen, names):
         remembered = read_record(path)
         if remembered is not None and remembered.netns == where:

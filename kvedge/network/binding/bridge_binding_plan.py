@@ -110,8 +110,8 @@ def namespace_sysctls() -> dict[str, str]:
         "ipv4/conf/all/rp_filter": "0",
         # The launcher serves port 67 without a capability; usually the Pod's own sysctl says so already.
         "ipv4/ip_unprivileged_port_start": "0",
-        # What a host wants of its own bridges, and a namespace has by default as soon as the host wants it: each frame
-        # of the guest would be tracked as a connection of the Pod's.
+        # A namespace has these settings by default as soon as the host wants them for its own bridges. With them the
+        # kernel would track each frame of the guest as a connection of the Pod's.
         "bridge/bridge-nf-call-iptables": "0",
         "bridge/bridge-nf-call-ip6tables": "0",
         "bridge/bridge-nf-call-arptables": "0",
@@ -125,7 +125,7 @@ def link_sysctls(names: Names, *, ipv6: bool = False) -> dict[str, str]:
         # Without it the kernel takes the guest for an impostor: no answer to its ARP for the DHCP server, renewals
         # dropped.
         f"ipv4/conf/{names.bridge}/accept_local": "1",
-        # What the guest advertises is no news, and nobody else can have the address that follows from our MAC.
+        # The guest's advertisement is no news, and no other host can have the address that follows from our MAC.
         f"ipv6/conf/{names.bridge}/accept_ra": "0",
         f"ipv6/conf/{names.bridge}/accept_dad": "0",
         f"ipv6/conf/{names.bridge}/disable_ipv6": "0" if ipv6 else "1",
@@ -218,7 +218,7 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
         (
             Chain("prerouting", Hook.PREROUTING, GUARD_PRIORITY, _of_guest(names, guest_mac)),
             Chain("forward", Hook.FORWARD, GUARD_PRIORITY, tuple(rules)),
-            # Whatever in IPv6 reaches the namespace itself may be answered, and its sender looked for.
+            # The namespace itself may answer any IPv6 packet that reaches it, and look for its sender.
             Chain(
                 "input",
                 Hook.INPUT,

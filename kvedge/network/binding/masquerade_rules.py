@@ -184,7 +184,7 @@ def _flows(wanted: Masquerade) -> Iterator[Rule]:
 
 
 def _forward(names: Names) -> Iterator[Rule]:
-    # What the kernel cannot place is not translated, and would leave with the guest's own address.
+    # The kernel does not translate a packet that it cannot place: that would leave with the guest's own address.
     yield (*iifname_is(names.bridge), *connection_is(INVALID), DROP)
     yield (*iifname_is_not(names.bridge), *oifname_is_not(names.bridge), DROP)
     unasked = connection_is(INVALID, NEW, UNTRACKED)

@@ -16,7 +16,7 @@ def pod_namespace(netns: NetnsRef) -> str:
     """What tells this Pod's namespace from all others that are and were. Raises NetworkError for the node's own."""
     identity = netns_identity(netns)
     if identity == netns_identity(OWN_NETNS):
-        # Whatever the caller was deceived by: a node that loses its own network is lost.
+        # A deceived caller must not get here either: a node that loses its own network is lost.
         raise NetworkError(
             "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"
         )

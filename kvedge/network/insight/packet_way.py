@@ -31,7 +31,7 @@ class Hop:
     link: Link
     from_guest: Traffic | None = None
     to_guest: Traffic | None = None
-    # What our filters have dropped there, by the reason in words.
+    # The frames that our filters have dropped there, by the reason in words.
     filtered: Mapping[str, Dropped] = field(default_factory=dict)
 
     def document(self) -> JsonObject:

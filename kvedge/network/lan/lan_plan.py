@@ -149,7 +149,7 @@ def plan_lan_inside(links: Iterable[Link], wanted: LanPort, *, ipv6: bool) -> li
     nic = next(link for link in links if link.name == wanted.interface)
     steps: list[Step] = []
     if ipv6 and nic.mtu >= SMALLEST_IPV6_MTU:
-        # What a router of the LAN tells is for the guest.
+        # The announcements of the LAN's routers are for the guest.
         steps.append(SetSysctl(f"ipv6/conf/{nic.name}/disable_ipv6", "1"))
     if nic.mac != wanted.mac:
         steps.append(SetLink(nic.name, mac=wanted.mac))

@@ -64,7 +64,7 @@ def lan_table(name: str, prefix: str) -> Table:
         (Reason.ARP, (*ethertype_is(ETHERTYPE_ARP), *arp_mac_of_port(PORT_MACS.name, inverted=True))),
         (Reason.BRIDGE, frame_is_for_bridges()),
         (Reason.TAG, (*frame_carries_tag(ETHERTYPE_VLAN), *tag_of_port(TRUNKS.name, inverted=True))),
-        # What is behind a tag is judged as what has none; behind a second one it would not be.
+        # A frame behind one tag is judged as a frame without; behind a second tag it would not be.
         (Reason.TAG, ethertype_is(ETHERTYPE_VLAN)),
         (Reason.TAG, ethertype_is(ETHERTYPE_PROVIDER_VLAN)),
         (Reason.TAG, frame_carries_tag(ETHERTYPE_PROVIDER_VLAN)),

@@ -96,7 +96,7 @@ def plan_macvtap_inside(inside: Iterable[Link], wanted: MacvtapPort, *, ipv6: bo
         return []
     steps: list[Step] = []
     if ipv6 and link.mtu >= SMALLEST_IPV6_MTU:
-        # What a router of the LAN tells is for the guest.
+        # The announcements of the LAN's routers are for the guest.
         steps.append(SetSysctl(f"ipv6/conf/{link.name}/disable_ipv6", "1"))
     return [*steps, SetLink(link.name, alias=wanted.mark.alias)]
 

@@ -27,7 +27,7 @@ class PolicyNetwork:
     def __init__(self, config: NodeNetworkConfig) -> None:
         self._tables = policy_tables(config)
         self._ipv6 = bool(config.ipv6_cidr)
-        # What this process has put into which tables: those that were made anew since have other handles.
+        # The elements that this process has put into each table; tables that were made anew since have other handles.
         self._put: tuple[_Handles, Enforced] | None = None
 
     def apply(self, pods: Iterable[PodTraffic]) -> bool:

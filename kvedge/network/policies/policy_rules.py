@@ -120,7 +120,7 @@ _FIRST, _SECOND, _THIRD = REGISTER32, REGISTER32 + 1, REGISTER32 + 2
 _KEPT: Final = REGISTER32 + 8
 # Of ICMPv6: a neighbour is asked for, and answers.
 NEIGHBOURS: Final = (135, 136)
-# What leaves a Pod is judged first, then what reaches one.
+# Packets that leave a Pod are judged first, then packets that reach one.
 _LEAVING, _REACHING = FILTER_PRIORITY, FILTER_PRIORITY + 1
 
 # By the name of a set: what is in it.

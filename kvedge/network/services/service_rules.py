@@ -200,7 +200,7 @@ def _by_own_address(layout: _Layout) -> tuple[Rule, ...]:
         _compare(_LOCAL, _EQUAL),
         _payload(_NETWORK, layout.destination, len(layout.loopback), _REGISTER),
         _compare(layout.loopback, _DIFFERENT),
-        # Whichever of them it is, the key has `ANY_OWN`.
+        # The key has `ANY_OWN` for each of them.
         _payload(_NETWORK, layout.destination, layout.length, _ADDRESS),
         Expression(
             "bitwise",

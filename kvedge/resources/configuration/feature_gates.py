@@ -34,8 +34,8 @@ _GATES: Final[Mapping[Stage, str]] = {
     "discontinued": "ExperimentalVirtiofsSupport Macvtap Passt",
 }
 STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.items() for name in names.split()}
-# Who asks for the virtual functions of a Pod's networks. In KubeVirt it is on unless somebody disables it, and without
-# that other webhook no guest gets one: here it is on for those who name it.
+# With this gate another webhook asks for the virtual functions of a Pod's networks. KubeVirt has it on unless somebody
+# disables it, and without that webhook no guest gets a function. Here it is on where it is named.
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {

@@ -74,7 +74,7 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
-    # What a VM's disks lie on, and what keeps it from them; it makes the claims of DataVolumes.
+    # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
     # Where a launcher's hotplugged volumes can come to.
     right(("get",), "core", "persistentvolumes"),

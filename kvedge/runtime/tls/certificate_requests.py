@@ -17,8 +17,8 @@ from cryptography.x509.oid import NameOID
 
 from kvedge.runtime.tls.certificates import CertificateError
 
-# Whatever the library says of a document that is no good: a curve that it does not know, an extension twice, a name of
-# a kind that it does not read.
+# The library's errors for a bad document: a curve that it does not know, an extension twice, a name of a kind that it
+# does not read.
 _UNREADABLE: Final = (
     ValueError,
     TypeError,

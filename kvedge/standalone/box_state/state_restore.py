@@ -61,7 +61,7 @@ def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
     with tempfile.TemporaryDirectory(prefix=_COMING, dir=state) as folder:
         coming = Path(folder)
         head = read_state(path, coming)
-        # What is bound to that name is this box's from now on, whatever its host is called.
+        # This box owns everything bound to that name from now on, under any host name.
         if node := sole_node(coming / STORE) or remembered_node(state):
             write_durably(coming / NODE_NAME, f"{node}\n".encode(), mode=0o644)
         _count_on(coming / STORE, _highest_revision(data_dir))

@@ -22,7 +22,7 @@ from kvedge.standalone.drop_ins.dropped_files import NotTrusted
 log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 2.0
-# What is being imported is given up between two pieces of it.
+# An import is given up between two of its pieces.
 _STOP_SECONDS: Final = 10.0
 
 

@@ -22,7 +22,7 @@ from kvedge.storage.beneath import directory_of, open_regular
 # touched differs in one of them, whatever its clock says.
 Signature: TypeAlias = tuple[int, int, int, int, int]
 
-# What programs call a file that they are still writing: browsers, wget, rsync (which begins with a dot), editors.
+# Programs name a file so while they write it: browsers, wget, rsync (which begins with a dot), editors.
 _UNFINISHED: Final = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".download", ".filepart", ".swp", "~")
 _PIECE: Final = 1 << 20
 

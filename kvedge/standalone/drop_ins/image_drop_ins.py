@@ -149,7 +149,7 @@ class ImageDropIns:
         except FileNotFoundError:
             return {}
         except (msgspec.DecodeError, OSError) as error:
-            # What it says can be found out again: an image that is there already only gets its name.
+            # The record can be found out again: an image that is there already only gets its name.
             put_aside(self._record, str(error))
             return {}
 

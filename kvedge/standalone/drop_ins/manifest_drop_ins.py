@@ -45,7 +45,7 @@ FIELD_MANAGER: Final = "kvedge-manifests"
 RECORD: Final = "/api/v1/namespaces/kvedge-system/configmaps/kvedge-manifests"
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 _FAILED, _APPLIED = "ManifestFailed", "ManifestApplied"
-# What the server refuses may become right: a Namespace or a CRD comes with another file, a role is still starting.
+# A refused manifest may become right: a Namespace or a CRD comes with another file, a role is still starting.
 _FIRST_RETRY_SECONDS: Final = 2.0
 _LAST_RETRY_SECONDS: Final = 60.0
 # An image that is copied over a slow line holds back the other manifests of the site no longer than this.
@@ -92,7 +92,7 @@ class ManifestDropIns:
         try:
             self._forget((self._known().keys() | self._done.keys()) - look.files.keys())
         except KubeError as error:
-            # What the API server's absence means for the box is told elsewhere.
+            # Other parts tell of an absent API server.
             log.info("manifests wait for the API server: %s", error.message)
             return
         new = [file for file in self._settled.settled(look) if self._is_new(file) and self._is_time(file)]

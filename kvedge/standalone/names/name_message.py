@@ -80,7 +80,7 @@ def answer(question: Question, addresses: Sequence[str], zone: str) -> bytes:
     reply, name = _reply(question), question.asked.qname
     known = {version: [each for each in addresses if (":" in each) == (version == 6)] for version in (4, 6)}
     ipv6 = known[6][:MOST_IPV6_ADDRESSES] if 6 in question.wanted_versions else []
-    # Who asks for both has them in one answer.
+    # A client that asks for both gets them in one answer.
     room = MOST_ADDRESSES - 2 * len(ipv6)
     for address in known[4][: max(0, room)] if 4 in question.wanted_versions else []:
         reply.add_answer(RR(name, QTYPE.A, CLASS.IN, SECONDS, A(address)))

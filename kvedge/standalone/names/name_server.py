@@ -221,7 +221,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # What comes of a socket of datagrams, although asyncio does not declare it as that.
+        # asyncio gives a datagram transport for such a socket, although it does not declare it as that.
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:

@@ -58,7 +58,7 @@ class BalancingLoop:
     service_cidrs: tuple[str, ...]
     # Those of the LAN that load balancers get; without a pool they are at the host's own.
     addresses: PoolAddresses
-    # What was said last, so that it is not said again.
+    # The last text, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
     _errors: dict[str, str] = field(default_factory=dict)
     # Without a pool: whether the addresses of an earlier setting are gone.
@@ -97,13 +97,13 @@ class BalancingLoop:
         balancers = plan_pool_balancers(services, self.addresses.pool, of_the_host or ())
         if of_the_host is not None:
             return balancers
-        # Nobody draws an address that may be the host's.
+        # No Service draws an address that may be the host's.
         return _only_told(services, balancers, f"{_UNREADABLE}: {self._errors[_UNREADABLE]}")
 
     def _place(self, services: Iterable[Service], balancers: dict[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
         """Have the pool's addresses where the LAN finds them; with what is wrong with some."""
         if not self.addresses.pool:
-            # Nobody else marks addresses as ours: those of an earlier setting go once.
+            # No other program marks addresses as ours: those of an earlier setting go once.
             self._cleared = self._cleared or self._apply(_UNPLACED, partial(self.addresses.apply, [])) is not None
             return balancers
         wanted = [each for known in balancers.values() for each in known.addresses]
@@ -121,7 +121,7 @@ class BalancingLoop:
         try:
             done = work()
         except NetworkError as error:
-            # What was there stays; the node's network may be coming back right now.
+            # The present rules stay; the node's network may be coming back right now.
             if str(error) != self._errors.get(failure):
                 log.error(failure, extra={"facts": {"error": str(error)}})
             self._errors[failure] = str(error)

@@ -31,7 +31,7 @@ from kvedge.resources.types.services import (
     ServicePort,
 )
 
-# What is in the kernel's maps at most: Services with many endpoints count 64 for each port and address.
+# The kernel's maps hold so much at most: Services with many endpoints count 64 for each port and address.
 MOST_ELEMENTS: Final = 20_000
 _ANY_OWN: Final = {IPV4: ANY_OWN, IPV6: ANY_OWN_IPV6}
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network

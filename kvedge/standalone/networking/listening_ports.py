@@ -10,7 +10,7 @@ from typing import Final
 
 # The states of a socket that listens, and of one of UDP that is bound to no peer.
 _STATES: Final = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
-# What is before an IPv4 address where a socket of IPv6 is at one.
+# The prefix of an IPv4 address at which a socket of IPv6 listens.
 _ANY_IPV4: Final = "0" * 8
 _MAPPED: Final = "0000000000000000FFFF0000"
 

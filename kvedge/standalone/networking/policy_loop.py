@@ -51,7 +51,7 @@ class PolicyLoop:
     network: PolicyNetwork
     config: NodeNetworkConfig
     queue: WorkQueue = field(default_factory=WorkQueue)
-    # What was said last, so that it is not said again.
+    # The last text, so that it is not said again.
     _told: dict[Key, str] = field(default_factory=dict)
     _error: str = ""
 
@@ -72,7 +72,7 @@ class PolicyLoop:
         try:
             changed = self.network.apply(plan.pods) if policies else self.network.remove()
         except NetworkError as error:
-            # What was there filters on.
+            # The present rules go on filtering.
             if str(error) != self._error:
                 log.error("policies cannot be enforced", extra={"facts": {"error": str(error)}})
             self._error = str(error)

@@ -19,7 +19,7 @@ from kvedge.standalone.networking.balancing_plan import LoadBalancer, age_of, is
 WISHES: Final = ("metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs")
 _FIELD: Final = "spec.loadBalancerIP"
 _VERSIONS: Final = {IPV4: 4, IPV6: 6}
-# What a user wrote is shown up to here.
+# A user's text is shown up to here.
 _SHOWN: Final = 100
 
 
@@ -79,7 +79,7 @@ class _Plan:
             why = self._refusal(wish, key) if wish else ""
             problem = problem or why
             if wish and held and wish != held:
-                # Whoever wishes for another address has left this one, met or not.
+                # A Service that wishes for another address has left this one, even if the wish is not met.
                 del self._owners[held]
             if why:
                 continue

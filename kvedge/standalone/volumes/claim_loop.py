@@ -113,7 +113,7 @@ class ClaimLoop:
         if failure is not None and failure.uid != claim.metadata.uid:
             del self._failures[key]
         elif failure is not None and claim.metadata.deletion_timestamp is None:
-            # Whatever changes meanwhile: the scheduler, too, answers a failure with the same node again.
+            # Even if the claim changes meanwhile: the scheduler answers a failure with the same node again.
             rest = (failure.until - self.clock.now()).total_seconds()
             if rest > 0 and not self._has_volume(claim):
                 return Again(rest)

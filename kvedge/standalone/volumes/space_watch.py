@@ -50,7 +50,7 @@ class SpaceWatch:
     look_for_missing: Callable[[], None]
     # The PersistentVolumes there are.
     volumes: Callable[[], Iterable[PersistentVolume]] = tuple
-    # What no object named at the last look, by place, and what was told of that.
+    # The volumes that no object named at the last look, by place, and the text that was told of them.
     _nameless: dict[str, frozenset[str]] = field(default_factory=dict)
     _orphans_told: dict[str, str] = field(default_factory=dict)
     _told: dict[str, str] = field(default_factory=dict)

@@ -86,7 +86,7 @@ class VolumeService:
             try:
                 self._client.create(storage_class(place, default=place == DEFAULT_NAME))
             except AlreadyExists:
-                # What an administrator has made of it stays.
+                # An administrator's changes to it stay.
                 continue
 
     def _make_parts(self) -> list[Part]:

@@ -51,7 +51,7 @@ BLOCK_FILE: Final = "block.img"
 _NEW: Final = ".new-"
 _GONE: Final = ".gone-"
 _RECORDS: Final = ".records"
-# What lies in a place beside volumes, as patterns.
+# Patterns of the entries of a place that are no volumes.
 OWN_ENTRIES: Final = (f"{_NEW}*", f"{_GONE}*", _RECORDS)
 # The group may write, and what it makes belongs to it, as with an fsGroup; nobody else sees anything.
 _VOLUME_MODE: Final = 0o2770

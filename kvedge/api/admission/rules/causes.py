@@ -13,7 +13,7 @@ from kvedge.resources.codec import JsonObject
 
 # As many as KubeVirt spells out in the message; the causes carry all.
 _SPELLED_OUT: Final = 10
-# Nobody reads more, and an answer is held in memory by all that it passes through.
+# A person reads no more, and each process on an answer's way holds it in memory.
 MOST_CAUSES: Final = 50
 # A message may quote what somebody has written, which may be a megabyte.
 _LONGEST_MESSAGE: Final = 2000

@@ -53,7 +53,7 @@ def import_of(cron: DataImportCron, digest: str) -> DataVolume:
     template = cron.spec.template
     meta = _meta(cron, import_name(cron, digest))
     meta.labels = {**template.metadata.labels, **meta.labels}
-    # Nobody uses an image before it is there.
+    # No VM uses an image before it is there.
     meta.annotations = {BIND_IMMEDIATELY: "", **template.metadata.annotations}
     made = DataVolume(metadata=meta, spec=copy.deepcopy(template.spec))
     registry = None if made.spec.source is None else made.spec.source.registry

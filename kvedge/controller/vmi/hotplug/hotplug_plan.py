@@ -254,7 +254,7 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
             continue
         if claim.metadata.name in view.holders:
             continue
-        # A claim that waits for its first consumer gets it; one that is being filled is left to its worker.
+        # A claim that waits for its first consumer gets it; a claim that is being filled is left to its worker.
         if claim.status.phase == "Lost" or _is_being_filled(claim):
             continue
         yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher))

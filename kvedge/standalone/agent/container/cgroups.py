@@ -19,10 +19,10 @@ from typing import Final
 from kvedge.runtime.mount_table import mount_table, parse_mounts
 
 _PARENT: Final = "kvedge"
-# What is used of version 1; systemd's own hierarchy only says which service a process belongs to.
+# The controllers of version 1 in use; systemd's own hierarchy only says to which service a process belongs.
 _USED: Final = frozenset({"memory", "pids", "freezer", "cpu", "name=systemd"})
 _V2_CONTROLLERS: Final = ("cpu", "memory", "pids")
-# What one Pod may fork: the kubelet's default is the node's limit, which is too late.
+# One Pod may have so many processes: the kubelet's default is the node's limit, which is too late.
 MOST_PROCESSES: Final = 4096
 _PERIOD: Final = 100_000
 _ATTEMPTS: Final = 3

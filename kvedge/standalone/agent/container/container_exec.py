@@ -28,7 +28,7 @@ from kvedge.standalone.agent.container.seccomp_filter import refuse_unusual_call
 if TYPE_CHECKING:
     from kvedge.standalone.agent.container.container_spec import ExecAnswer, ExecSpec, SessionSpec
 
-# What is kept of the output, as the kubelet keeps of a probe's.
+# So much of the output is kept, as the kubelet keeps of a probe's.
 LONGEST_OUTPUT = 10 << 10
 _SIGNALLED = 128
 _NOT_RUN = 127
@@ -159,7 +159,7 @@ def _watch(pid: int, output: int, problem: int, deadline: float) -> ExecAnswer:
             if not part:
                 poll.unregister(descriptor)
             kept[descriptor] += part[: LONGEST_OUTPUT - len(kept[descriptor])]
-        # What it has left behind may hold the pipes open, and is not waited for.
+        # Processes that it has left behind may hold the pipes open; they are not waited for.
         if ended in ready and (not ready & kept.keys() or time.monotonic() >= deadline):
             break
         if ended not in ready and time.monotonic() >= deadline:

@@ -26,7 +26,7 @@ _DEFAULT_CAPABILITIES: Final = (
     *("NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
 )
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What a container may write to its own root, which is kept in memory; more belongs into a volume.
+# A container may write so much to its own root, which is kept in memory; more belongs into a volume.
 _WRITABLE_BYTES: Final = 64 << 20
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
 _GUARANTEED_SCORE: Final = -997
@@ -42,7 +42,7 @@ class PodPlace:
     netns: str
     cgroups: Sequence[str]
     node_memory: int
-    # What the Pod's annotation says of the networks that it joined; empty for one on its own network alone.
+    # The Pod's annotation of the networks that it joined; empty for a Pod on its own network alone.
     network_status: str = ""
 
 
@@ -206,7 +206,7 @@ def _argv(container: Container, config: ImageConfig, env: Mapping[str, str]) -> 
 
 
 def _mounts(pod: Pod, container: Container, place: PodPlace) -> list[MountSpec]:
-    # What comes from an image or an object is never written to, whatever the mount says.
+    # A container never writes to files of an image or an object, even if the mount says so.
     fixed = {item.name for item in pod.spec.volumes if item.image or item.secret or item.config_map}
     fixed |= {item.name for item in pod.spec.volumes if (claim := item.persistent_volume_claim) and claim.read_only}
     mounts = [_mount(mount, place.volumes, read_only=mount.name in fixed) for mount in container.volume_mounts]

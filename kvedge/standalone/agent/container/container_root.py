@@ -169,7 +169,7 @@ def _target_file(root: int, path: str) -> int:
     folder_path, _, name = path.rstrip("/").rpartition("/")
     folder = _target_directory(root, folder_path or ".")
     try:
-        # What the image has there is covered.
+        # The mount covers the image's own file there.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder))
         return open_beneath(root, path, os.O_PATH, resolve=AS_ROOT)

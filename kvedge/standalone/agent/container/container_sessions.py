@@ -34,8 +34,7 @@ _DESCRIPTOR: Final = struct.Struct("i")
 _TERMINAL_NAME: Final = "xterm"
 # Where launchers have it.
 _TOOLS: Final = f"{CAPABILITIES_DIRECTORY}/{TOOLS_FOLDER}"
-# A launcher of before has no virsh of kvedge's. Whatever the host's answered would be about another libvirt than the
-# guest's, or about none.
+# An earlier launcher has no virsh of kvedge's. The host's virsh would ask another libvirt than the guest's, or none.
 _NO_VIRSH: Final = (
     "virsh has nobody to talk to here: an older kvedge started this launcher, which has one after its VM's restart."
     " Until then ask kvedge: `kubectl get vmi NAME -o yaml` for the state, `kubectl describe vmi NAME` for its events,"

@@ -86,7 +86,7 @@ class ContainerStarter:
         try:
             problem = self._try(spec, _TIMEOUT)
         except _StarterGone:
-            # Killed, for want of memory most likely. What it had begun holds the container's lock.
+            # Killed, for want of memory most likely. The start that it had begun holds the container's lock.
             log.warning("the container starter was gone", extra={"facts": {"container": spec["id"]}})
             try:
                 problem = self._try(spec, _TIMEOUT)

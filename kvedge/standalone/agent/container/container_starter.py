@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _READY = b"+"
 _GO = b"!"
-# What a shell says of a command it cannot run.
+# A shell's exit code for a command that it cannot run.
 _NOT_FOUND = 127
 
 
@@ -57,9 +57,9 @@ def main() -> int:
     """Start a container for each order, until the agent is gone."""
     # A terminal's Ctrl-C is for the agent.
     os.setsid()
-    # Whatever the agent itself was started with.
+    # Descriptors that the agent itself was started with.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    # Nobody here waits for holders: they vanish when they end.
+    # This process does not wait for holders: they vanish when they end.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for order in _orders():
         if os.fork() == 0:

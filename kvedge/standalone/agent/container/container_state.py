@@ -210,7 +210,7 @@ def _release_holder(record: StartedRecord, boot_id: str) -> None:
         waiting.poll(_END_MILLISECONDS)
 
 
-# What a power cut left of a record is of another boot, and so is its container.
+# A record that a power cut damaged is of another boot, and so is its container.
 _OF_ANOTHER_BOOT: Final[StartedRecord] = {
     "boot_id": "",
     "pid": 0,
@@ -228,7 +228,7 @@ def _read_record(path: Path) -> StartedRecord | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, IsADirectoryError) as error:
-        # Whatever is left of the container is ended before its Pod runs again.
+        # The container's remaining processes are ended before its Pod runs again.
         log.warning("%s is damaged, its container counts as lost: %s", path, error)
         return _OF_ANOTHER_BOOT
 

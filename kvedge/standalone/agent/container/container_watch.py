@@ -89,5 +89,5 @@ class ContainerWatch:
     def _tell(self) -> None:
         while self._untold:
             self._on_end(self._untold[0])
-            # Only now: who was not told because of an exception is told when the work begins anew.
+            # Only now: a listener that an exception kept from hearing is told when the work begins anew.
             self._untold.popleft()

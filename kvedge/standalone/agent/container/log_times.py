@@ -68,7 +68,7 @@ def _entries(data: bytes) -> Iterator[tuple[int, int]]:
     whole = len(data) - len(data) % _ENTRY.size
     last, most = (0, 0), int(datetime.max.replace(tzinfo=UTC).timestamp() * 1000)
     for entry in _ENTRY.iter_unpack(data[:whole]):
-        # What a disk has damaged is out of order, mostly: it tells nothing, and what follows may.
+        # A damaged entry is out of order, mostly. It tells nothing, but the entries behind it may.
         if last[0] <= entry[0] < most and last[1] <= entry[1]:
             last = entry
             yield entry

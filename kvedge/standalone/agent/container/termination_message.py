@@ -25,7 +25,7 @@ def termination_mount(files: ContainerFiles, path: str) -> MountSpec:
     files.termination.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(files.termination, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        # Whichever user the container runs as.
+        # The container may run as any user.
         os.fchmod(descriptor, 0o666)
     finally:
         os.close(descriptor)

@@ -23,7 +23,7 @@ from kvedge.runtime.clock import rfc3339
 from kvedge.runtime.linux.boot import BOOT_ID
 from kvedge.storage.images.image_manifest import architecture_of
 
-# What the kubelet keeps back by default before it evicts.
+# The kubelet keeps so much back by default before it evicts.
 _RESERVED_MEMORY: Final = 100 << 20
 MOST_PODS: Final = 250
 _CONDITIONS: Final = (

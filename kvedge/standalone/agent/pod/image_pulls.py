@@ -48,7 +48,7 @@ class _Asked:
 
     image: Image | None = None
     problem: ImageProblem | None = _UNDER_WAY
-    # What the problem becomes at `waits_from`, while the next attempt is still to come.
+    # The problem becomes this at `waits_from`, while the next attempt is still to come.
     waiting: ImageProblem | None = None
     waits_from: float = 0.0
     failures: int = 0

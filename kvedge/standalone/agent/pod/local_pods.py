@@ -30,7 +30,7 @@ class LocalPod:
     pod: Pod
     files: PodFiles
     record: PodRecord
-    # What its containers need was made by this agent.
+    # This agent has made the things that its containers need.
     place: PodPlace | None = None
     # This agent has set the limit of its CPU time.
     cpu_is_limited: bool = False
@@ -48,8 +48,8 @@ class LocalPod:
     next_try: float = 0.0
     # When containers were asked to end because their liveness probe says no.
     unhealthy_since: dict[str, float] = field(default_factory=dict)
-    # What the Pod's annotation named when its networks were last joined, None for not yet by this agent; what is told
-    # of them; and, on the monotonic clock, when it is tried again after so many failures.
+    # The networks that the Pod's annotation named when they were last joined (None: not yet by this agent); the text
+    # that is told of them; and the time of the next try on the monotonic clock, after so many failures.
     joined_for: str | None = None
     network_status: str = ""
     network_failures: int = 0
@@ -171,7 +171,7 @@ class LocalPods:
             for other in self._pods.values()
             if other is not local and other.in_the_way and _are_of_one_vm(other, local)
         )
-        # Of two that both only wait, the one that sorts first begins; one that has begun waits for no waiting one.
+        # Of two Pods that both only wait, the first in order begins. A Pod that has begun waits for no waiting Pod.
         blocking = (
             other for other in others if not other.released or (local.released and other.files.uid < local.files.uid)
         )

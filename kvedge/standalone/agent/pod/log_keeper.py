@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # The kubelet's default is 10 MiB as well.
 MOST_BYTES: Final = 10 << 20
 _PERIOD: Final = 1.0
-# What a log is copied by; copied in a moment, on the slowest disk.
+# A log is copied in pieces of this size; the slowest disk copies one in a moment.
 _PIECE: Final = 1 << 20
 
 

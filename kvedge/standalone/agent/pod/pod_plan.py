@@ -49,7 +49,7 @@ class PodSeen:
     stop_asked_at: float | None = None
     # When it was first seen that its object is gone.
     gone_since: float | None = None
-    # Nobody deleted it: the object store was put back to before it, or is a new one.
+    # No client deleted it: the object store was put back to before it, or is a new one.
     forgotten: bool = False
     # Containers whose liveness probe says no: how long they may take to end, None for as long as the Pod may.
     unhealthy: Mapping[str, float | None] = field(default_factory=dict)

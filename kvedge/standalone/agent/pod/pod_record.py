@@ -105,7 +105,7 @@ def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
 def pod_directories(pods: Path) -> Iterator[PodFiles]:
     """Every Pod directory, whatever its record is like."""
     if pods.is_dir():
-        # Whatever else lies there (lost+found, for one) is not ours.
+        # Other entries there, such as lost+found, are not ours.
         found = (path for path in sorted(pods.iterdir()) if _UID.fullmatch(path.name) and path.is_dir())
         yield from map(PodFiles, found)
 

@@ -103,7 +103,7 @@ class PodSteps:
             case StartContainer():
                 self._start(local, step.name)
             case LimitCpu():
-                # One that fails holds up nothing else, and is tried again in the Pod's next pass.
+                # A failed step holds up no other, and is tried again in the Pod's next pass.
                 local.cpu_is_limited = self.places.cgroups.limit_cpu(local.files.uid, pod_limits(local.pod))
             case AskToEnd():
                 self._signal(local, step.names, signal.SIGTERM)

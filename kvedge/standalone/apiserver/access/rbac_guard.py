@@ -65,7 +65,7 @@ class RbacGuard:
         key = ObjectKey(context.kind.storage, context.namespace, name)
         if self._may(context.caller, "escalate", key):
             return
-        # What a role gathers by labels is not known beforehand.
+        # The rules that a role will gather by labels are not known beforehand.
         rules = EVERYTHING if role.get("aggregationRule") is not None else policy_rules(role.get("rules"))
         self._check_held(context, name, rules)
 

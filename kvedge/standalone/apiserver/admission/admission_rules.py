@@ -61,7 +61,7 @@ def matching_kind(webhook: Webhook, review: Review, kinds: KindIndex) -> ServedK
     """
     kind = review.context.kind
     if kind.group == ADMISSION_GROUP:
-        # Nobody may lock the administrator out of what locks people out.
+        # A webhook must not lock the administrator out of the configuration of webhooks.
         return None
     candidates = [kind]
     if webhook.entry.get("matchPolicy") != "Exact":

@@ -49,7 +49,7 @@ class PodSecurity:
         if review.obj is None:
             return
         if review.context.kind.storage == _NAMESPACES:
-            # Through every subresource: who writes a namespace's status may change its labels as well.
+            # Through every subresource: a writer of a namespace's status may change its labels as well.
             self._check_namespace(review)
         elif review.context.kind.storage == "pods" and not review.context.target.subresource:
             self._check_pod(review)
@@ -57,7 +57,7 @@ class PodSecurity:
     def _check_pod(self, review: Review) -> None:
         context, pod = review.context, review.obj
         assert pod is not None
-        # By certificate, not by service account: whoever may edit kvedge's namespace can speak as its accounts.
+        # By certificate, not by service account: an editor of kvedge's namespace can speak as its accounts.
         if CONTROLLERS in context.caller.groups:
             return
         if review.old is not None and not changes_security(pod, review.old):

@@ -44,7 +44,7 @@ class Tally:
 
     def note(self, key: ObjectKey, amounts: Amounts) -> bool:
         """An object takes this from now on; whether that changes anything."""
-        # What a write of it was about to take is in here, or the write is refused as its base is gone.
+        # The share of a write under way is in here, or the write is refused as its base is gone.
         self.pending.pop(key, None)
         return self.count(key, amounts)
 

@@ -26,7 +26,7 @@ _SHORT: Final = frozenset(("configmaps", "persistentvolumeclaims", "pods", "reso
 _UNCOUNTED: Final = frozenset(("events",))
 _BY_CLASS: Final = ".storageclass.storage.k8s.io/"
 _COMPUTE: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
-# What containers must say when a quota limits it.
+# Containers must name these when a quota limits them.
 _MUST_BE_SAID: Final = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 # A Pod may have thousands of containers; a refusal names so many.
 _MOST_NAMED: Final = 20

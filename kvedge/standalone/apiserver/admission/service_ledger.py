@@ -66,7 +66,7 @@ class ServiceLedger:
         self._taken: dict[ObjectKey, frozenset[_Number]] = {}
         # Those that ask for an address of a pool.
         self._wishful: set[ObjectKey] = set()
-        # What writes that are under way are about to take.
+        # Numbers that writes under way are about to take.
         self._pending: dict[_Number, ObjectKey] = {}
         for stored in cache.in_namespace(_SERVICES):
             self._note(stored.key, stored.load())
@@ -276,7 +276,7 @@ def _of_address(text: str) -> _Number:
 
 def _numbers(spec: JsonObject) -> Iterator[_Number]:
     for address in {spec.get("clusterIP"), *(spec.get("clusterIPs") or [])} if has_address(spec) else ():
-        # What an earlier version stored may be anything: it keeps nobody from starting.
+        # An earlier version may have stored anything; that must not keep the server from starting.
         with suppress(ValueError):
             yield _of_address(address)
     for port in spec.get("ports") or []:

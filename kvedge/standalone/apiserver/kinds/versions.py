@@ -13,7 +13,7 @@ from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.schema.structural_schema import apply_defaults, prune
 
 _EVENTS: Final = "events.k8s.io"
-# What core/v1 calls by the first name, events.k8s.io/v1 calls by the second.
+# core/v1 has the first name for a field, events.k8s.io/v1 the second.
 _EVENT_FIELDS: Final = (
     ("involvedObject", "regarding"),
     ("message", "note"),

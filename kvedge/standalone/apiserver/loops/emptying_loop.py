@@ -60,7 +60,7 @@ class EmptyingLoop:
         for several in batched(waiting, _AT_ONCE):
             await asyncio.gather(*(self._delete(item) for item in several))
         if self._content(key):
-            # What is left has finalizers or a kubelet to wait for; its end will be noticed.
+            # The remaining objects wait for finalizers or a kubelet; the loop hears of their end.
             return
         if key.resource == CRDS:
             await self._actor.remove_finalizer(stored, CLEANUP_FINALIZER)

@@ -17,7 +17,7 @@ from kvedge.standalone.apiserver.wire.json_values import MAX_DEPTH, clone, compa
 MAX_OPERATIONS: Final = 10_000
 # A few `copy` operations can double a document each: a short patch must not fill the memory.
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
-# What is put into a list moves the items behind it: ten thousand operations on the largest list would move billions.
+# An insertion into a list moves the items behind it: ten thousand on the largest list would move billions.
 MAX_MOVED_ITEMS: Final = 100_000_000
 
 # No list has more items, and Python refuses to convert very long numbers.
@@ -203,7 +203,7 @@ def _missing(word: str, path: str) -> ApiError:
 
 
 def _does_not_apply(why: str) -> ApiError:
-    # The API server stops after "our request"; whoever wrote the patch also wants to know which operation it was.
+    # The API server stops after "our request"; the patch's author also wants to know which operation it was.
     return ApiError(422, "Invalid", f"the server rejected our request due to an error in our request: {why}")
 
 

@@ -18,7 +18,7 @@ from kvedge.standalone.apiserver.wire.api_errors import TooManyRequests
 # is kept away by others.
 USER_BYTES: Final = 48 << 20
 ALL_BYTES: Final = 128 << 20
-# What is smaller than this costs no more than its connection does.
+# A smaller body costs no more than its connection does.
 FREE_BYTES: Final = 64 << 10
 _RETRY_SECONDS: Final = 1
 

@@ -20,7 +20,7 @@ from kvedge.standalone.apiserver.wire.human_ages import INVALID, age
 from kvedge.standalone.apiserver.wire.json_values import compact
 
 _GROUP: Final = "meta.k8s.io"
-# What a CRD that names no columns shows, besides the name.
+# A CRD that names no columns shows this one beside the name.
 _CRD_AGE: Final = Column("Age", AGE.cell, type="date", description=AGE.description)
 
 
@@ -100,7 +100,7 @@ def _path_cell(path: str, kind: str) -> Cell:
         try:
             found = jsonpath.parse(path).find(obj)
         except jsonpath.JsonPathError:
-            # Such a CRD is refused when it is applied; one that is there all the same must not break every list.
+            # Such a CRD is refused when it is applied. If one is there all the same, it must not break every list.
             return None
         return _convert(found[0], kind, now) if found else None
 

@@ -181,7 +181,7 @@ def prepare_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -> None:
     if kind.has_status:
         _keep(live, obj, "status")
     if kind.storage == "namespaces":
-        # What keeps a namespace until it is empty is changed through its finalize subresource only.
+        # The finalizers of a namespace's spec are changed through its finalize subresource only.
         _keep(live.get("spec") or {}, obj.setdefault("spec", {}), "finalizers")
     row = built_in(kind.storage)
     if row is not None and row.keeps is not None:

@@ -22,7 +22,7 @@ _PATCH_TYPES: Final = (
     _STRATEGIC,
     "application/apply-patch+yaml",
 )
-# What writes can be asked for; kubectl looks here before it asks for a dry run or validation by the server.
+# The options of writes; kubectl looks here before it asks for a dry run or validation by the server.
 _WRITE_QUERIES: Final = {
     "dryRun": "All: nothing is stored.",
     "fieldManager": "Who is changing the fields.",

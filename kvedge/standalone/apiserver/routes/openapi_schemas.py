@@ -29,7 +29,7 @@ _SCALARS: Final[dict[str, JsonObject]] = {
     TIME: {"type": "string", "format": "date-time", "description": "A time in RFC 3339."},
     MICRO_TIME: {"type": "string", "format": "date-time", "description": "A time in RFC 3339 with microseconds."},
 }
-# What Swagger 2.0 has no word for.
+# Swagger 2.0 has no word for these.
 _ONLY_V3: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "nullable"})
 
 

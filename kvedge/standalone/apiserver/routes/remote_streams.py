@@ -21,10 +21,10 @@ from kvedge.standalone.apiserver.routes.log_pieces import LogPieces
 _PIECE: Final = 32 << 10
 # A client that does not take its last message is hung up on.
 _FAREWELL_SECONDS: Final = 10.0
-# Nobody reads the connection while a command does not take its input, so that nobody sees whether the client has gone.
+# The server does not read the connection while a command does not take its input, so it cannot see the client go.
 _STUCK_SECONDS: Final = 300.0
-# Processes that a command has left behind may hold its streams open. What it printed itself is there when it has ended,
-# but for a terminal, which the kernel may take this long to pass on.
+# Processes that a command has left behind may hold its streams open. Its own output is there when it has ended, except
+# of a terminal: the kernel may take this long to pass that on.
 _REST_SECONDS: Final = 0.2
 
 

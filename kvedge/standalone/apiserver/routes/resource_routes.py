@@ -184,7 +184,7 @@ def json_response(body: bytes, status: int = 200, context: RequestContext | None
 
 def _add_warnings(response: web.StreamResponse, context: RequestContext) -> None:
     for text in context.warnings:
-        # What a client sent may be in it, and a header holds no control characters.
+        # It may hold a client's text, and a header holds no control characters.
         plain = "".join(character if character.isprintable() else " " for character in text)
         escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')

@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
 EMPTY: Final[FieldSet] = frozenset()
-# What the server says about an object belongs to nobody.
+# No manager owns the fields that the server sets about an object.
 _UNOWNED: Final[FieldSet] = frozenset(
     {
         ("f:apiVersion",),

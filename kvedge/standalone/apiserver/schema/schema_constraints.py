@@ -20,7 +20,7 @@ from kvedge.standalone.apiserver.schema.string_formats import (
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, FieldErrorType
 from kvedge.standalone.apiserver.wire.json_values import compact, same, type_word
 
-# What the type of a value is called where a format stands in for the type in an error.
+# An error names a value by these, where a format stands in for its type.
 _FOUND_FORMAT: Final = {"integer": "int64", "number": "float64"}
 
 
@@ -135,7 +135,7 @@ def _matches(pattern: str, value: str) -> bool:
     try:
         return compiled_pattern(pattern).search(value) is not None
     except re.error:
-        # A CRD with such a pattern is refused; one that got in all the same must not refuse every object.
+        # A CRD with such a pattern is refused. If one got in all the same, it must not refuse every object.
         return True
 
 

@@ -206,7 +206,7 @@ def _prune(schema: JsonObject | None, value: JsonValue, path: str, unknown: list
     if isinstance(value, list):
         inner = (schema or {}).get("items")
         if (schema or {}).get("x-kubernetes-preserve-unknown-fields"):
-            # What a list preserves, its items preserve.
+            # The items of a list preserve unknown fields if the list does.
             inner = {**(inner or {}), "x-kubernetes-preserve-unknown-fields": True}
         return [_prune(inner, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
     if not isinstance(value, dict):

@@ -34,7 +34,7 @@ class ResourceHistory:
         self.listeners: set[Listener] = set()
         # Changes up to and including this revision are no longer (or were never) kept.
         self.compacted = revision
-        # What the changes keep in memory beside the objects themselves.
+        # The memory of the changes beside the objects themselves.
         self.bytes = 0
 
     def apply(self, change: Change) -> None:

@@ -49,7 +49,8 @@ class ObjectHub:
             # Shielded: a client that hangs up must not undo what others may already have seen.
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            # The write lands all the same. Whoever has taken something for it, as of a quota, keeps it until then.
+            # The write lands all the same. A ledger that has taken something for it, as of a quota, keeps that until
+            # then.
             await outlast(future)
             raise
         except ObjectTooLarge as error:

@@ -211,7 +211,7 @@ class ObjectStore:
                 if stopping:
                     return
         except BaseException as error:
-            # A fault of ours. Nobody may wait for a thread that is no more; the thread's own hook reports it.
+            # A fault of ours. Callers must not wait for a thread that is no more; the thread's own hook reports it.
             self._broken = f"the object store's writer ended: {type(error).__name__}: {error}"
             for _, future in batch:
                 if not future.done():

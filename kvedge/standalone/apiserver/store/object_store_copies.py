@@ -35,7 +35,7 @@ from kvedge.standalone.apiserver.store.stored import Stored
 
 log = logging.getLogger(__name__)
 
-# What clients saw of the damaged store must not come again with another content: more writes than any box makes
+# A revision that clients saw of the damaged store must not come again with another content. No box makes so many writes
 # between two copies.
 REVISION_GAP: Final = 1 << 30
 

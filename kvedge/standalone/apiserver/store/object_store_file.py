@@ -22,7 +22,7 @@ SCHEMA_VERSION: Final = 1
 # "kved": tells a kvedge database from any other SQLite file.
 APPLICATION_ID: Final = 0x6B766564
 _LOG_BYTES: Final = 16 << 20
-# What SQLite says when the file itself is no good; the low byte of a code is its class.
+# SQLite's codes for a bad file; the low byte of a code is its class.
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 _TABLES: Final = """

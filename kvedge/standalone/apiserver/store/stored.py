@@ -16,7 +16,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
 
-# What one object may have as JSON. Patches can make one grow that no request could carry.
+# The largest object as JSON. Patches can make an object grow beyond any request.
 LARGEST_OBJECT: Final = 3 << 20
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonValue
 
-# Nobody reads more of them, and an answer is held in memory by all that it passes through.
+# A person reads no more of them, and each process on an answer's way holds it in memory.
 MOST_TOLD: Final = 50
 LONGEST_VALUE: Final = 256
 LONGEST_TEXT: Final = 1024

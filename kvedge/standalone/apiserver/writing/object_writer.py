@@ -49,7 +49,7 @@ from kvedge.standalone.apiserver.writing.object_shape import report_unknown, sha
 
 # So often a change is made anew when others write the same object meanwhile.
 _ATTEMPTS: Final = 30
-# And so often when each attempt takes long: whoever writes beside it must not multiply the work.
+# And so often when each attempt takes long: concurrent writers must not multiply the work.
 _LARGE_ATTEMPTS: Final = 5
 _GENERATED_NAMES: Final = 8
 # No vowels, no look-alikes: what Kubernetes makes names of.

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim
 
-# What an fsGroup adds to a directory, and to a file.
+# The mode bits that an fsGroup adds to a directory, and to a file.
 _GROUP_DIRECTORY: Final = 0o2070
 _GROUP_FILE: Final = 0o060
 

@@ -21,7 +21,7 @@ from kvedge.standalone.agent.pod.place.pod_volumes import tear_down_volumes
 
 _FILES: Final = frozenset({"pod.json", "etc-hosts", "resolv.conf"})
 _DIRECTORIES: Final = frozenset({"containers", "volumes", "volumeDevices", "logs"})
-# What `write_whole` has not renamed yet.
+# A file that `write_whole` has not renamed yet.
 _UNFINISHED: Final = ".new"
 _STAGE: Final = ".root"
 _VOLUMES: Final = ("empty-dir", "secret", "configmap", "downward-api", "projected")

@@ -44,7 +44,8 @@ _TOKEN_SECONDS: Final = 3600
 _STRETCHED_SECONDS: Final = 3607
 _LONGEST_TOKEN_SECONDS: Final = 365 * 24 * 3600
 _T = TypeVar("_T")
-# What the kubelet gives an emptyDir, and what fsGroup adds: the group may all, and what is made inside belongs to it.
+# The kubelet's mode of an emptyDir, and the bits that fsGroup adds: the group may do all, and new files inside belong
+# to it.
 _EMPTY_DIR_MODE: Final = 0o777
 _GROUP_MODE: Final = 0o2070
 

@@ -66,7 +66,7 @@ def refresh_resolv_conf(path: Path, text: str) -> bool:
             return False
         if size and not outside_servers(text):
             return False
-        # In one write and no shorter than before: who reads in between finds empty lines, and none of the old text.
+        # In one write and no shorter than before: a reader in between finds empty lines, and none of the old text.
         os.pwrite(file.fileno(), wanted.ljust(min(size, LONGEST_RESOLV_CONF), b"\n"), 0)
         os.truncate(file.fileno(), len(wanted))
     return True

@@ -45,7 +45,7 @@ def _set_container_defaults(container: JsonObject) -> None:
     )
     limits = (container["resources"] or {}).get("limits") if isinstance(container["resources"], dict) else None
     if isinstance(limits, dict) and limits:
-        # What is limited and not requested is requested as it is limited.
+        # A resource with a limit and no request gets the limit as its request.
         container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
     for port in container.get("ports") or []:
         set_missing(port, protocol="TCP")

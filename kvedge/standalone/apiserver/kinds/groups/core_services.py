@@ -36,7 +36,7 @@ def _set_service_defaults(obj: JsonObject) -> None:
         if isinstance(port, dict):
             set_missing(port, protocol="TCP")
             if port.get("targetPort") in ("", 0):
-                # What Go's clients write for a port that nobody gave.
+                # Go's clients write this for a port that was not given.
                 del port["targetPort"]
             set_missing(port, targetPort=port.get("port"))
 

@@ -24,7 +24,7 @@ _HOST_PATH_TYPES: Final = (
     "Socket",
 )
 _MODE_LIMIT: Final = 0o777
-# What each source cannot do without.
+# The required fields of each source.
 _NEEDED: Final = {
     "hostPath": "path",
     "configMap": "name",
