@@ -1,4 +1,4 @@
-"""Work in a thread of its own: one that enters another mount namespace, or another user, and ends with that.
+"""Work in a thread of its own, which enters another mount namespace or user, and ends with that.
 
 Called by whatever hands files and mounts to a launcher. The caller waits and gets the result, or the exception.
 """

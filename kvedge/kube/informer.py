@@ -221,7 +221,7 @@ class Informer(Generic[T]):
                 self._tell(*change)
 
     def _tell(self, old: T | None, new: T | None) -> None:
-        """Tell everybody; one that fails is told again later, and keeps nobody else from hearing of it."""
+        """Tell all listeners. A listener that fails is told again later, and keeps no other from hearing of it."""
         item = new or old
         assert item is not None
         name = (item.metadata.namespace, item.metadata.name)

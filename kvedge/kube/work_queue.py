@@ -39,7 +39,7 @@ class WorkQueue:
         self._closed = False
 
     def add(self, key: Key) -> None:
-        """Have `key` worked on as soon as a worker is free; one that is in work is handed out again after it."""
+        """Have `key` worked on as soon as a worker is free; a key in work is handed out again after it."""
         with self._changed:
             self._add(key)
 

@@ -253,7 +253,7 @@ class Links:
             self._socket.route("del", **settings)
 
     def limit_rate(self, name: str, rate: int, bucket: int, queue: int) -> None:
-        """Hold what the link sends to so many bytes a second, by a token bucket; one that is there is changed."""
+        """Hold what the link sends to so many bytes a second, by a token bucket; a present bucket is changed."""
         index = self.index(name)
         with translated("cannot limit the bandwidth of", name):
             self._socket.tc("replace", "tbf", index, rate=rate, burst=bucket, limit=queue)

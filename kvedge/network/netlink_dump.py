@@ -1,4 +1,4 @@
-"""Lists from the kernel that are whole: one that others changed while it was read may lack what never went away."""
+"""Whole lists from the kernel: a list that changes while it is read may lack entries that never went away."""
 
 from __future__ import annotations
 

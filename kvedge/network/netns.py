@@ -101,7 +101,7 @@ def delete_netns(name: str) -> None:
 
 
 def release_run_directory() -> None:
-    """Take the mount of /run/netns onto itself away, when no name is left in it; whoever needs it makes it again."""
+    """Take the mount of /run/netns onto itself away, when no name is left in it; the next user makes it again."""
     try:
         if _is_mount_point() and not os.listdir(RUN_DIRECTORY):
             unmount(RUN_DIRECTORY)

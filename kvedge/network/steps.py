@@ -57,7 +57,9 @@ class AddStandIn:
 
 @dataclass(frozen=True)
 class AddMacvtap:
-    """A link on `lower`, which is here, made in the namespace at `netns`: whoever opens its device has its frames."""
+    """A link on `lower`, which is here, made in the namespace at `netns`. The process that opens its device has its
+    frames.
+    """
 
     name: str
     lower: str

@@ -2,9 +2,9 @@
 
 Kept by loops. Touches nothing; the moments are those of the observer's own monotonic clock.
 
-A heartbeat is an annotation that somebody writes by a clock of his own, which may be an hour off, or jump. So it is
-never compared with a clock of ours: one that changes is a sign of life, whatever it says. A new observer has seen
-nothing yet and gives everybody the full time; and the time in which nobody could have told us is not their fault.
+A heartbeat is an annotation that its sender writes by its own clock, which may be an hour off, or jump. So it is never
+compared with a clock of ours: any change is a sign of life. A new observer has seen nothing yet and gives all senders
+the full time. The time in which no sender could be heard does not count.
 """
 
 from __future__ import annotations

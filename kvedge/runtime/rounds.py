@@ -61,7 +61,7 @@ class Rounds:
             self._thread.heartbeat.beat()
 
     def failure(self) -> str | None:
-        """Why there are no more rounds, or None; one that fails is done again after a pause."""
+        """Why there are no more rounds, or None; a failed round is done again after a pause."""
         if self._stop.is_set() or self._thread is None or self._thread.failure() is None:
             return None
         return f"the thread that {self._duty} hangs or has ended: {self._thread.failure()}"

@@ -142,7 +142,7 @@ class ServiceRunner:
                 self._stop.wait(self.RETRY_SECONDS)
 
     def stop(self) -> None:
-        """Stop what was started, last first; one that fails to stop does not keep the others from it."""
+        """Stop the started services, last first; a failure does not keep the others from stopping."""
         self._tell_stopping()
         self._parts.stop()
         self._busy_with("")

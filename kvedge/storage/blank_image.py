@@ -62,8 +62,8 @@ def make_image(
 ) -> None:
     """Make a sparse image, which appears under its name when it is whole and on disk, or not at all.
 
-    `staged` is its name until then, and nobody else's. One that has appeared meanwhile stays. `owner` are the user and
-    the group that it is given to; without them it is the caller's.
+    `staged` is its name until then, and no other process's. An image that has appeared meanwhile stays. `owner` are the
+    user and the group that it is given to; without them it is the caller's.
 
     Raises:
         OSError: as the file system has it.

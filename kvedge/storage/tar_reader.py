@@ -1,8 +1,8 @@
 """A reader of tar archives that were made by strangers.
 
 The standard library's reader takes a header's word for how much to read into memory; this one bounds everything, and
-knows just what image archives hold: ustar, PAX paths, GNU long names. Whatever else PAX headers say is forgotten as
-it is read. Called for archives and layers. Reads the stream only.
+knows just what image archives hold: ustar, PAX paths, GNU long names. All other PAX headers are forgotten as they are
+read. Called for archives and layers. Reads the stream only.
 """
 
 from __future__ import annotations

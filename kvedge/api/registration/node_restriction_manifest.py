@@ -1,11 +1,10 @@
 """The policy by which an API server itself keeps a handler to its own node, whether or not we are there to be asked.
 
-Called by registration_loop.py. Touches nothing. A webhook that handlers' writes depended on would stop them from
-reporting while it is away, and one that they do not depend on lets them do anything for that while. A
-ValidatingAdmissionPolicy is neither: the server decides alone. One that has no such policies (the embedded API) keeps
-handlers to their node by its own authorization. A handler that speaks as its node is judged here for VMIs only: to
-its own Node object the API server's NodeRestriction keeps it, and no fault of ours may stand between a kubelet and its
-Node.
+Called by registration_loop.py. Touches nothing. If handlers' writes depended on a webhook, an absent webhook would stop
+their reports; if they did not, it would let them do anything meanwhile. A ValidatingAdmissionPolicy is neither: the
+server decides alone. The embedded API has no such policies, and keeps handlers to their node by its own authorization.
+A handler that speaks as its node is judged here for VMIs only: to its own Node object the API server's NodeRestriction
+keeps it, and no fault of ours may stand between a kubelet and its Node.
 """
 
 from __future__ import annotations

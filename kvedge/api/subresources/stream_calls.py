@@ -104,7 +104,7 @@ class StreamCalls:
 
 
 async def _send_away(sent_away: asyncio.Future[Farewell], watch: StreamWatch) -> None:
-    """End a stream that may not stay; one that cannot be watched ends, too."""
+    """End a stream that may not stay, or that cannot be watched."""
     farewell = FAILED
     try:
         farewell = await watch.end(LOOK_SECONDS)
@@ -235,7 +235,7 @@ class DatagramSource(asyncio.DatagramProtocol):
             self.transport.sendto(data)
 
     async def ping(self) -> None:
-        """Nobody there would know what it is."""
+        """The other side would not know what it is."""
 
     async def close(self) -> None:
         """Give it up."""

@@ -20,7 +20,7 @@ from kvedge.runtime.durable_files import put_durably
 
 @dataclass(frozen=True, slots=True)
 class MakeDirectory:
-    """A directory with this mode; one that is there is left as it is."""
+    """A directory with this mode; a present directory is left as it is."""
 
     path: Path
     mode: int = 0o755
@@ -61,7 +61,7 @@ class CopyFile:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A file or a whole directory goes; one that is not there is no error."""
+    """A file or a whole directory goes; its absence is no error."""
 
     path: Path
 
@@ -85,7 +85,7 @@ class RemoveTrees:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A file goes into this directory; one that is not there is no error."""
+    """A file goes into this directory; its absence is no error."""
 
     path: Path
     directory: Path

@@ -1,7 +1,7 @@
 """`kvedge report`: one file from which somebody else can find out what is wrong, with secrets removed.
 
-Called by the group. Looks at the host, the object store or the API, and logs; writes one file. Whatever cannot be read
-is noted in it: a report is made when things do not work.
+Called by the group. Looks at the host, the object store or the API, and logs; writes one file. The report notes each
+source that cannot be read: a report is made when things do not work.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Collector:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
     def _listed(self, client: KubeClient, kind: Kind) -> list[JsonObject]:
-        """Objects of a kind; one that may not be read, or comes too slowly, is a note and costs no other one."""
+        """Objects of a kind. A kind that may not be read, or comes too slowly, becomes a note and costs no other kind."""
         found: list[JsonObject] = []
 
         def read() -> None:

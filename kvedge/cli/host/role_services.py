@@ -104,7 +104,7 @@ def _capabilities(settings: Settings) -> Path:
 
 
 def role_kubeconfig(settings: Settings, role: str) -> Path:
-    """The kubeconfig of a role; one that is a directory holds one for each role, as each has a name of its own.
+    """The kubeconfig of a role. A directory holds one for each role, as each has a name of its own.
 
     In a Pod it is the Pod's service account, unless another one is named. A handler without one speaks as its node,
     where that has been set.

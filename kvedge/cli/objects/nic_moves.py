@@ -1,7 +1,7 @@
 """A bridge of a NIC of this host, for `kvedge network create --nic`, `confirm` and `delete`.
 
-Called by these verbs, as root on the box. Prints, and reads the terminal: who presses Enter says that a second
-connection was made after the move. A session from before it proves less, as a firewall knows its connection.
+Called by these verbs, as root on the box. Prints, and reads the terminal: Enter says that a second connection was made
+after the move. A session from before it proves less, as a firewall knows its connection.
 """
 
 from __future__ import annotations

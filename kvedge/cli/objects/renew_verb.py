@@ -85,7 +85,7 @@ class _Signing:
 
 
 def _renew_all(signing: _Signing, due: Mapping[Path, RoleCertificate]) -> None:
-    """Each by itself: one that cannot be renewed keeps no other from it."""
+    """Each by itself: a kubeconfig that cannot be renewed keeps no other from it."""
     from kvedge.kube.errors import KubeError
     from kvedge.kube.kube_client import KubeClient
 

@@ -2,8 +2,8 @@
 
 Called by the VM's plan and for its condition RestartRequired. Pure. An interface on a Multus network with a bridge
 binding, or with a plugin that makes a link, comes and goes while the guest runs, and any interface's link state
-changes; all else of an interface waits for a restart. One that is to be absent goes first, and comes back once nothing
-of it is left.
+changes; all else of an interface waits for a restart. An interface that is to be absent goes first, and comes back once
+nothing of it is left.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _comes(item: Interface, plugins: Collection[str]) -> bool:
 
 
 def _with_state(item: Interface, asked: Interface | None, template: VirtualMachineInstanceSpec) -> Interface:
-    """An interface of the run as the template wants its link; one that is on its way out stays so."""
+    """An interface of the run as the template wants its link; an interface on its way out stays so."""
     if asked is None or item.state == ABSENT or item.state == asked.state:
         return item
     if asked.state == ABSENT and all(live.name != item.name for live in _live(template)):

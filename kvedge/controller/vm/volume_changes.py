@@ -1,8 +1,8 @@
 """What a running VM's hotpluggable volumes have come to in its template, and what that means for its run.
 
 Called by the VM's plan and for its condition RestartRequired. Pure. Volumes that say `hotpluggable: true` are carried
-to the run with their disks; everything else of a template waits for a restart. A volume that has changed goes first,
-and comes back once everything of it is undone; one that is no longer hotpluggable stays until the restart.
+to the run with their disks; everything else of a template waits for a restart. A changed volume goes first, and comes
+back once everything of it is undone. A volume that is no longer hotpluggable stays until the restart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a VMI from its claims: one that is missing, lost, of the wrong kind, or written by another VM.
+"""A VMI waits for claims that are missing, lost, of the wrong kind, or written by another VM.
 
 Called by the VMI's plan and its loop. Pure. Each wait names the claim and the remedy; it ends by itself when the cause
 is mended: a change of the claim brings the plan to look again, and for the VM that has the claim it looks now and then.

@@ -25,7 +25,7 @@ _LONGEST_SHOWN: Final = 80
 
 
 class FunctionsUnknown(Exception):
-    """Nobody says which device plugin has the functions of a VMI's network: the text names field and remedy."""
+    """No object names the device plugin with the functions of a VMI's network. The text has field and remedy."""
 
 
 def with_functions(pod: Pod, vmi: VirtualMachineInstance, client: KubeClient, *, by_others: bool) -> Pod:

@@ -82,7 +82,7 @@ def _take(launcher: HeldProcess, folder: int, name: str, facts: os.stat_result, 
 
 
 def _is_right(folder: int, name: str, number: int) -> bool:
-    """Whether the node is there; one that a container runtime has made becomes the launcher's."""
+    """Whether the node is there; a node that a container runtime has made becomes the launcher's."""
     try:
         with beneath(folder, name, os.O_PATH | os.O_NOFOLLOW) as node:
             facts = os.fstat(node)

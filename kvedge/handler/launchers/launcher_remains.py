@@ -20,8 +20,8 @@ _ZOMBIE: Final = "Z"
 def runs_here(vmi_uid: str, pod_uid: str, proc: Path = _PROC) -> bool:
     """Whether a process is left of the launcher of this VMI in this Pod; `pod_uid` is empty when the Pod is not known.
 
-    Its monitor, it itself and QEMU name the VMI. One that is just ending names nothing any more, but may still write to
-    a disk that hangs. A process in another Pod belongs to another VMI, whatever its command line says.
+    Its monitor, it itself and QEMU name the VMI. An ending process names nothing any more, but may still write to a
+    disk that hangs. A process in another Pod belongs to another VMI, whatever its command line says.
     """
     around = _pods_around(proc)
     for process in proc.iterdir():

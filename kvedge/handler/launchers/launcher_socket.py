@@ -1,8 +1,8 @@
 """How the handler reaches into a launcher Pod: sockets and files beneath the Pod's volumes, no link followed.
 
-Called by the launcher client and the relay. Whatever lies in a Pod's volume may have been put there by a guest that
-broke out of QEMU: each step of a path is opened without following links and checked to be what it should be, and so is
-the process that listens on a socket.
+Called by the launcher client and the relay. A guest that broke out of QEMU may have put anything into a Pod's volume:
+each step of a path is opened without following links and checked to be what it should be, and so is the process that
+listens on a socket.
 """
 
 from __future__ import annotations

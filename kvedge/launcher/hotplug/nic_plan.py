@@ -1,7 +1,7 @@
 """What has to be done so that a running domain has the NICs that the VMI wants, with the link state that it wants.
 
 Called by `nic_keeper`. Pure: no clock, no libvirt. A NIC is taken from the guest only when the VMI says that it is to
-be absent: one that the handler could not prepare just now stays.
+be absent. A NIC that the handler could not prepare just now stays.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ class ShutdownStep(Enum):
 def plan_shutdown(facts: DomainFacts, memory: RunMemory) -> ShutdownStep:
     """A guest that is paused goes in order, too: it is resumed first, as it hears neither agent nor ACPI while paused.
 
-    KubeVirt asks it all the same, waits for its grace period, and ends it with whatever it had not written yet. One
-    that never ran has nothing to write, and would not hear before its kernel is up.
+    KubeVirt asks it all the same, waits for its grace period, and ends it with its unwritten data. A guest that never
+    ran has nothing to write, and would not hear before its kernel is up.
     """
     if facts.life is not Life.PAUSED:
         return ShutdownStep.ASK

@@ -85,7 +85,7 @@ class DomainRun:
         self._nics.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
-        """Whether the guest's agent answers in time; one that was paused on purpose need not.
+        """Whether the guest's agent answers in time; a guest that was paused on purpose need not.
 
         Raises:
             LauncherError: when it does not.

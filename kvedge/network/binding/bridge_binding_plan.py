@@ -95,7 +95,7 @@ def bridge_mac(pod_mac: str, bridge: str) -> str:
 
 
 def nic_mac(nic: Link, record: Record, names: Names, guest_mac: str) -> str:
-    """The MAC of the Pod's NIC while it is a port of the bridge; one that is lent goes back with its own, if it can."""
+    """The MAC of the Pod's NIC while it is a port of the bridge; a lent NIC goes back with its own, if it can."""
     if names.is_lent and nic.kind not in FILTERS_BY_MAC and record.mac != guest_mac:
         return record.mac
     return guest_mac if nic.kind in FILTERS_BY_MAC else bridge_mac(record.mac, names.bridge)

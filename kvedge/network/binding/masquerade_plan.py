@@ -119,7 +119,7 @@ def mtu_of(seen: Seen, names: Names) -> int:
 def plan_masquerade(wanted: Masquerade, looked: MasqueradeSeen, owner: tuple[int, int], queues: int) -> list[Step]:
     """The steps that are still missing, in their order; none when all is as it should be.
 
-    Whatever the Pod forwards is filtered before it forwards anything.
+    The filters stand before the Pod forwards anything.
     """
     seen, names = looked.namespace, wanted.names
     record = _record(seen, names)

@@ -91,7 +91,7 @@ def _bridge_mac(config: NodeNetworkConfig, name: str) -> str:
 
 
 def is_made(config: NodeNetworkConfig, link: Link) -> bool:
-    """Whether this box's kvedge made the bridge; one that was cut short before it got its alias is known by its MAC."""
+    """Whether this box's kvedge made the bridge; its MAC tells of a bridge that was cut short before its alias."""
     is_cut_short = not link.alias and link.mac == _bridge_mac(config, link.name)
     return link.kind == "bridge" and (link.alias == bridge_alias(config) or is_cut_short)
 

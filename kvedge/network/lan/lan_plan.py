@@ -84,8 +84,9 @@ def lan_table_of(config: NodeNetworkConfig) -> Table:
 
 
 def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, LanPort]:
-    """This box's ports by their names, as their aliases tell; one that was cut short before it got its alias is not
-    among them."""
+    """This box's ports by their names, as their aliases tell; a port that was cut short before its alias is not among
+    them.
+    """
     found = {}
     for link in _our_ends(config, links):
         port = lan_port_of(link)
@@ -251,7 +252,7 @@ def _with_mtu(seen: LanSeen, network: LanConfig, ports: Mapping[str, LanPort]) -
 
 
 def _joining_steps(name: str, port: Link | None, bridge: Link | None, network: LanConfig) -> Iterator[Step]:
-    """A port is up when it is in its VLAN and isolated, and at no time before: one that is down may lack either."""
+    """A port is up when it is in its VLAN and isolated, and at no time before: a port that is down may lack either."""
     is_up = _is_up(port)
     if is_up and port is not None and bridge is not None and port.master == bridge.index:
         return

@@ -71,7 +71,7 @@ def lan_ports_here(config: NodeNetworkConfig) -> dict[str, LanPort]:
 
 
 def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = None) -> None:
-    """Gives the Pod, whose namespace is there, this NIC; one that is bound already is left as it is inside.
+    """Gives the Pod, whose namespace is there, this NIC; a bound NIC is left as it is inside.
 
     `path` leads to the namespace where it has no name.
 

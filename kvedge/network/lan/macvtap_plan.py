@@ -60,7 +60,7 @@ def macvtap_port(netns: str, interface: str, mac: str, network: MacvtapConfig) -
 
 
 def macvtap_ports_of(netns: str, links: Iterable[Link]) -> list[MacvtapPort]:
-    """Ours among the links of a namespace; one that was cut short before it got its alias is not among them."""
+    """Ours among the links of a namespace; a link that was cut short before its alias is not among them."""
     found = []
     for link in links:
         mark = mark_of(link)
@@ -89,7 +89,7 @@ def plan_macvtap(
 def plan_macvtap_inside(inside: Iterable[Link], wanted: MacvtapPort, *, ipv6: bool) -> list[Step]:
     """The link in the Pod's namespace: marked, and without an address of its own.
 
-    It stays down until the handler has its guest in bounds. One that is marked is the guest's, and stays as it is.
+    It stays down until the handler has its guest in bounds. A marked link is the guest's, and stays as it is.
     """
     link = next(link for link in inside if link.name == wanted.interface)
     if mark_of(link) is not None:

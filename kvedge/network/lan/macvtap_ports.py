@@ -1,7 +1,7 @@
 """NICs of Pods that are macvtaps on a NIC of this host, for the node agent and the handler.
 
 Called as root on the host. Touches links of its own in the Pods' namespaces; decides by `macvtap_plan`. Every call may
-be repeated, and takes up where an earlier one was cut short. Whatever is left goes with the Pod's namespace.
+be repeated, and takes up where an earlier one was cut short. All else goes with the Pod's namespace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What is known on disk of the NICs that kvedge has moved: a directory with a record, a lock and a word for each.
 
 Written by the one process that holds a bridge's lock, and changed under the lock of all of them. A lock ends with its
-process, however that ends: who finds a record of a move and no lock knows that nobody waits for its confirmation any
-more.
+process, however that ends. A record of a move without a lock says that no process waits for its confirmation any more.
 """
 
 from __future__ import annotations

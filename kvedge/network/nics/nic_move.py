@@ -1,8 +1,8 @@
 """Makes a NIC of the host a port of a bridge, waits for somebody's word that the host is still there, or moves it back.
 
 Called as root on the host by a process of its own, which outlives the session that started it. Decides by `nic_rules`
-and `nic_plan`. What a NIC carried is on disk before the first step is made, and until the last step back: whoever comes
-next can put it right (`nic_replay`, `nic_back`).
+and `nic_plan`. What a NIC carried is on disk before the first step is made, and until the last step back: the next
+process can put it right (`nic_replay`, `nic_back`).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def is_nic_bridge(link: Link) -> bool:
 
 
 def is_bridge_of(record: NicRecord, link: Link) -> bool:
-    """Whether kvedge made it; one that was cut short before it got its alias is known by the NIC's MAC."""
+    """Whether kvedge made it; the NIC's MAC tells of a bridge that was cut short before its alias."""
     cut_short = not link.alias and link.mac == record.mac
     return link.kind == "bridge" and (link.alias == nic_alias(record.nic) or cut_short)
 

@@ -31,7 +31,7 @@ class HostSeen:
 
 
 def address_mark(bridge: str) -> int:
-    """Who made an address, as a number that the kernel keeps with it: the box of this node bridge."""
+    """The maker of an address, as a number that the kernel keeps with it: the box of this node bridge."""
     return FIRST_ADDRESS_MARK + zlib.crc32(bridge.encode()) % _MARKS
 
 

@@ -82,7 +82,7 @@ class FeatureGates:
     disabled: frozenset[str] = frozenset()
 
     def is_on(self, gate: str) -> bool:
-        """Whether the feature behind a gate of KubeVirt may be used; one that nobody knows is off."""
+        """Whether the feature behind a gate of KubeVirt may be used; an unknown gate is off."""
         stage = STAGES.get(gate)
         if stage == "permanent" or gate in ALWAYS_ON:
             return True

@@ -138,7 +138,7 @@ def attached_programs(cgroup: int) -> tuple[list[int], int]:
 
 
 def change_rules(cgroup: int, change: Callable[[frozenset[Device]], frozenset[Device]]) -> None:
-    """Give every program that is attached to this cgroup other rules of ours; one that has them already stays.
+    """Give every program that is attached to this cgroup these rules of ours; a program that has them stays.
 
     Raises:
         ForeignProgram: when one of them cannot be loaded again; none has been changed then.

@@ -95,7 +95,7 @@ class ConnectionSource:
         await self._writer.drain()
 
     async def ping(self) -> None:
-        """Nobody there understands that; the kernel tells when it ends."""
+        """The other side does not understand that; the kernel tells when it ends."""
 
     async def close(self) -> None:
         """Close it; the other side gets a while to take the last that was written."""

@@ -1,4 +1,4 @@
-"""Every request comes in here: who is it, what is wanted, may they, and who serves it.
+"""Every request comes in here: authentication, the request's target, authorization, and the route that serves it.
 
 One instance per server, in its event loop. What is refused anywhere behind it becomes a Status here.
 """
@@ -182,7 +182,9 @@ class Dispatcher:
         return await self._resources.serve(request, context)
 
     def _lane_of(self, caller: Caller) -> Lane:
-        """By payer: who may speak as any number of a namespace's service accounts has one turn for all of them."""
+        """By payer: a client that may speak as any number of a namespace's service accounts has one turn for all of
+        them.
+        """
         return self._work.lane(payer(caller.user), own=not OWN_GROUPS.isdisjoint(caller.groups))
 
 

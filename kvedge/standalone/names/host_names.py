@@ -86,7 +86,7 @@ class HostNames:
             self.rounds.start()
 
     def stop(self) -> None:
-        """Nobody answers any more: the resolver is not to ask here."""
+        """No server answers any more: the resolver is not to ask here."""
         self.rounds.stop()
         if self._told is None:
             return

@@ -62,8 +62,8 @@ def plan_load_balancers(
 ) -> dict[Key, LoadBalancer]:
     """Which of these get the host's addresses, none of the ports of which is another's; `listening` has the host's own.
 
-    `hosts` has an address of each family by which others reach the host. One that wants both families and finds one is
-    there.
+    `hosts` has an address of each family by which others reach the host. A Service that wants both families and finds
+    one is there.
 
     `kept` are ports that no Service gets, whether something listens there right now or not. A Service that has the
     address keeps it; of others the older comes first.
@@ -96,7 +96,7 @@ def plan_load_balancers(
 
 
 def is_load_balancer(service: Service) -> bool:
-    """Whether a Service is for the host to balance: one that names a class is somebody else's."""
+    """Whether a Service is for the host to balance: a Service with a class is another program's."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
 
@@ -221,7 +221,7 @@ def _still_serves(endpoint: Endpoint) -> bool:
 
 
 def _is_usable(text: str, family: str = "") -> bool:
-    """Not the loopback or a link: whoever writes endpoints would reach what listens for the host alone."""
+    """Not the loopback or a link: a writer of endpoints would reach programs that listen for the host alone."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -252,5 +252,5 @@ def _made(service: Service) -> tuple[str, str, str]:
 
 
 def age_of(service: Service) -> tuple[bool, tuple[str, str, str]]:
-    """The order in which load balancers are given: one that has an address first, then the older."""
+    """The order in which load balancers are given: Services with an address first, then the older."""
     return not service.status.load_balancer.ingress, _made(service)

@@ -1,7 +1,7 @@
 """Which Endpoints and EndpointSlices a Service has: those of its Pods, as they are ready. Pure.
 
-Called by the endpoints' loop. The rules are Kubernetes': a Pod that ends is no longer ready but still serves; one that
-has ended is none; a Service that publishes all addresses takes its Pods for ready.
+Called by the endpoints' loop. The rules are Kubernetes': a Pod that ends is no longer ready but still serves; an ended
+Pod is none; a Service that publishes all addresses takes its Pods for ready.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _counts(pod: Pod) -> bool:
 
 
 def _ports(service: Service, pod: Pod) -> _Ports | None:
-    """The ports of a Pod by the names of the Service's; one that the Pod does not have is left out.
+    """The ports of a Pod by the names of the Service's, without those that the Pod does not have.
 
     None where the Pod has none of them, unless the Service, without an address, names none.
     """

@@ -101,7 +101,9 @@ def _facts(pod: Pod | None) -> object:
 
 
 def policy_types(spec: NetworkPolicySpec) -> frozenset[str]:
-    """The directions that a policy is about; one that names none is about what it has rules for, and what comes in."""
+    """The directions that a policy is about. A policy that names none is about ingress, and egress if it has rules for
+    that.
+    """
     return frozenset(spec.policy_types or ((INGRESS, EGRESS) if spec.egress else (INGRESS,)))
 
 

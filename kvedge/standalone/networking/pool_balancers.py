@@ -28,8 +28,8 @@ def plan_pool_balancers(
 ) -> dict[Key, LoadBalancer]:
     """An address of each family that the Service and the pool have; `of_the_host` are those that go to nobody.
 
-    Whoever has an address keeps it, whatever others wish for; then the older comes first. A wish that cannot be met is
-    told, and the Service waits for it. One that finds an address of one family alone has that one.
+    A Service keeps the address that it has, even if others wish for it; then the older comes first. A wish that cannot
+    be met is told, and the Service waits for it. A Service that finds an address of one family alone has that one.
     """
     plan = _Plan(pool, of_the_host)
     sorted_ones = sorted((item for item in services if is_load_balancer(item)), key=age_of)

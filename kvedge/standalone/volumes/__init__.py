@@ -1,1 +1,1 @@
-"""The storage of one box: who binds claims, makes volumes for them and takes volumes back."""
+"""The storage of one box: it binds claims, makes volumes for them and takes volumes back."""

@@ -92,7 +92,7 @@ ClaimStep: TypeAlias = UseClass | TakeVolume | NameVolume | SetStatus | Provisio
 
 
 def plan_claim(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
-    """The next steps for a claim; none when it is bound. One that waits says so."""
+    """The next steps for a claim; none when it is bound. A waiting claim says so."""
     claim = seen.claim
     if claim.spec.volume_name:
         return _plan_named(seen)

@@ -19,7 +19,7 @@ def claims_of(pod: Pod) -> Iterator[str]:
 
 
 def users_of(namespace: str, claim: str, pods: Iterable[Pod]) -> list[str]:
-    """The Pods that use a claim: on a node, and not over. One that waits for a node gets none with such a claim."""
+    """The Pods that use a claim: on a node, and not over. A Pod that waits for a node gets none with such a claim."""
     return sorted(
         pod.metadata.name
         for pod in pods

@@ -95,7 +95,7 @@ class Provisioner:
     def _keep_copying(
         self, claim: PersistentVolumeClaim, place: str, driver: VolumeDriver, keep_on: Callable[[], None]
     ) -> None:
-        """Look again while a copy is made and once before it counts: who uses the source meanwhile would tear it.
+        """Look again while a copy is made and once before it counts: a user of the source meanwhile would tear it.
 
         Raises:
             VolumeDriverError: the copy is given up, and what there is of it is erased.

@@ -47,7 +47,7 @@ def pull_image(
     *,
     own_host: bool = True,
 ) -> Image:
-    """Fetch an image from its registry; one that is there already is only looked up by its digest.
+    """Fetch an image from its registry; a present image is only looked up by its digest.
 
     `credentials` maps registries to (user, password). Registries on loopback and those in `insecure` are spoken to over
     http when they have no https. Without `own_host` this host's own addresses are asked only for the registries in

@@ -1,8 +1,7 @@
 """Unpacking image layers into a tree, as if each were made to break out of it.
 
-Called by the image store with a staging directory. Whatever a name says, the kernel resolves it beneath the tree;
-devices, fifos, extended attributes and set-user-id bits are left out, whiteouts are obeyed, and everything is
-counted.
+Called by the image store with a staging directory. The kernel resolves every name beneath the tree; devices, fifos,
+extended attributes and set-user-id bits are left out, whiteouts are obeyed, and everything is counted.
 """
 
 from __future__ import annotations

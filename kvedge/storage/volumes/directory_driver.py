@@ -99,7 +99,7 @@ class DirectoryDriver:
             self._swept = True
 
     def make(self, volume: NewVolume) -> None:
-        """Make an empty volume; one that is there is left as it is."""
+        """Make an empty volume; a present volume is left as it is."""
         with _translate_errors(self.place.path):
             self._make(volume, lambda staged: self._fill_empty(volume, staged))
 

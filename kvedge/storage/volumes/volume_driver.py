@@ -80,7 +80,7 @@ class VolumeDriver(Protocol):
         """See that the place is there and the same as before, and finish what was interrupted."""
 
     def make(self, volume: NewVolume) -> None:
-        """Make an empty volume; one that is there is left as it is."""
+        """Make an empty volume; a present volume is left as it is."""
 
     def grow(self, name: str, size: int) -> None:
         """Let a volume hold so much; never less than before."""

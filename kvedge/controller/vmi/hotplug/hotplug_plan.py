@@ -272,7 +272,7 @@ def _list_wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, Pers
 
 
 def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> Pod | None:
-    """Our Pod of that name, unless it has ended or is about to; one that somebody else made is none.
+    """Our Pod of that name, unless it has ended or is about to. Another maker's Pod is none.
 
     Without its claim nobody can tell, and no new UID is given.
     """

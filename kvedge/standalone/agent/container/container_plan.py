@@ -149,7 +149,7 @@ def qos_class(pod: Pod) -> str:
 
 
 def oom_score(pod: Pod, container: Container, node_memory: int) -> int:
-    """The kubelet's: who asked for much of the node's memory is killed late."""
+    """The kubelet's: a container that asked for much of the node's memory is killed late."""
     match qos_class(pod):
         case "Guaranteed":
             return _GUARANTEED_SCORE

@@ -54,7 +54,7 @@ class ContainerWatch:
         os.close(self._wake_out)
 
     def watch(self, key: Key, pid: int, start_time: int) -> None:
-        """Watch a process; one that is watched already is not watched twice, one that is gone is told of at once."""
+        """Watch a process, once however often it is asked; the end of a process that is gone is told at once."""
         with self._lock:
             if (pid, start_time) in self._known or self._stopping:
                 return

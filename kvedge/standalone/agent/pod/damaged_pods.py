@@ -1,7 +1,7 @@
 """Pods whose records are damaged or lost: known again from the API's objects, or shut down when there is none.
 
 Called by the node agent at its start, once the API is known and before anything is started. A guest that runs is never
-started a second time: its Pod is taken up as it is. One that the API does not have either may be any VM's, so no VM
+started a second time: its Pod is taken up as it is. A Pod that the API does not have either may be any VM's, so no VM
 begins before it has ended.
 """
 

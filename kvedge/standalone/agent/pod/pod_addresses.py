@@ -181,7 +181,7 @@ class PodAddresses:
     def release_next(self, seconds: float) -> bool:
         """Wait for an owner to be deleted and give its address back; False when none was within that time.
 
-        One that a Pod still has is left to :meth:`sweep`.
+        An address that a Pod still has is left to :meth:`sweep`.
 
         Raises:
             KubeError: when the API cannot be asked; :meth:`sweep` finds the address later.

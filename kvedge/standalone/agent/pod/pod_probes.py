@@ -119,7 +119,7 @@ class PodProbes:
     def verdicts(self, local: LocalPod) -> dict[str, bool]:
         """By container: whether its readiness probe says yes; containers without one are missing.
 
-        One that has not been asked yet is what it was before, as after a restart of the agent.
+        A probe that has not been asked yet keeps its state, as after a restart of the agent.
         """
         was = {status.name: status.ready for status in local.pod.status.container_statuses}
         found = {}

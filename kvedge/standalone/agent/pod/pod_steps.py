@@ -1,7 +1,7 @@
 """Doing what the Pod plan says, one step at a time.
 
-Called by the Pod loop in the worker that has the Pod's key. Every step may be repeated; one that cannot be done raises
-:class:`StepError`, and the plan comes to it again.
+Called by the Pod loop in the worker that has the Pod's key. Every step may be repeated. A step that cannot be done
+raises :class:`StepError`, and the plan comes to it again.
 """
 
 from __future__ import annotations

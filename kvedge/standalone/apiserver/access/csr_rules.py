@@ -31,9 +31,9 @@ def groups_of(request: x509.CertificateSigningRequest) -> list[str]:
 def reserved_group(request: x509.CertificateSigningRequest, asked_by_groups: Sequence[str]) -> str:
     """The group of a request that whoever asks may not have, or nothing.
 
-    Nobody becomes an administrator by a request. Administrators alone ask for kvedge's own roles, as `kvedge user role`
-    and `kvedge user renew` do for them: those groups' rights depend on nothing that is stored, and Pods of the
-    controllers are not looked at, so that whoever may approve requests would get them all.
+    A request makes no administrators. Administrators alone ask for kvedge's own roles, as `kvedge user role` and
+    `kvedge user renew` do for them: those groups' rights depend on nothing that is stored, and Pods of the controllers
+    are not looked at, so that an approver of requests would get them all.
     """
     refused = {MASTERS} if MASTERS in asked_by_groups else {MASTERS, *OWN_GROUPS}
     return next((group for group in groups_of(request) if group in refused), "")

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def write_kubeconfig(path: Path, server: str, server_authority: bytes, clients: Authority, subject: Subject) -> None:
-    """Write a kubeconfig for this subject, readable by its owner alone; one that is still good keeps its
+    """Write a kubeconfig for this subject, readable by its owner alone; a kubeconfig that is still good keeps its
     certificate.
     """
     pair = _read_kept_pair(path, clients, subject) or clients.issue_client(subject)

@@ -1,8 +1,8 @@
-"""Nobody hands on rights that they do not have: what is asked when a Role or a binding is written.
+"""A writer of a Role or a binding must have the rights that it hands on.
 
-Called by `builtin_admission`. Pure but for the questions to the authorizer and the index. As in Kubernetes: whoever
-writes a Role must hold all its rules, or the verb `escalate`; whoever writes a binding must hold the rules of its role,
-or the verb `bind` on it.
+Called by `builtin_admission`. Pure but for the questions to the authorizer and the index. As in Kubernetes: the writer
+of a Role must hold all its rules, or the verb `escalate`; the writer of a binding must hold the rules of its role, or
+the verb `bind` on it.
 """
 
 from __future__ import annotations

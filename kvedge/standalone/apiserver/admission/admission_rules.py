@@ -134,7 +134,7 @@ def denial(webhook: Webhook, response: JsonObject) -> JsonObject:
 def conditions_hold(webhook: Webhook, request: JsonObject) -> bool:
     """Whether all of a webhook's match conditions hold for an AdmissionRequest.
 
-    One that is false decides, whatever the others say.
+    A single false condition decides.
 
     Raises:
         CelError: when none is false and one cannot be evaluated.

@@ -64,7 +64,7 @@ def changes_security(pod: JsonObject, live: JsonObject) -> bool:
 
 
 def check_labels(namespace: JsonObject, live: JsonObject | None) -> list[FieldError]:
-    """What is wrong with a namespace's level; one that was wrong before may stay."""
+    """Errors of a namespace's levels; a level that was wrong before may stay."""
     named = _enforced_level(namespace)
     if named is None or named in tuple(Level) or (live is not None and named == _enforced_level(live)):
         return []

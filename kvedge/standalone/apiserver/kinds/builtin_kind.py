@@ -1,7 +1,7 @@
 """What one built-in kind is: the fields of its row, where Kubernetes keeps a strategy.
 
-The rows stand in `groups/`, a module for each API group; `built_in` gathers them and finds them. Whatever treats one
-kind differently from another one asks its row: a new kind is a row, and a schema in `types/`. Pure data.
+The rows stand in `groups/`, a module for each API group; `built_in` gathers them and finds them. Code that treats one
+kind differently from another asks its row: a new kind is a row, and a schema in `types/`. Pure data.
 """
 
 from __future__ import annotations

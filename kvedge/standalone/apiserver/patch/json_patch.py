@@ -27,7 +27,7 @@ _TOO_DEEP: Final = f"the patched document is nested more than {MAX_DEPTH} levels
 
 
 def apply(document: JsonObject, operations: JsonValue) -> JsonObject:
-    """The document after all operations; one that does not apply refuses the whole patch.
+    """The document after all operations; an operation that does not apply refuses the whole patch.
 
     Raises:
         BadRequest: when the patch is no list of operations.

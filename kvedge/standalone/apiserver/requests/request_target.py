@@ -25,7 +25,7 @@ class RequestTarget:
     """The parts of a request.
 
     For paths outside /api and /apis only `verb` (the lower-case method) and `path` are set. `selected_name` is the one
-    object that a list or watch is narrowed to by its field selector: who may read that one may do this.
+    object that a list or watch is narrowed to by its field selector: a client that may read that object may do this.
     """
 
     verb: str

@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.1
 
 
 class Event(NamedTuple):
-    """An encoded event. One that is shared is in memory for all watchers; any other is in memory for this one."""
+    """An encoded event. A shared event is in memory for all watchers; any other is in memory for this one."""
 
     line: bytes
     is_shared: bool = False

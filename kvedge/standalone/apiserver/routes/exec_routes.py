@@ -125,7 +125,7 @@ class ExecRoutes:
                 del self._running[owner]
 
     def _find_addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
-        """The Pod and its container; who may only look at this does not get here."""
+        """The Pod and its container; a client with read access alone does not get here."""
         target = context.target
         if target.verb not in ("get", "create"):
             raise MethodNotAllowed()

@@ -1,4 +1,4 @@
-"""Kinds whose objects are questions: who am I, may I, may they.
+"""Kinds whose objects are questions about a caller and its rights.
 
 Called by the dispatcher. Answered by the authorizer; nothing is stored.
 """

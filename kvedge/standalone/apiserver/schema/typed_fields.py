@@ -86,7 +86,7 @@ def remove(value: JsonValue, schema: JsonObject, paths: FieldSet, kept: FieldSet
 
 
 def with_named_ancestors(paths: FieldSet, schema: JsonObject) -> FieldSet:
-    """The paths, and the fields above them that the schema declares: whoever owns `spec.x` keeps `spec` alive."""
+    """The paths, and the fields above them that the schema declares: an owner of `spec.x` keeps `spec` alive."""
     found = set(paths)
     for path in paths:
         inner: JsonObject | None = schema

@@ -71,7 +71,7 @@ class ResourceHistory:
         return objects
 
     def drop_oldest(self) -> None:
-        """Keep the oldest change no longer: who asks for what came after it is told to list again."""
+        """Keep the oldest change no longer: a client that asks for the changes after it is told to list again."""
         dropped = self.changes.popleft()
         self.compacted = dropped.revision
         self.bytes -= _weight(dropped)

@@ -67,7 +67,7 @@ def amount_of(value: Any) -> Amount:
 
 
 def amounts_of(named: Mapping[str, Any] | None) -> dict[str, Amount]:
-    """The quantities of a document by name, without those that are none: whoever checks the document names them."""
+    """The quantities of a document by name, without those that are none: the document's check names them."""
     found = {}
     for name, value in (named or {}).items():
         try:

@@ -1,4 +1,4 @@
-"""Work of a client's size, out of the event loop: who sends much waits for it, and nobody else does.
+"""Work of a client's size, out of the event loop: only a client that sends much waits for it.
 
 One `LargeWork` per server; each request's context has the lane of whoever pays for it (`payer`). Small work, as nearly
 all is, is done at once where it is asked for. Large work is done in one of two threads, one piece at a time for each

@@ -1,7 +1,7 @@
 """What a name, a label, a key or a port may look like, in Kubernetes' own words.
 
 Called by selectors, the rows of kinds, structural_schema and crd_rules. Pure. Each function returns the list of
-complaints about one string, empty when it is fine; whoever calls knows the field's path.
+complaints about one string, empty when it is fine; the caller knows the field's path.
 """
 
 from __future__ import annotations

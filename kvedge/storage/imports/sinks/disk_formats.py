@@ -36,7 +36,7 @@ _REFUSED: Final = {
 
 
 def recognise(head: bytes) -> str:
-    """The format of an image that begins so: raw, qcow2, vmdk, vdi, vpc or vhdx. Whatever has no magic is raw.
+    """The format of an image that begins so: raw, qcow2, vmdk, vdi, vpc or vhdx. An image without a magic is raw.
 
     Raises:
         ImportFailure: for what is known to be no image that can be read.

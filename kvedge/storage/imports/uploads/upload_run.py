@@ -1,7 +1,7 @@
 """One claim's upload, from the first attempt to the complete one: which attempt may bring data, and its outcome.
 
-Made by the worker of an upload, called by upload_server.py from a thread for each connection. One upload at a time;
-one that was broken off is kept for its client for some minutes, when that client can go on.
+Made by the worker of an upload, called by upload_server.py from a thread for each connection. One upload at a time. A
+broken upload is kept for its client for some minutes, when that client can go on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kubelet's side of device plugins (v1beta1): who offers devices, how many, and which a container gets.
+"""The kubelet's side of device plugins (v1beta1): which plugin offers how many devices, and which a container gets.
 
 Started by the node agent; asked by the Pod loop and the node loop. Serves
 `<kubelet-root>/device-plugins/kubelet.sock` and talks to the plugins' sockets beside it. Root only may connect, as

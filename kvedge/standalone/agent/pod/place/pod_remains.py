@@ -49,7 +49,7 @@ def left_alone(files: PodFiles, part: Path) -> str:
 
 
 def remove_pod_directory(files: PodFiles) -> None:
-    """Remove a Pod's volumes and its whole directory; one that is gone is no error.
+    """Remove a Pod's volumes and its whole directory; its absence is no error.
 
     Raises:
         OSError: as the file system has it, or when something is mounted there that is no volume's.

@@ -176,7 +176,7 @@ def check_ip_address_update(new: JsonObject, old: JsonObject) -> Iterator[FieldE
 
 
 def check_role_binding_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """A binding keeps its role: who gets another one gets another binding."""
+    """A binding keeps its role: another role needs another binding."""
     if not same(new.get("roleRef"), old.get("roleRef")):
         yield invalid("roleRef", new.get("roleRef"), "cannot change roleRef")
 

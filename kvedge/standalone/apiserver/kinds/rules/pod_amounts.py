@@ -1,7 +1,8 @@
 """What a Pod asks for as a whole, from what its containers ask for.
 
-Used by quotas and limit ranges. Pure. Init containers run one after the other before all others do, so that of theirs
-the largest counts; one that goes on (restartPolicy Always) counts with the others and with all that start after it.
+Used by quotas and limit ranges. Pure. Init containers run one after the other before all others do, so that the largest
+of theirs counts. An init container that goes on (restartPolicy Always) counts with the others and with all that start
+after it.
 """
 
 from __future__ import annotations
