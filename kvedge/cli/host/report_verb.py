@@ -157,7 +157,7 @@ class _Collector:
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
     def _listed(self, client: KubeClient, kind: Kind) -> list[JsonObject]:
-        """Objects of a kind. A kind that may not be read, or comes too slowly, becomes a note and costs no other kind."""
+        """Objects of a kind. A kind that may not be read, or comes too slowly, becomes a note and costs no other."""
         found: list[JsonObject] = []
 
         def read() -> None:

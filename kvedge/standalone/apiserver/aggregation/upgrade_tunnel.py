@@ -136,7 +136,7 @@ async def _pump_down(response: web.StreamResponse, reader: asyncio.StreamReader)
 
 
 async def _last_bytes(request: web.BaseRequest, connection: socket.socket | None) -> None:
-    """Let a client take the bytes on their way. A client that takes none is hung up on, or it would hold us for ever."""
+    """Let a client take the bytes on their way. A client that takes none is hung up on, or it would hold us."""
     try:
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await request.writer.drain()
