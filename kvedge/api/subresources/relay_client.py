@@ -7,7 +7,6 @@ ours says kvedge-api, the relay's names its node, so that no node can answer for
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, rela
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.serving.websocket_viewer import LARGEST_MESSAGE, SUBPROTOCOL
 from kvedge.runtime.tls.certificates import TlsMaterial, handler_server_name
-from kvedge.runtime.tls.tls_contexts import client_context
+from kvedge.runtime.tls.client_tls import ClientTls
 
 _CONNECT_SECONDS: Final = 10.0
 _CALL_SECONDS: Final = 60.0
@@ -35,9 +34,8 @@ class RelayClient:
     def __init__(self, address_of: Callable[[str], Awaitable[str]], material: Callable[[], TlsMaterial]) -> None:
         """`address_of` finds a node's relay as host:port; `material` is our newest certificate."""
         self._address_of = address_of
-        self._material = material
+        self._tls = ClientTls(material)
         self._session: aiohttp.ClientSession | None = None
-        self._context: tuple[TlsMaterial, ssl.SSLContext] | None = None
 
     async def close(self) -> None:
         """End all connections."""
@@ -83,7 +81,7 @@ class RelayClient:
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS, connect=_CONNECT_SECONDS)
         return {
             "timeout": timeout,
-            "ssl": self._tls(),
+            "ssl": self._tls.current(),
             "server_hostname": _server_name(vmi),
             "allow_redirects": False,
         }
@@ -107,7 +105,7 @@ class RelayClient:
                     # Pings are read where the stream is read, so that a slow client is not taken for dead.
                     autoping=False,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
-                    ssl=self._tls(),
+                    ssl=self._tls.current(),
                     server_hostname=_server_name(vmi),
                 ),
                 _CONNECT_SECONDS * 2,
@@ -132,12 +130,6 @@ class RelayClient:
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
             )
         return self._session
-
-    def _tls(self) -> ssl.SSLContext:
-        material = self._material()
-        if self._context is None or self._context[0] is not material:
-            self._context = (material, client_context(material))
-        return self._context[1]
 
 
 def _server_name(vmi: VirtualMachineInstance) -> str:

@@ -6,7 +6,6 @@ the worker takes nothing.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,7 @@ from kvedge.api.uploads.upload_rules import UploadRefused
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
 from kvedge.resources.types.import_job import UPLOAD_PORT
 from kvedge.runtime.tls.certificates import TlsMaterial
-from kvedge.runtime.tls.tls_contexts import client_context
+from kvedge.runtime.tls.client_tls import ClientTls
 
 _CONNECT_SECONDS: Final = 10.0
 # A worker answers with a line.
@@ -42,9 +41,8 @@ class WorkerClient:
 
     def __init__(self, material: Callable[[], TlsMaterial]) -> None:
         """`material` is our newest certificate for workers."""
-        self._material = material
+        self._tls = ClientTls(material)
         self._session: aiohttp.ClientSession | None = None
-        self._context: tuple[TlsMaterial, ssl.SSLContext] | None = None
 
     async def close(self) -> None:
         """End all connections."""
@@ -73,7 +71,7 @@ class WorkerClient:
                 f"https://{host}:{self.port}{path}",
                 headers=dict(headers),
                 data=body,
-                ssl=self._tls(),
+                ssl=self._tls.current(),
                 server_hostname=upload_server_name(claim_uid),
                 allow_redirects=False,
             ) as response:
@@ -94,9 +92,3 @@ class WorkerClient:
                 trust_env=False,
             )
         return self._session
-
-    def _tls(self) -> ssl.SSLContext:
-        material = self._material()
-        if self._context is None or self._context[0] is not material:
-            self._context = (material, client_context(material))
-        return self._context[1]

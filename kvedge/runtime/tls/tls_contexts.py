@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import ssl
 
+from kvedge.runtime.tls.bare_contexts import new_client_context, new_server_context
 from kvedge.runtime.tls.certificates import CertificateError, TlsMaterial
 
 
@@ -22,8 +23,7 @@ def server_context(material: TlsMaterial, client_ca: bytes = b"", *, require_cli
     Raises:
         CertificateError: when something is not what it should be.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = new_server_context()
     _load_chain(context, material)
     if client_ca:
         _load_ca(context, client_ca)
@@ -39,8 +39,7 @@ def client_context(material: TlsMaterial) -> ssl.SSLContext:
     Raises:
         CertificateError: when something is not what it should be.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = new_client_context()
     _load_ca(context, material.ca)
     _load_chain(context, material)
     return context

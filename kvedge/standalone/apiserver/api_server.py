@@ -2,6 +2,9 @@
 
 Owns the data directory's `state/kvedge.db`, `state/pki` and `backup`, one event loop in a thread of its own, and the
 listening socket.
+
+It shares its acceptor and its loop with the roles' `HttpsServer`, and differs in what is between them: requests go to
+the dispatcher instead of an application's routes, and the gate counts connections by their users.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, sockets_of, wait_closed
 from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
+from kvedge.runtime.tls.bare_contexts import new_server_context
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
@@ -226,8 +230,7 @@ class EmbeddedApi:
 
     def _tls(self) -> ssl.SSLContext:
         self._renew()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = new_server_context()
         context.load_cert_chain(self.pki.certificate_file, self.pki.key_file)
         context.load_verify_locations(self.pki.clients.certificate_file)
         # Optional, so that a client without a certificate is answered 401 instead of a broken connection.

@@ -15,6 +15,7 @@ from typing import Final
 import psutil
 
 from kvedge.runtime.durable_files import write_durably
+from kvedge.runtime.tls.bare_contexts import new_client_context
 from kvedge.standalone.apiserver.access.bootstrap_manifest import FRONT_PROXY_USER
 from kvedge.standalone.apiserver.access.pki import (
     Authority,
@@ -72,7 +73,7 @@ class BoxPki:
             pair = self.front_proxy.issue_client(Subject(FRONT_PROXY_USER))
             write_durably(key_file, pair.key)
             write_durably(certificate_file, pair.certificate, mode=0o644)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = new_client_context()
         context.load_cert_chain(certificate_file, key_file)
         return context
 

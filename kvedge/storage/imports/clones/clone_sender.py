@@ -16,6 +16,7 @@ from typing import Final
 
 from kvedge.resources.disks.uploads import CLONE_PATH
 from kvedge.resources.types.import_job import UPLOAD_PORT, CloneTarget
+from kvedge.runtime.tls.bare_contexts import new_client_context
 from kvedge.storage.imports.clones.clone_stream import disk_stream
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
@@ -31,8 +32,7 @@ _TAKEN: Final = 409
 
 def sender_tls(directory: Path) -> ssl.SSLContext:
     """The sender's context: it believes uploads' authority alone."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = new_client_context()
     context.load_verify_locations(directory / "ca.crt")
     context.load_cert_chain(directory / "tls.crt", directory / "tls.key")
     return context
