@@ -7,10 +7,8 @@ the words of Go's HTTP/2 client: on HTTP/1.1 a spec fails now and then. Touches 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,8 +17,8 @@ import yaml
 
 from tests.conformance.played_front import PlayedFront
 from tests.support.certificate_files import FileAuthority, PairFiles
-from tests.support.guest import cache_directory
 from tests.support.ports import free_port
+from tests.support.unpacked_packages import unpack_packages
 from tests.support.waiting import wait_until
 
 _PACKAGE: Final = "nginx"
@@ -59,27 +57,6 @@ http {{
 _TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
-def unpack_nginx() -> Path:
-    """The program, downloaded into the cache when it is not there.
-
-    Raises:
-        subprocess.CalledProcessError: when the distribution's package cannot be had.
-    """
-    target = cache_directory() / "packages" / _PACKAGE
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (cache_directory() / "guest.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                # apt drops to a user that may not write here, and then downloads as the caller.
-                download = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", _PACKAGE]
-                subprocess.run(download, cwd=scratch, capture_output=True, check=True)
-                (archive,) = Path(scratch).glob("*.deb")
-                subprocess.run(["dpkg", "-x", str(archive), f"{scratch}/root"], check=True)
-                Path(scratch, "root").rename(target)
-    return target / "usr/sbin/nginx"
-
-
 @contextlib.contextmanager
 def http2_door(directory: Path, front: PlayedFront) -> Iterator[Path]:
     """The kubeconfig that leads to the front by HTTP/2; it serves until the end of the context."""
@@ -103,7 +80,15 @@ def http2_door(directory: Path, front: PlayedFront) -> Iterator[Path]:
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(_kubeconfig(port, authority.ca, authority.issue("user"))))
     with (directory / "nginx.log").open("wb") as log:
-        command = [str(unpack_nginx()), "-c", str(configuration), "-p", str(directory), "-e", "stderr"]
+        command = [
+            str(unpack_packages(_PACKAGE, _PACKAGE) / "usr/sbin/nginx"),
+            "-c",
+            str(configuration),
+            "-p",
+            str(directory),
+            "-e",
+            "stderr",
+        ]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         wait_until(lambda: process.poll() is not None or _listens(port), "nginx listens", 30)

@@ -24,7 +24,9 @@ from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.pods.pod_network import attach_pod
 from tests.machine.network.boot_rom import ipxe_guest
 from tests.machine.network.dhcp_clients import ClientFiles, Dhclient, networkd, udhcpc, udhcpc_once
+from tests.machine.network.dhcpcd import dhcpcd
 from tests.machine.network.frames import Wire, dhcp_frame, is_dhcp, offer_frame, wire
+from tests.machine.network.network_manager import network_manager
 from tests.support.pod_world import ADDRESS, GATEWAY, POD_MAC, PodWorld, dhcp_server
 from tests.support.waiting import wait_until
 
@@ -160,6 +162,31 @@ def test_networkd_gets_address_routes_dns_and_mtu(world: PodWorld, tmp_path: Pat
     assert "DNS=192.0.2.53" in found["lease"]
     assert "HOSTNAME=edge-vm" in found["lease"]
     assert found["mtu"].strip() == "1312"
+
+
+def test_network_manager_gets_address_routes_dns_and_mtu(world: PodWorld, tmp_path: Path) -> None:
+    with dhcp_server(world, replace(full_lease(world), mtu=1312)):
+        found = network_manager(world, tmp_path / "manager")
+    assert f"inet {ADDRESS}/24" in found["addresses"]
+    assert f"default via {GATEWAY} dev eth0 proto dhcp" in found["routes"]
+    assert f"{SERVER} dev eth0 proto dhcp scope link" in found["routes"]
+    assert "10.50.0.0/16 via 10.201.77.9" in found["routes"]
+    assert "search svc.example.com example.com" in found["names"]
+    assert "nameserver 192.0.2.53" in found["names"]
+    assert found["mtu"].strip() == "1312"
+
+
+def test_dhcpcd_gets_address_routes_dns_and_mtu(world: PodWorld, tmp_path: Path) -> None:
+    with dhcp_server(world, replace(full_lease(world), mtu=1312)):
+        found = dhcpcd(world, tmp_path / "dhcpcd")
+    assert f"inet {ADDRESS}/24" in found["addresses"]
+    assert f"default via {GATEWAY} dev eth0 proto dhcp" in found["routes"]
+    assert f"{SERVER} dev eth0 proto dhcp scope link" in found["routes"]
+    assert "10.50.0.0/16 via 10.201.77.9" in found["routes"]
+    told = dict(line.split("=", 1) for line in found["told"].splitlines() if "=" in line)
+    assert (told["new_domain_name_servers"], told["new_host_name"]) == ("192.0.2.53", "edge-vm")
+    assert told["new_domain_search"] == "svc.example.com example.com"
+    assert f" mtu {1312} " in found["routes"]
 
 
 @pytest.mark.parametrize("rom", ["virtio-net-pci", "e1000"])

@@ -12,6 +12,7 @@ import pytest
 from tests.machine.network.dhcp_clients import ClientFiles, Dhclient, networkd, udhcpc
 from tests.machine.network.ipv6_world import DNS6, Dhclient6, ipv6_lease, ipv6_server, networkd6
 from tests.machine.network.masquerade_world import GUEST, NEIGHBOUR, POD, ROUTER, MasqueradeWorld, masquerade_world
+from tests.machine.network.network_manager import network_manager
 from tests.machine.network.test_masquerade_binding import connected, listening, talk
 from tests.support.pod_world import PodWorld, dhcp_server, node_config
 from tests.support.waiting import wait_until
@@ -71,6 +72,16 @@ def test_networkd_takes_address_and_way_out_of_ipv4(world: MasqueradeWorld, tmp_
     assert found["mtu"].strip() == "1450"
 
 
+def test_network_manager_takes_address_and_way_out_of_ipv4(world: MasqueradeWorld, tmp_path: Path) -> None:
+    pod = as_pod_world(world, tmp_path)
+    with dhcp_server(pod):
+        found = network_manager(pod, tmp_path / "manager")
+    assert f"inet {GUEST[4]}/24" in found["addresses"]
+    assert f"default via {ROUTER[4]} dev eth0" in found["routes"]
+    assert found["mtu"].strip() == "1450"
+    reaches(world, 4)
+
+
 def test_dhclient_and_the_kernel_get_address_and_way_out_of_ipv6(world: MasqueradeWorld, tmp_path: Path) -> None:
     pod = as_pod_world(world, tmp_path)
     with ipv6_server(pod, ipv6_lease(pod), log=tmp_path / "log"):
@@ -92,3 +103,13 @@ def test_networkd_takes_address_router_and_names_of_ipv6(world: MasqueradeWorld,
     assert f"inet6 {GUEST[6]}/128" in found["addresses"]
     assert "default via fe80::1 dev eth0 proto ra" in found["routes"]
     assert DNS6 in found["links"]
+
+
+def test_network_manager_takes_address_router_and_names_of_ipv6(world: MasqueradeWorld, tmp_path: Path) -> None:
+    pod = as_pod_world(world, tmp_path)
+    with ipv6_server(pod, ipv6_lease(pod), log=tmp_path / "log"):
+        found = network_manager(pod, tmp_path / "manager", 6)
+    assert f"inet6 {GUEST[6]}/128" in found["addresses"]
+    assert "default via fe80::1 dev eth0 proto ra" in found["routes6"]
+    assert f"nameserver {DNS6}" in found["names"]
+    reaches(world, 6)
