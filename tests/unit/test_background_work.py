@@ -34,7 +34,6 @@ from kvedge.kube.work_queue import Key
 from kvedge.launcher.agent.agent_state import Task
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
-from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, Pod
@@ -313,13 +312,6 @@ def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return keeper._thread
 
 
-def _nic_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    keeper = NicKeeper(MagicMock(), lambda: None)
-    patch.setattr(keeper, "look", lambda: thrown() and 0.01)
-    keeper.start()
-    return keeper._thread
-
-
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
     patch.setattr(agent, "_next", lambda: Task(thrown(), 0))
@@ -365,8 +357,7 @@ THREADS: dict[str, Make] = {
     "kube/reconcile_loop.py": _reconcile,
     "launcher/run/domain_watch.py": _domain_watch,
     "launcher/agent/guest_agent.py": _guest_agent,
-    "launcher/hotplug/disk_keeper.py": _disk_keeper,
-    "launcher/hotplug/nic_keeper.py": _nic_keeper,
+    "launcher/hotplug/device_keeper.py": _disk_keeper,
     "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
     "standalone/volumes/space_watch.py": _space_watch,

@@ -2,25 +2,23 @@
 
 Kept by `domain_run`. `follow` is called by each Sync, `look_soon` after each event; what is there is read from libvirt
 each time, so that a launcher that was started again goes on where the one before was killed. A device is held for this
-guest alone before it is attached, see `device_locks`. Nothing here waits for the guest: a disk that it does not release
-is asked for again, with pauses that grow, and holds up no other one.
+guest alone before it is attached, see `device_locks`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kvedge.launcher.hotplug.attempts import Attempt, note_attempt
+from kvedge.launcher.hotplug.device_keeper import LOOK_AGAIN_SECONDS, DeviceKeeper
 from kvedge.launcher.hotplug.device_locks import DeviceLocks
 from kvedge.launcher.hotplug.disk_wishes import Wishes, read_wishes
 from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess
 from kvedge.launcher.hotplug.hotplug_plan import Action, Step, coming, plan
-from kvedge.launcher.launcher_errors import LauncherError, Unanswered
+from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
 from kvedge.rpc.launcher_pb2 import (
     DISK_ACTION_ATTACH,
@@ -30,19 +28,12 @@ from kvedge.rpc.launcher_pb2 import (
     DiskTrouble,
     SyncRequest,
 )
-from kvedge.runtime.background import BackgroundThread
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.domain_facts import DomainFacts
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
-
-# A change that is under way ends before wishes are exchanged; libvirt gives QEMU half a minute.
-HAND_OVER_SECONDS: Final = 20.0
-# Events say when to look; this is for the one that never came.
-LOOK_AGAIN_SECONDS: Final = 10.0
-LONGEST_MESSAGE: Final = 512
 
 _ACTIONS: Final = {
     Action.ATTACH: DISK_ACTION_ATTACH,
@@ -52,8 +43,10 @@ _ACTIONS: Final = {
 }
 
 
-class DiskKeeper:
+class DiskKeeper(DeviceKeeper[Step]):
     """The hotplugged disks of one domain; every method may be called from any thread."""
+
+    device = "disk"
 
     def __init__(
         self,
@@ -64,22 +57,15 @@ class DiskKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_change()` is called after a change, and for what there is to tell; `root` is before the Pod's paths."""
-        self._session = session
+        super().__init__(session, on_change, clock)
         self._root = root
         self._directory = root + HOTPLUG_DIRECTORY
         self._locks = DeviceLocks(self._directory)
-        self._on_change = on_change
         self._process = documents if documents is not None else DocumentProcess()
-        self._clock = clock
-        # Taken for one change at a time.
-        self._acting = threading.Lock()
-        self._wanted = threading.Event()
-        self._thread: BackgroundThread | None = None
         self._request = b""
         self._wishes = Wishes({}, frozenset())
         # Of the wished disks those that are to be attached once their volumes have come.
         self._coming: frozenset[str] = frozenset()
-        self._attempts: dict[str, Attempt[Step]] = {}
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
@@ -89,9 +75,7 @@ class DiskKeeper:
             Unanswered: when a change is under way that does not end.
         """
         wishes = read_wishes(request.vmi_json, self._root)
-        if not self._acting.acquire(timeout=HAND_OVER_SECONDS):
-            raise Unanswered("libvirt is still busy with another disk")
-        try:
+        with self._handing_over():
             self._request, self._wishes = request.vmi_json, wishes
             disks = present.disks if present is not None else ()
             steps = plan(wishes, disks, self._directory)
@@ -100,8 +84,6 @@ class DiskKeeper:
             # A launcher that was killed may have left a device held whose disk has gone.
             if steps or self._coming or self._locks.find_unused(disks, steps):
                 self.start()
-        finally:
-            self._acting.release()
         self.look_soon()
 
     def _expect(self, names: frozenset[str]) -> None:
@@ -110,37 +92,14 @@ class DiskKeeper:
             self._process.expect()
         self._coming = names
 
-    def start(self) -> None:
-        """Begin to look after the disks; a guest without any that come or go costs no thread."""
-        if self._thread is None:
-            self._thread = BackgroundThread("disk-keeper", self._keep)
-            self._thread.start()
-
-    def look_soon(self) -> None:
-        """Something may have changed."""
-        self._wanted.set()
-
     def troubles(self) -> list[DiskTrouble]:
         """What is in the way, for those who watch."""
-        now = self._clock()
-        return [_trouble(item, now) for _, item in sorted(self._attempts.items()) if item.is_told(now)]
-
-    def _keep(self) -> None:
-        pause = 0.0
-        while True:
-            if pause > 0:
-                self._wanted.wait(pause)
-            self._wanted.clear()
-            pause = self.look()
+        return [DiskTrouble(action=_ACTIONS[step.action], **facts) for step, facts in self._describe_troubles()]
 
     def look(self) -> float:
         """Do what can be done now; after how many seconds to look again."""
-        try:
-            facts = self._session.facts()
-        except LauncherError as error:
-            log.warning("could not look at the disks", extra={"facts": {"why": str(error)}})
-            return LOOK_AGAIN_SECONDS
-        if facts is None or not facts.is_active:
+        facts = self._read_domain()
+        if facts is None:
             return LOOK_AGAIN_SECONDS
         with self._acting:
             request = self._request
@@ -148,9 +107,7 @@ class DiskKeeper:
             steps = plan(self._wishes, facts.disks, self._directory)
             self._locks.free(self._locks.find_unused(facts.disks, steps))
             self._coming = expected = self._coming & coming(self._wishes, facts.disks)
-        self._forget_all_but(steps)
-        now = self._clock()
-        due = [step for step in steps if self._is_due(step, now)]
+        due = self._choose_due(steps)
         documents = self._documents(due, facts)
         if expected:
             self._process.forget_ended()
@@ -162,18 +119,7 @@ class DiskKeeper:
                     # Another VMI is wanted by now: planned anew.
                     return 0.0
                 self._do(step, documents.get(step.name, DiskDocument()), facts)
-        return self._pause(steps)
-
-    def _is_due(self, step: Step, now: float) -> bool:
-        before = self._attempts.get(step.name)
-        return before is None or before.step != step or now >= before.due
-
-    def _forget_all_but(self, steps: Iterable[Step]) -> None:
-        wanted = {step.name: step for step in steps}
-        kept = {name: item for name, item in self._attempts.items() if wanted.get(name) == item.step}
-        if len(kept) != len(self._attempts):
-            self._attempts = kept
-            self._on_change()
+        return self._pause_before(steps)
 
     def _documents(self, steps: list[Step], facts: DomainFacts) -> dict[str, DiskDocument]:
         names = [step.name for step in steps if step.action is Action.ATTACH]
@@ -192,21 +138,8 @@ class DiskKeeper:
             return {name: DiskDocument(error=str(error)) for name in names}
 
     def _do(self, step: Step, document: DiskDocument, facts: DomainFacts) -> None:
-        error = document.error
-        if not error:
-            try:
-                self._change(step, document, facts)
-            except LauncherError as refusal:
-                error = str(refusal)
-        before = self._attempts.get(step.name)
-        known = before if before and before.step == step else None
-        made = note_attempt(known, step, self._clock(), error, asks=step.action is Action.DETACH)
-        if error:
-            log.warning("a disk was not changed", extra={"facts": {"disk": step.name, "why": error[:LONGEST_MESSAGE]}})
-        if error or step.action is Action.DETACH:
-            self._attempts = {**self._attempts, step.name: made}
-        else:
-            self._attempts = {name: item for name, item in self._attempts.items() if name != step.name}
+        asks = step.action is Action.DETACH
+        if self._try_step(step, lambda: self._change(step, document, facts), document.error, asks=asks):
             log.info("disk changed", extra={"facts": {"disk": step.name, "done": step.action.value}})
         self._on_change()
 
@@ -228,19 +161,3 @@ class DiskKeeper:
         present = self._session.facts()
         for number in range((present.io_threads if present is not None else 0) + 1, needed + 1):
             self._session.add_io_thread(number)
-
-    def _pause(self, steps: list[Step]) -> float:
-        now = self._clock()
-        dues = [self._attempts[step.name].due - now for step in steps if step.name in self._attempts]
-        return max(0.05, min([LOOK_AGAIN_SECONDS, *dues]))
-
-
-def _trouble(item: Attempt[Step], now: float) -> DiskTrouble:
-    since = int((time.time() - (now - item.since)) * 1000)
-    return DiskTrouble(
-        name=item.step.name,
-        action=_ACTIONS[item.step.action],
-        message=item.error[:LONGEST_MESSAGE],
-        tries=item.tries,
-        since_unix_ms=since,
-    )

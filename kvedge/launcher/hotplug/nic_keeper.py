@@ -1,23 +1,21 @@
 """Brings the NICs of the running domain to what the VMI wants, one at a time, in a thread of its own.
 
 Kept by `domain_run`. `follow` is called by each Sync, `look_soon` after each event; what is there is read from libvirt
-each time, so that a launcher that was started again goes on where the one before was killed. Nothing here waits for
-the guest: a NIC that it does not release is asked for again, with pauses that grow, and holds up no other one.
+each time, so that a launcher that was started again goes on where the one before was killed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kvedge.launcher.hotplug.attempts import Attempt, note_attempt
+from kvedge.launcher.hotplug.device_keeper import LOOK_AGAIN_SECONDS, DeviceKeeper
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
 from kvedge.launcher.hotplug.nic_plan import NicAction, NicStep, NicWishes, plan_nics, read_nic_wishes
-from kvedge.launcher.launcher_errors import LauncherError, Unanswered
+from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.rpc.launcher_pb2 import (
     NIC_ACTION_ATTACH,
     NIC_ACTION_DETACH,
@@ -25,19 +23,12 @@ from kvedge.rpc.launcher_pb2 import (
     NicTrouble,
     SyncRequest,
 )
-from kvedge.runtime.background import BackgroundThread
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.domain_facts import DomainFacts
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
-
-# A change that is under way ends before wishes are exchanged; libvirt gives QEMU half a minute.
-HAND_OVER_SECONDS: Final = 20.0
-# Events say when to look; this is for the one that never came.
-LOOK_AGAIN_SECONDS: Final = 10.0
-LONGEST_MESSAGE: Final = 512
 
 _ACTIONS: Final = {
     NicAction.ATTACH: NIC_ACTION_ATTACH,
@@ -46,8 +37,10 @@ _ACTIONS: Final = {
 }
 
 
-class NicKeeper:
+class NicKeeper(DeviceKeeper[NicStep]):
     """The NICs of one domain that come, go, or change their link; every method may be called from any thread."""
+
+    device = "NIC"
 
     def __init__(
         self,
@@ -57,17 +50,10 @@ class NicKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_change()` is called after a change, and for what there is to tell."""
-        self._session = session
-        self._on_change = on_change
+        super().__init__(session, on_change, clock)
         self._make = make
-        self._clock = clock
-        # Taken for one change at a time.
-        self._acting = threading.Lock()
-        self._wanted = threading.Event()
-        self._thread: BackgroundThread | None = None
         self._request = SyncRequest()
         self._wishes = NicWishes({}, frozenset())
-        self._attempts: dict[str, Attempt[NicStep]] = {}
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
@@ -77,53 +63,24 @@ class NicKeeper:
             Unanswered: when a change is under way that does not end.
         """
         wishes = read_nic_wishes(request.vmi_json, (entry.name for entry in request.interfaces))
-        if not self._acting.acquire(timeout=HAND_OVER_SECONDS):
-            raise Unanswered("libvirt is still busy with another NIC")
-        try:
+        with self._handing_over():
             self._request, self._wishes = request, wishes
             if present is not None and plan_nics(wishes, present.nics):
                 self.start()
-        finally:
-            self._acting.release()
         self.look_soon()
-
-    def start(self) -> None:
-        """Begin to look after the NICs; a guest whose NICs stay as they are costs no thread."""
-        if self._thread is None:
-            self._thread = BackgroundThread("nic-keeper", self._keep)
-            self._thread.start()
-
-    def look_soon(self) -> None:
-        """Something may have changed."""
-        self._wanted.set()
 
     def troubles(self) -> list[NicTrouble]:
         """What is in the way, for those who watch."""
-        now = self._clock()
-        return [_trouble(item, now) for _, item in sorted(self._attempts.items()) if item.is_told(now)]
-
-    def _keep(self) -> None:
-        pause = 0.0
-        while True:
-            if pause > 0:
-                self._wanted.wait(pause)
-            self._wanted.clear()
-            pause = self.look()
+        return [NicTrouble(action=_ACTIONS[step.action], **facts) for step, facts in self._describe_troubles()]
 
     def look(self) -> float:
         """Do what can be done now; after how many seconds to look again."""
-        try:
-            facts = self._session.facts()
-        except LauncherError as error:
-            log.warning("could not look at the NICs", extra={"facts": {"why": str(error)}})
-            return LOOK_AGAIN_SECONDS
-        if facts is None or not facts.is_active:
+        facts = self._read_domain()
+        if facts is None:
             return LOOK_AGAIN_SECONDS
         with self._acting:
             request, steps = self._request, plan_nics(self._wishes, facts.nics)
-        self._forget_all_but(steps)
-        now = self._clock()
-        due = [step for step in steps if self._is_due(step, now)]
+        due = self._choose_due(steps)
         documents = self._documents(due, request)
         for step in due:
             with self._acting:
@@ -131,19 +88,7 @@ class NicKeeper:
                     # Another VMI is wanted by now: planned anew.
                     return 0.0
                 self._do(step, documents.get(step.name, DiskDocument()))
-        dues = [self._attempts[step.name].due - self._clock() for step in steps if step.name in self._attempts]
-        return max(0.05, min([LOOK_AGAIN_SECONDS, *dues]))
-
-    def _is_due(self, step: NicStep, now: float) -> bool:
-        before = self._attempts.get(step.name)
-        return before is None or before.step != step or now >= before.due
-
-    def _forget_all_but(self, steps: list[NicStep]) -> None:
-        wanted = {step.name: step for step in steps}
-        kept = {name: item for name, item in self._attempts.items() if wanted.get(name) == item.step}
-        if len(kept) != len(self._attempts):
-            self._attempts = kept
-            self._on_change()
+        return self._pause_before(steps)
 
     def _documents(self, steps: list[NicStep], request: SyncRequest) -> dict[str, DiskDocument]:
         coming = {step.name for step in steps if step.action is NicAction.ATTACH}
@@ -164,21 +109,8 @@ class NicKeeper:
             return {name: DiskDocument(error=str(error)) for name in coming}
 
     def _do(self, step: NicStep, document: DiskDocument) -> None:
-        error = document.error
-        if not error:
-            try:
-                self._change(step, document)
-            except LauncherError as refusal:
-                error = str(refusal)
-        before = self._attempts.get(step.name)
-        known = before if before and before.step == step else None
-        made = note_attempt(known, step, self._clock(), error, asks=step.action is NicAction.DETACH)
-        if error:
-            log.warning("a NIC was not changed", extra={"facts": {"nic": step.name, "why": error[:LONGEST_MESSAGE]}})
-        if error or step.action is NicAction.DETACH:
-            self._attempts = {**self._attempts, step.name: made}
-        else:
-            self._attempts = {name: item for name, item in self._attempts.items() if name != step.name}
+        asks = step.action is NicAction.DETACH
+        if self._try_step(step, lambda: self._change(step, document), document.error, asks=asks):
             log.info("NIC changed", extra={"facts": {"nic": step.name, "done": step.action.value}})
         self._on_change()
 
@@ -189,14 +121,3 @@ class NicKeeper:
             self._session.attach_device(document.xml)
         else:
             self._session.set_link(step.name, down=step.down)
-
-
-def _trouble(item: Attempt[NicStep], now: float) -> NicTrouble:
-    since = int((time.time() - (now - item.since)) * 1000)
-    return NicTrouble(
-        name=item.step.name,
-        action=_ACTIONS[item.step.action],
-        message=item.error[:LONGEST_MESSAGE],
-        tries=item.tries,
-        since_unix_ms=since,
-    )

@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/hotplug/device_keeper.py
 """The keeper of NICs, with a libvirt that is played: what it does, what it repeats, and what it tells."""
 
 from __future__ import annotations
