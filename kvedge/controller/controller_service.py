@@ -226,9 +226,15 @@ class _Work:
             "VMIs": self._vmis,
             "VMs": self._vms,
         }
-        self._loops = (self._node_loop, self._kubevirt_loop, self._vmi_loop, self._hotplug_loop, self._vm_loop)
+        self._loops: dict[str, NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = {
+            "node loop": self._node_loop,
+            "KubeVirt loop": self._kubevirt_loop,
+            "VMI loop": self._vmi_loop,
+            "hotplug loop": self._hotplug_loop,
+            "VM loop": self._vm_loop,
+        }
         # The loops that have not started yet, the one that failed first: those that have started are not begun anew.
-        self._to_start: deque[NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = deque(self._loops)
+        self._to_start = deque(self._loops.values())
         self._stopped = threading.Event()
         self._starter = BackgroundThread("controller-start", self._start_loops)
         self._parts = Parts(self._make_parts())
@@ -239,19 +245,24 @@ class _Work:
 
     def stop(self) -> None:
         """End all threads."""
-        # First: the thread that starts the loops looks at it, and they may not have begun.
+        # First, so that no loop begins while the parts that started last are stopped.
         self._stopped.set()
         self._parts.stop()
 
     def _make_parts(self) -> list[Part]:
         watching = [part(name, informer) for name, informer in self._informers.items()]
-        needs = (*self._informers, "configuration")
+        known = (*self._informers, "configuration")
+        # The starter begins them, once everything is known; here they stop, after it, and say themselves what failed.
+        loops = [
+            Part(name, stop=each.stop, failure=each.loop.failure, needs=known) for name, each in self._loops.items()
+        ]
         return [
             unfailing("events", self._events),
             *watching,
             part("configuration", self._configuration),
-            Part("loops", self._starter.start, self._stop_loops, self._loops_failure, needs),
-            part("datavolumes", self._data_volumes, *needs),
+            *loops,
+            Part("start of the loops", self._starter.start, self._stop_starting, needs=tuple(self._loops)),
+            part("datavolumes", self._data_volumes, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -259,11 +270,10 @@ class _Work:
         gates = self._configuration.current.gates
         return gates.is_on("DeclarativeHotplugVolumes") and not gates.is_on("HotplugVolumes")
 
-    def _stop_loops(self) -> None:
+    def _stop_starting(self) -> None:
+        # The loops may not have begun, and stop all the same.
         self._stopped.set()
         self._starter.join(2 * _SYNC_POLL_SECONDS)
-        for each in reversed(self._loops):
-            each.stop()
 
     @property
     def is_synced(self) -> bool:
@@ -283,9 +293,6 @@ class _Work:
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""
         return self._parts.failure()
-
-    def _loops_failure(self) -> str | None:
-        return next((why for each in self._loops if (why := each.loop.failure()) is not None), None)
 
     def _start_loops(self) -> None:
         while not self.wait_synced(_SYNC_POLL_SECONDS):

@@ -13,7 +13,7 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole, _Work
 from kvedge.kube.leases import LeaderElection
 from kvedge.runtime import background
-from kvedge.runtime.role import Parts
+from kvedge.runtime.role import Parts, order_of_need
 from tests.support.builders import CONFIG
 from tests.support.waiting import wait_until
 
@@ -87,3 +87,18 @@ def test_a_few_failures_are_not_worth_a_word(role: ControllerRole) -> None:
     while not loop.begun.wait(0.001):
         assert role.ready
     assert role.summary() == ""
+
+
+def test_each_loop_is_a_part_that_names_itself_and_stops_after_their_starter(
+    role: ControllerRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = role._work
+    assert work is not None
+    monkeypatch.setattr(work._hotplug_loop.loop, "failure", lambda: "stuck")
+    order = order_of_need(work._make_parts())
+    loops = ["node loop", "KubeVirt loop", "VMI loop", "hotplug loop", "VM loop"]
+    assert [each.name for each in order if each.name in (*loops, "start of the loops")] == [
+        *loops,
+        "start of the loops",
+    ]
+    assert {each.name: why for each in order if (why := each.failure()) is not None} == {"hotplug loop": "stuck"}
