@@ -6,60 +6,17 @@ their alias.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods.forward_rules import FENCE, fence_keys, fence_table
 from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetSysctl, Step
 
 IP_FORWARD: Final = "ipv4/ip_forward"
 MARK: Final = "kvedge"
-
-
-@dataclass(frozen=True)
-class LinkIpv6:
-    """What a link does with IPv6: `accept_ra` and `forwarding`."""
-
-    accept_ra: str
-    forwarding: str
-
-
-@dataclass(frozen=True)
-class Ipv6Seen:
-    """What is seen of the host's IPv6; the fields are those of `NodeSeen`. `links` has `default` as well."""
-
-    forwarding: str = ""
-    routes: tuple[Route, ...] = ()
-    links: Mapping[str, LinkIpv6] = field(default_factory=dict)
-    foreign_nat: tuple[str, ...] = ()
-    fenced: bool = False
-
-
-@dataclass(frozen=True)
-class NodeSeen:
-    """The host's namespace as it is."""
-
-    links: tuple[Link, ...]
-    addresses: tuple[Address, ...]
-    routes: tuple[Route, ...]
-    ip_forward: str
-    ipv6: bool
-    # Tables of others that translate addresses on the way out, as Docker and libvirt have them.
-    foreign_nat: tuple[str, ...] = ()
-    # Whether the table is there that keeps the host from forwarding between links of others.
-    fenced: bool = False
-    # Whether bridged frames pass the host's tables for IPv4 too, as Docker and Kubernetes want it (br_netfilter).
-    bridged_calls: bool = False
-    # Whether any link forwards by a setting of its own, which is lost when ip_forward is switched.
-    forwards: bool = False
-    of_ipv6: Ipv6Seen = Ipv6Seen()
-
-    def link(self, name: str) -> Link | None:
-        """The link of that name."""
-        return next((link for link in self.links if link.name == name), None)
 
 
 def ip_forward_before(bridge: Link) -> str | None:

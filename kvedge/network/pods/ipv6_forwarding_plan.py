@@ -12,8 +12,9 @@ from typing import Final
 
 from kvedge.network.link_types import Link
 from kvedge.network.nft_rules import Family, Table
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods.forward_rules import FENCE, fence_keys, fence_table
-from kvedge.network.pods.forwarding_plan import NodeSeen, read_note
+from kvedge.network.pods.forwarding_plan import read_note
 from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetSysctl, Step
 
 FORWARDING: Final = "ipv6/conf/all/forwarding"

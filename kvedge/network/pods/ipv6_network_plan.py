@@ -14,7 +14,7 @@ from kvedge.network.address_plan import ipv6_gateway
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.port_rules import ROUTER
 from kvedge.network.errors import NetworkError, OverlapError
-from kvedge.network.pods.forwarding_plan import NodeSeen
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.steps import AddAddress, SetSysctl, Step
 
 _REMEDY: Final = "or take the IPv6 network out of --pod-cidr"

@@ -11,9 +11,9 @@ from typing import Final
 from kvedge.network.address_plan import gateway_address, parse_cidr
 from kvedge.network.errors import OverlapError
 from kvedge.network.link_types import Route
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods import ipv6_network_plan
 from kvedge.network.pods.attachments import NodeNetworkConfig, our_ports
-from kvedge.network.pods.forwarding_plan import NodeSeen
 
 # 0.0.0.0/1 and 128.0.0.0/1 are the default route of a VPN that leaves the other one in place.
 _LONGEST_DEFAULT: Final = 1

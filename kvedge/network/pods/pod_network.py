@@ -22,19 +22,12 @@ from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, list_netns, release_run_directory, run_in_netns
 from kvedge.network.nft_edge import is_whole, list_tables
 from kvedge.network.nft_rules import Family
+from kvedge.network.node_seen import Ipv6Seen, LinkIpv6, NodeSeen
 from kvedge.network.pods import ipv6_forwarding_plan
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig, attachment_for, attachments_of
 from kvedge.network.pods.foreign_forwarding import dropping_chains, foreign_ipv6_nat, foreign_nat, forwards_already
 from kvedge.network.pods.forward_rules import FENCE
-from kvedge.network.pods.forwarding_plan import (
-    IP_FORWARD,
-    Ipv6Seen,
-    LinkIpv6,
-    NodeSeen,
-    ip_forward_before,
-    links_kept_apart,
-    plan_forwarding_back,
-)
+from kvedge.network.pods.forwarding_plan import IP_FORWARD, ip_forward_before, links_kept_apart, plan_forwarding_back
 from kvedge.network.pods.overlap_rules import overlaps_of
 from kvedge.network.pods.pod_network_plan import describe, plan_healing, plan_node_network, plan_removal
 from kvedge.network.pods.pod_port_plan import plan_detaching, plan_inside, plan_port

@@ -13,6 +13,7 @@ from kvedge.network.address_plan import gateway_address, parse_cidr
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.link_types import MAIN_TABLE, Link
 from kvedge.network.nft_rules import Family, Table
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods import ipv6_forwarding_plan, ipv6_network_plan
 from kvedge.network.pods.attachments import (
     DEFAULT_MTU,
@@ -26,7 +27,6 @@ from kvedge.network.pods.forward_rules import FENCE, OURS, fence_keys, fence_tab
 from kvedge.network.pods.forwarding_plan import (
     IP_FORWARD,
     MARK,
-    NodeSeen,
     fence_steps,
     ip_forward_before,
     original_ip_forward,

@@ -14,6 +14,7 @@ from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.port_rules import host_keys
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods import ipv6_network_plan
 from kvedge.network.pods.attachments import (
     DEFAULT_IPV6_ROUTE,
@@ -24,7 +25,6 @@ from kvedge.network.pods.attachments import (
     attachments_of,
     port_name,
 )
-from kvedge.network.pods.forwarding_plan import NodeSeen
 from kvedge.network.pods.pod_tables import ipv6_way_out_of, ports_of, way_out_of
 from kvedge.network.steps import (
     AddAddress,

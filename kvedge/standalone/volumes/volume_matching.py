@@ -13,7 +13,7 @@ from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
-from kvedge.standalone.agent.node.schedule_plan import selector_matches, terms_match
+from kvedge.standalone.label_matching import selector_matches, terms_match
 from kvedge.standalone.volumes.volume_words import WAIT_FOR_FIRST_CONSUMER
 
 

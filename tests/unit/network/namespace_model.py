@@ -16,8 +16,9 @@ from kvedge.network.binding.bridge_binding_plan import (
 from kvedge.network.binding.masquerade_plan import FORWARDING, MasqueradeSeen
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
 from kvedge.network.nft_rules import Family
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods.forward_rules import FENCE
-from kvedge.network.pods.forwarding_plan import IP_FORWARD, NodeSeen
+from kvedge.network.pods.forwarding_plan import IP_FORWARD
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,

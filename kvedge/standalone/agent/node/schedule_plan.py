@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Node, Pod
 from kvedge.resources.values.quantities import parse_quantity
-from kvedge.resources.values.whole_numbers import whole_number
+from kvedge.standalone.label_matching import selector_matches, terms_match
 
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 _NO_NODE: Final = "no nodes available to schedule pods"
@@ -81,45 +81,6 @@ def _selects(pod: Pod, node: Node) -> bool:
     return terms is None or terms_match(terms, node)
 
 
-def terms_match(terms: Iterable[Mapping[str, Any]], node: Node) -> bool:
-    """Whether any of these node selector terms takes a node in."""
-    return any(_term_matches(term, node) for term in terms)
-
-
-def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
-    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
-    if not expressions and not fields:
-        return False
-    names = {"metadata.name": node.metadata.name}
-    return all(_expression_matches(item, node.metadata.labels) for item in expressions) and all(
-        _expression_matches(item, names) for item in fields
-    )
-
-
-def _expression_matches(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(str(item.get("key"))), item.get("values") or []
-    match item.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            return _compare(value, values, operator)
-        case _:
-            return False
-
-
-def _compare(value: str | None, values: Sequence[str], operator: str) -> bool:
-    found, bound = whole_number(value or ""), whole_number(values[0] if values else "")
-    if found is None or bound is None:
-        return False
-    return found > bound if operator == "Gt" else found < bound
-
-
 def _is_tolerated(taint: Mapping[str, Any], tolerations: Iterable[JsonObject]) -> bool:
     return any(_tolerates(item, taint) for item in tolerations)
 
@@ -169,14 +130,6 @@ def _is_meant(term: Mapping[str, Any], pod: Pod, other: Pod) -> bool:
     if selector is None:
         return False
     return selector_matches(selector, other.metadata.labels)
-
-
-def selector_matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector takes these labels in; an empty one takes all."""
-    named = selector.get("matchLabels") or {}
-    return all(labels.get(key) == value for key, value in named.items()) and all(
-        _expression_matches(item, labels) for item in selector.get("matchExpressions") or []
-    )
 
 
 def _at(document: JsonObject | None, *path: str) -> Any:

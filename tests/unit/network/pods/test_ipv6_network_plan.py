@@ -1,3 +1,4 @@
+# Tests: kvedge/network/node_seen.py
 """What the IPv6 network of one box asks of the host, and what keeps it from being made."""
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import pytest
 from kvedge.network.binding.port_rules import is_translated
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import Address, Link, Route
+from kvedge.network.node_seen import Ipv6Seen, NodeSeen
 from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for, attachments_of
-from kvedge.network.pods.forwarding_plan import Ipv6Seen, NodeSeen
 from kvedge.network.pods.ipv6_network_plan import bridge_steps, check_overlap, inside_steps
 from kvedge.network.steps import AddAddress
 

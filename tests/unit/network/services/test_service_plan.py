@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import PROTO_STATIC, Address, Link, Route
-from kvedge.network.pods.forwarding_plan import NodeSeen
+from kvedge.network.node_seen import NodeSeen
 from kvedge.network.services.service_plan import (
     MOST_KEYS,
     Elements,

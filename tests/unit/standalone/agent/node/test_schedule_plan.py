@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/label_matching.py
 from __future__ import annotations
 
 from typing import Any
