@@ -8,6 +8,8 @@ Runs as root, in a network namespace of its own: `unshare -n python -m tests.ben
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,21 +60,23 @@ def main() -> int:
     report.add(Row("binding a guest to a Pod's interface", "s", median(bound)))
     report.add(Row("entering a namespace (reference: ip -n … link show)", "s", median(entered), median(named)))
     for count in (1, 100):
-        first, change = _policies(count, runs)
+        first, change, met = _policies(count, runs)
         report.add(Row(f"{count} NetworkPolicies, 50 Pods: put into the kernel", "s", first))
         report.add(Row(f"{count} NetworkPolicies, 50 Pods: a Pod's labels change", "s", change))
+        report.notes.append(f"{count} NetworkPolicies: a packet meets {met} rules at most")
     with node_network(node_config()):
         for count in (1, 200):
-            first, change = _services(count, runs)
+            first, change, met = _services(count, runs)
             report.add(Row(f"{count} Services: put into the kernel", "s", first))
             report.add(Row(f"{count} Services: an endpoint of one changes", "s", change))
+            report.notes.append(f"{count} Services: a packet meets {met} rules at most")
     report.notes.append(f"medians of {runs}")
     report.show()
     return 0
 
 
-def _policies(count: int, runs: int) -> tuple[float, float]:
-    """How long it takes from the objects to the kernel, all at once, and when one of the Pods has changed."""
+def _policies(count: int, runs: int) -> tuple[float, float, int]:
+    """How long it takes from the objects to the kernel, all at once, and after a change of one Pod; and rules met."""
     network = PolicyNetwork(node_config())
     policies = [decode(NetworkPolicy, _policy(number)) for number in range(count)]
     members = [Member(decode(Pod, _pod(number)), f"none{number}") for number in range(50)]
@@ -81,6 +85,7 @@ def _policies(count: int, runs: int) -> tuple[float, float]:
         begun = time.perf_counter()
         network.apply(plan_policies(policies, (), members).pods)
         first = time.perf_counter() - begun
+        met = _most_rules_met()
         took = []
         for number in range(runs):
             begun = time.perf_counter()
@@ -88,11 +93,11 @@ def _policies(count: int, runs: int) -> tuple[float, float]:
             took.append(time.perf_counter() - begun)
     finally:
         network.remove()
-    return first, median(took)
+    return first, median(took), met
 
 
-def _services(count: int, runs: int) -> tuple[float, float]:
-    """How long the kernel takes for all of them, two endpoints each, and for another endpoint of one."""
+def _services(count: int, runs: int) -> tuple[float, float, int]:
+    """How long the kernel takes for all of them, two endpoints each, and for another endpoint of one; rules met."""
     node = node_config()
     config = ServiceNetworkConfig(
         bridge=node.bridge, pod_cidr=node.cidr, service_cidr="10.244.0.0/16", table=table_name(node.table)
@@ -107,13 +112,59 @@ def _services(count: int, runs: int) -> tuple[float, float]:
     begun = time.perf_counter()
     network.apply(whole)
     first = time.perf_counter() - begun
+    met = _most_rules_met()
     for number in range(runs):
         whole[0] = service(0, number + 1)
         begun = time.perf_counter()
         network.apply(whole)
         taken.append(time.perf_counter() - begun)
     network.apply(())
-    return first, median(taken)
+    return first, median(taken), met
+
+
+def _most_rules_met() -> int:
+    """The most rules of this namespace that one packet can meet on its longest way through each hook's chains."""
+    listed = subprocess.run(["nft", "-j", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
+    entries = json.loads(listed)["nftables"]
+    rules: dict[tuple[str, str, str], list[str]] = {}
+    bases = set()
+    targets: dict[tuple[str, str, str], set[str]] = {}
+    for entry in entries:
+        if "chain" in entry:
+            chain = entry["chain"]
+            key = (chain["family"], chain["table"], chain["name"])
+            rules.setdefault(key, [])
+            if "hook" in chain:
+                bases.add(key)
+        elif "rule" in entry:
+            rule = entry["rule"]
+            rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(json.dumps(rule["expr"]))
+    # What the elements of a verdict map jump to is named in the map alone.
+    mapped = {
+        (each["map"]["family"], each["map"]["table"]): _names_in(json.dumps(each["map"].get("elem", [])))
+        for each in entries
+        if "map" in each
+    }
+    for key, expressions in rules.items():
+        found = _names_in(" ".join(expressions))
+        if any('"vmap"' in each for each in expressions):
+            found |= mapped.get(key[:2], set())
+        targets[key] = found
+
+    def longest(key: tuple[str, str, str], seen: frozenset[str] = frozenset()) -> int:
+        ways = [
+            longest((*key[:2], name), seen | {key[2]})
+            for name in targets.get(key, ())
+            if name not in seen and (*key[:2], name) in rules
+        ]
+        return len(rules[key]) + max(ways, default=0)
+
+    return sum(longest(key) for key in bases)
+
+
+def _names_in(text: str) -> set[str]:
+    """The chains that an expression jumps or goes to."""
+    return set(re.findall(r'"(?:jump|goto)": \{"target": "([^"]+)"', text))
 
 
 def _policy(number: int) -> JsonObject:
