@@ -51,6 +51,7 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "get": Verb("objects.get_verb", "Show objects: `kvedge get vm`, `kvedge get vmi/web -o yaml`."),
     "describe": Verb("objects.describe_verb", "Show one object and what happened to it: `kvedge describe vm web`."),
     "delete": Verb("objects.delete_verb", "Delete objects: `kvedge delete vm web`, `kvedge delete -f vm.yaml`."),
+    "scale": Verb("objects.scale_verb", "Set how many VMs a set keeps: `kvedge scale vmirs/web --replicas 3`."),
     "logs": Verb("objects.logs_verb", "Show a launcher's log: `kvedge logs vmi/web`."),
     "image": Verb("objects.image_verbs", "Images for container disks, kept on this box."),
     "volume": Verb("objects.volume_verbs", "Volumes: the claims on which disks of VMs last."),

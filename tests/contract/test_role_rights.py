@@ -107,6 +107,10 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch storageprofiles/status.cdi.kubevirt.io",
         "kvedge:controllers: update datavolumes/finalizers.cdi.kubevirt.io",
     ),
+    "a ReplicaSet is kept (test_replica_sets, under these very rights)": (
+        "kvedge:controllers: patch virtualmachineinstancereplicasets/status.kubevirt.io",
+        "kvedge:controllers: update virtualmachineinstancereplicasets/finalizers.kubevirt.io",
+    ),
     "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
         "kvedge:controllers: read persistentvolumes",
     ),

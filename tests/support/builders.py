@@ -236,6 +236,19 @@ def vm_of(vmi: JsonObject, **spec: Any) -> JsonObject:
     }
 
 
+def replica_set_of(vmi: JsonObject, replicas: int | None = 2, **spec: Any) -> JsonObject:
+    """A ReplicaSet with that VMI as its template, by the label app=web."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": dict(labels)}, "spec": copy.deepcopy(vmi["spec"])}
+    numbered = {} if replicas is None else {"replicas": replicas}
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstanceReplicaSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {**numbered, "selector": {"matchLabels": labels}, "template": template, **spec},
+    }
+
+
 def put(document: Any, path: str, value: Any) -> None:
     """Set one member by its path, such as `domain.devices.disks[0].cache`; None removes it."""
     names = path.replace("[", ".[").split(".")

@@ -14,7 +14,7 @@ def request(
 ) -> AdmissionRequest:
     """A write of that document: a create, or an update of `old`."""
     shown = document if document is not None else old or {}
-    resource = {"VirtualMachine": "virtualmachines"}.get(shown["kind"], "virtualmachineinstances")
+    resource = f"{shown['kind'].lower()}s"
     return AdmissionRequest(
         uid="u",
         operation="CREATE" if old is None else "UPDATE",

@@ -22,6 +22,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import DecodeError, JsonObject
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -35,6 +36,7 @@ _INTERNAL: Final = 500
 _WORKLOADS: Final = (
     (VirtualMachineInstance.KIND, "Virtual Machine Instances"),
     (VirtualMachine.KIND, "Virtual Machines"),
+    (VirtualMachineInstanceReplicaSet.KIND, "Virtual Machine Instance Replica Sets"),
 )
 
 

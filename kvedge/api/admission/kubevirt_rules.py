@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
-from kvedge.api.admission.admission_plan import Verdict
 from kvedge.api.admission.rules.causes import Cause
 from kvedge.api.admission.rules.size_rules import size_is_sane
+from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration

@@ -304,6 +304,10 @@ def validating_webhooks(ca_bundle: bytes, *, judges_data_volumes: bool = True) -
         # embedded API's authorizer on one box.
         webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
+        # Fail: a template that no VMI can be made of must be refused when it is applied. Scaling passes by `scale`.
+        webhook("virtualmachineinstancereplicaset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstancereplicasets", operations=("CREATE", "UPDATE"),
+                 conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES)),
         # Fail: a configuration that cannot be used must be refused when it is written, and there is one object only.
         webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("CREATE",)),

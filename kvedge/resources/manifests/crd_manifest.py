@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
 from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
+from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
 from kvedge.resources.manifests.schema_manifest import struct_schema
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec, VirtualMachineStatus
@@ -65,7 +66,7 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
         labels=(("operator.kubevirt.io", ""),),
     ),
 )
-CUSTOM_KINDS: Final = (*_VM_KINDS, *DATA_VOLUME_KINDS)
+CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, *DATA_VOLUME_KINDS)
 
 
 def crds() -> list[JsonObject]:
@@ -105,7 +106,7 @@ def _version(custom: CustomKind, version: str) -> JsonObject:
         "served": True,
         "storage": not deprecated,
         "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}} if custom.has_status_subresource else {},
+        "subresources": _subresources(custom),
     }
     if custom.columns:
         document["additionalPrinterColumns"] = [dict(column) for column in custom.columns]
@@ -114,12 +115,25 @@ def _version(custom: CustomKind, version: str) -> JsonObject:
     return document
 
 
+def _subresources(custom: CustomKind) -> JsonObject:
+    made: JsonObject = {"status": {}} if custom.has_status_subresource else {}
+    if custom.has_scale:
+        made["scale"] = {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.labelSelector",
+        }
+    return made
+
+
 def object_schema(custom: CustomKind) -> JsonObject:
     """The schema of one kind's objects, the same in all its versions."""
     spec = struct_schema(custom.spec, keep_unknown=True)
     required = sorted({*spec.get("required", ()), *custom.required_spec})
     if required:
         spec["required"] = required
+    for name, value in custom.default_spec:
+        spec["properties"][name]["default"] = value
     status = struct_schema(custom.status, keep_unknown=False)
     for name, value in custom.default_status:
         status["properties"][name]["default"] = value

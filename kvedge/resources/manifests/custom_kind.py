@@ -27,7 +27,10 @@ class CustomKind:
     has_status_subresource: bool
     # Spec fields without which the object means nothing.
     required_spec: tuple[str, ...] = ()
+    default_spec: tuple[tuple[str, Any], ...] = ()
     default_status: tuple[tuple[str, Any], ...] = ()
+    # Whether `kubectl scale` and autoscalers set its number, by the fields that all kinds with one have.
+    has_scale: bool = False
     # The labels of the CRD: KubeVirt's operator brings the one of its own kind.
     labels: tuple[tuple[str, str], ...] = (("kubevirt.io", ""),)
     categories: tuple[str, ...] = ("all",)
@@ -39,9 +42,11 @@ class CustomKind:
         return self.kind.qualified_plural
 
 
-def column(name: str, path: str, priority: int = 0, type_: str = "string") -> JsonObject:
+def column(name: str, path: str, priority: int = 0, type_: str = "string", text: str = "") -> JsonObject:
     """One column of `kubectl get`; those with a priority are shown with `-o wide`."""
     made: JsonObject = {"name": name, "type": type_, "jsonPath": path}
+    if text:
+        made["description"] = text
     return {**made, "priority": priority} if priority else made
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
+from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 
 _LATER: Final = "Not supported by this release: refused when it is set."
@@ -358,4 +359,5 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **kubevirt_descriptions(),
     **STATUS_DESCRIPTIONS,
     **DATA_VOLUME_DESCRIPTIONS,
+    **REPLICA_DESCRIPTIONS,
 }

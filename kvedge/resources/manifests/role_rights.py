@@ -72,6 +72,10 @@ _CONTROLLER: Final = (
     right((*READ, "patch"), "kubevirt.io", "virtualmachines"),
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
+    # It keeps the numbers of ReplicaSets, which go after their VMIs where somebody asks for that.
+    right(READ, "kubevirt.io", "virtualmachineinstancereplicasets"),
+    right(("patch",), "kubevirt.io", "virtualmachineinstancereplicasets/status"),
+    right(("update",), "kubevirt.io", "virtualmachineinstancereplicasets/finalizers"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

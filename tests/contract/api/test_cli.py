@@ -21,7 +21,7 @@ from kvedge.resources.codec import JsonObject
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.builders import small_vmi, vm_of
+from tests.support.builders import replica_set_of, small_vmi, vm_of
 from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
 from tests.support.kube_apiserver import reachable_address
 from tests.support.kvedge_cli import KvedgeCli
@@ -185,7 +185,7 @@ def test_names_are_completed(cli: KvedgeCli, vmi: JsonObject) -> None:
     assert completed("kvedge start -n kube-system cli") == []
     wait_until(lambda: completed("kvedge delete vm clit") == ["clitest"], "a VM is offered")
     assert completed("kvedge get pod clit") == []
-    assert completed("kvedge describe vm") == ["vm", "vmi"]
+    assert completed("kvedge describe vm") == ["vm", "vmi", "vmirs"]
     assert completed("kvedge rest") == ["restart"]
 
 
@@ -372,6 +372,31 @@ def test_describe_leaves_a_labels_key_as_it_is(cli: KvedgeCli, admin: KubeClient
         told = cli.run("describe", "vm", "clitest")
     assert "\n  RunStrategy: Manual\n" in told
     assert " kubevirt.io/size: small\n" in told
+
+
+def test_a_set_is_scaled_and_only_from_the_number_that_was_named(cli: KvedgeCli, admin: KubeClient) -> None:
+    document = replica_set_of(small_vmi(), 1)
+    document["metadata"]["name"] = "clitest"
+    path = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets"
+    admin.request("POST", path, document)
+    try:
+        said = cli.run("scale", "vmirs/clitest", "--replicas", "3")
+        assert said == "virtualmachineinstancereplicaset.kubevirt.io/clitest scaled\n"
+        assert admin.request("GET", f"{path}/clitest")["spec"]["replicas"] == 3
+        done = cli.try_run("scale", "vmirs", "clitest", "--replicas", "5", "--current-replicas", "2")
+        assert (done.returncode, done.stderr) == (1, "error: 3 are wanted now, not the 2 of --current-replicas\n")
+        cli.run("scale", "vmirs", "clitest", "--replicas", "0", "--current-replicas", "3")
+        # kube-apiserver leaves a zero out.
+        assert admin.request("GET", f"{path}/clitest/scale")["spec"].get("replicas", 0) == 0
+        listed = cli.run("get", "vmirs", "clitest").splitlines()
+        assert listed[0].split() == ["NAME", "DESIRED", "CURRENT", "READY", "AGE"]
+        assert cli.try_run("scale", "vmirs/clitst", "--replicas", "1").returncode == Exit.NOT_FOUND
+    finally:
+        admin.request("DELETE", f"{path}/clitest")
+    with a_vm(admin):
+        done = cli.try_run("scale", "vm/clitest", "--replicas", "2")
+    assert done.returncode == Exit.USAGE
+    assert "cannot be scaled" in done.stderr
 
 
 def test_a_service_is_made_and_owned_by_the_vm(cli: KvedgeCli, admin: KubeClient) -> None:

@@ -108,6 +108,7 @@ VERBS = [
     "get vm web -o yaml",
     "describe vm web",
     "delete vm web",
+    "scale vmirs/web --replicas 2",
     "start web",
     "start web --wait --timeout 1",
     "stop web --wait --timeout 1",

@@ -30,6 +30,7 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
     assert {resource for rule in rules for resource in rule["resources"]} == {
         "virtualmachines",
         "virtualmachineinstances",
+        "virtualmachineinstancereplicasets",
         "kubevirts",
         "datavolumes",
         "datasources",

@@ -43,16 +43,30 @@ def test_v1_is_stored_and_v1alpha3_is_served_as_deprecated() -> None:
 
 def test_all_kinds_but_vmis_have_a_status_subresource() -> None:
     found = {crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["subresources"] for crd in crds_of("kubevirt.io")}
-    assert found == {"VirtualMachine": {"status": {}}, "VirtualMachineInstance": {}, "KubeVirt": {"status": {}}}
+    assert {kind for kind, subresources in found.items() if "status" not in subresources} == {"VirtualMachineInstance"}
+
+
+def test_sets_are_scaled_by_a_subresource() -> None:
+    paths = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.labelSelector",
+    }
+    scales = {
+        crd["spec"]["names"]["kind"]: version["subresources"]["scale"]
+        for crd in crds()
+        for version in crd["spec"]["versions"]
+        if "scale" in version["subresources"]
+    }
+    assert scales == {"VirtualMachineInstanceReplicaSet": paths}
+    # An autoscaler cannot read a number that is not there.
+    assert schema_at("virtualmachineinstancereplicasets.kubevirt.io", "spec.replicas")["default"] == 1
 
 
 def test_the_crd_of_kubevirt_has_the_operators_label() -> None:
     labels = {crd["spec"]["names"]["kind"]: crd["metadata"]["labels"] for crd in crds_of("kubevirt.io")}
-    assert labels == {
-        "VirtualMachine": {"kubevirt.io": ""},
-        "VirtualMachineInstance": {"kubevirt.io": ""},
-        "KubeVirt": {"operator.kubevirt.io": ""},
-    }
+    assert labels.pop("KubeVirt") == {"operator.kubevirt.io": ""}
+    assert all(others == {"kubevirt.io": ""} for others in labels.values())
 
 
 def test_a_vm_without_status_is_stopped() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission.admission_plan import SPEC_RULES, plan_verdict
+from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.causes import Field
 from kvedge.api.admission.rules.subject import Cluster, Subject
+from kvedge.api.admission.spec_verdict import SPEC_RULES
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import put, small_vmi, vm_of

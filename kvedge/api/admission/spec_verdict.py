@@ -1,0 +1,105 @@
+"""What is wrong with a VMI's spec, wherever it stands: in a VMI, or in the template of a VM or of a set of VMIs.
+
+Called by admission_plan.py and by what judges other kinds. Pure. Some rules judge the raw document: unknown fields,
+fields that are not supported yet. All others judge the decoded type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.api.admission.rules import (
+    access_rules,
+    compute_rules,
+    device_rules,
+    platform_rules,
+    probe_rules,
+    run_rules,
+    scheduling_rules,
+)
+from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.api.admission.rules.networks import bandwidth_rules, multus_rules, network_rules, port_range_rules
+from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
+from kvedge.api.admission.rules.storage import disk_rules, file_volume_rules, volume_rules
+from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
+from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.pod_annotations import kept_back
+from kvedge.resources.role_users import UserInfo
+from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
+
+SPEC_RULES: Final[tuple[Rule, ...]] = (
+    *compute_rules.RULES,
+    *platform_rules.RULES,
+    *disk_rules.RULES,
+    *volume_rules.RULES,
+    *file_volume_rules.RULES,
+    *access_rules.RULES,
+    *network_rules.RULES,
+    *multus_rules.RULES,
+    *port_range_rules.RULES,
+    *bandwidth_rules.RULES,
+    *device_rules.RULES,
+    *run_rules.RULES,
+    *probe_rules.RULES,
+    *scheduling_rules.RULES,
+)
+# The API server itself checks these members of a document.
+_ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+# A client shows each warning by itself.
+_MOST_WARNINGS: Final = 15
+TEMPLATE: Final = Field("spec").at("template")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The faults for which a write is refused, and warnings to the author of one that is accepted."""
+
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
+    """Warn of annotations without effect; they are accepted because many manifests have them."""
+    names = kept_back(metadata.annotations)
+    told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:_MOST_WARNINGS]]
+    more = len(names) - _MOST_WARNINGS
+    return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
+
+
+def template_subject(
+    template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo, at: Field = TEMPLATE
+) -> Subject:
+    """What rules look at of a template; `at` is its path."""
+    return Subject(template.spec, template.metadata, at.at("spec"), at.at("metadata"), cluster, user.is_role)
+
+
+def document_causes(spec: JsonObject, at: Field) -> Iterator[Cause]:
+    """What is wrong with a VMI's spec as it came."""
+    yield from not_yet(VMI_NOT_YET, spec, at)
+    yield from texts_fit_into_xml(spec.get("domain"), at.at("domain"))
+
+
+def spec_causes(subject: Subject) -> Iterator[Cause]:
+    """What all rules find wrong with a VMI's spec."""
+    for rule in SPEC_RULES:
+        yield from rule(subject)
+
+
+def body_of(document: JsonObject) -> JsonObject:
+    """What of a document the API server does not check itself."""
+    return {name: value for name, value in document.items() if name not in _ENVELOPE}
+
+
+def member_of(document: JsonObject, name: str) -> JsonObject:
+    """A member that is an object; empty for anything else, which decoding refuses."""
+    member = document.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
+    """Each field and message once, in order, and cut to a readable length."""
+    return iter(dict.fromkeys(cause.shortened() for cause in causes))

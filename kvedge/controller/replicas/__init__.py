@@ -1,0 +1,1 @@
+"""ReplicaSets: a number of VMIs of one template."""

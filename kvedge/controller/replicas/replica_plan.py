@@ -1,0 +1,192 @@
+"""Decides what the controller does about one VirtualMachineInstanceReplicaSet now.
+
+Called by the set's loop. Pure: the set and the VMIs that are seen go in, steps come out. First it is settled which VMIs
+are the set's; the number is counted on those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
+from kvedge.resources.meta import ObjectMeta, OwnerReference, condition
+from kvedge.resources.replica_names import free_names
+from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# As in KubeVirt: more VMIs than this are not made or deleted at one go.
+MOST_AT_ONCE: Final = 250
+_TERMINATING: Final = "PodTerminating"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """A set and what is seen of its VMIs.
+
+    Attributes:
+        replica_set: the set.
+        owned: the VMIs of its namespace that it owns.
+        orphans: the VMIs of its namespace that nobody owns.
+        ended: UIDs of VMIs that were deleted, though the cache still has them.
+        maybe_made: names under which VMIs were asked for without an answer.
+    """
+
+    replica_set: VirtualMachineInstanceReplicaSet
+    owned: Sequence[VirtualMachineInstance] = ()
+    orphans: Sequence[VirtualMachineInstance] = ()
+    ended: Collection[str] = frozenset()
+    maybe_made: Sequence[str] = ()
+
+    @property
+    def active(self) -> list[VirtualMachineInstance]:
+        """The VMIs that count: they run or are to run."""
+        return [vmi for vmi in self.owned if is_active(vmi) and vmi.metadata.uid not in self.ended]
+
+    @property
+    def over(self) -> list[VirtualMachineInstance]:
+        """The VMIs that do not count any more and that nobody has deleted yet."""
+        return [
+            vmi
+            for vmi in self.owned
+            if not is_active(vmi) and vmi.metadata.deletion_timestamp is None and vmi.metadata.uid not in self.ended
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the owner of a VMI that has none, once the server has confirmed that the set exists and stays."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Own a VMI no more whose labels do not match any more."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlan:
+    """What is to be made and deleted, in this order; `goes_on` when there is more than may be done at one go."""
+
+    create: tuple[VirtualMachineInstance, ...] = ()
+    delete: tuple[VirtualMachineInstance, ...] = ()
+    clean: tuple[VirtualMachineInstance, ...] = ()
+    goes_on: bool = False
+
+
+def selector_in_use(replica_set: VirtualMachineInstanceReplicaSet) -> LabelSelector | None:
+    """The set's selector; None where nothing can be done by it, which admission refuses."""
+    spec = replica_set.spec
+    if spec.selector is None or spec.template is None or not spec.template.metadata.labels:
+        return None
+    if any(selector_problems(spec.selector)):
+        return None
+    selector = selector_of(spec.selector)
+    return selector if selector.matches(spec.template.metadata.labels) else None
+
+
+def plan_claims(view: ReplicaView, selector: LabelSelector) -> list[Adopt | Release]:
+    """Which VMIs become the set's, and which are its no more; a set that is being deleted leaves all as they are."""
+    replica_set = view.replica_set
+    if replica_set.metadata.deletion_timestamp is not None:
+        return []
+    released = [
+        Release(vmi, _released(vmi, replica_set.metadata.uid))
+        for vmi in view.owned
+        if not selector.matches(vmi.metadata.labels) and vmi.metadata.deletion_timestamp is None
+    ]
+    adopted = [
+        Adopt(vmi, _adopted(vmi, replica_set))
+        for vmi in view.orphans
+        if selector.matches(vmi.metadata.labels) and vmi.metadata.deletion_timestamp is None
+    ]
+    return [*released, *adopted]
+
+
+def plan_replicas(view: ReplicaView, is_taken: Callable[[str], bool]) -> ReplicaPlan:
+    """What is to be made and deleted; `is_taken` says whether a VMI of that name is there, whosever it is."""
+    replica_set = view.replica_set
+    if replica_set.spec.paused or replica_set.metadata.deletion_timestamp is not None:
+        return ReplicaPlan()
+    active = view.active
+    missing = replica_set.replicas - len(active)
+    names = free_names(replica_set, min(max(missing, 0), MOST_AT_ONCE), is_taken, view.maybe_made)
+    create = tuple(_make(replica_set, name) for name in names)
+    delete = tuple(sorted(active, key=_worth)[: min(max(-missing, 0), MOST_AT_ONCE)])
+    clean = tuple(view.over[:MOST_AT_ONCE])
+    goes_on = abs(missing) > MOST_AT_ONCE or len(view.over) > MOST_AT_ONCE
+    return ReplicaPlan(create, delete, clean, goes_on)
+
+
+def is_active(vmi: VirtualMachineInstance) -> bool:
+    """Whether a VMI counts: it has not ended, is not being deleted, and its Pod is not either."""
+    ready = condition(vmi.status.conditions, "Ready")
+    is_losing_pod = ready is not None and ready.status == "False" and ready.reason == _TERMINATING
+    return not (vmi.is_final or vmi.metadata.deletion_timestamp is not None or is_losing_pod)
+
+
+def is_ready(vmi: VirtualMachineInstance) -> bool:
+    """Whether Services send to it."""
+    ready = condition(vmi.status.conditions, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def _worth(vmi: VirtualMachineInstance) -> tuple[object, ...]:
+    """By which VMIs go first: without a node, not running, not ready, and then the youngest.
+
+    KubeVirt takes any. The name comes last, so that a plan that is made again is the same.
+    """
+    age = vmi.metadata.creation_timestamp or ""
+    is_placed, runs = bool(vmi.status.node_name), vmi.status.phase == "Running"
+    return (is_placed, runs, is_ready(vmi), _reversed(age), vmi.metadata.name)
+
+
+def _reversed(text: str) -> tuple[int, ...]:
+    """A key by which later times come first."""
+    return tuple(-ord(character) for character in text)
+
+
+def _make(replica_set: VirtualMachineInstanceReplicaSet, name: str) -> VirtualMachineInstance:
+    template = replica_set.spec.template or VirtualMachineInstanceTemplate()
+    return VirtualMachineInstance(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=replica_set.metadata.namespace,
+            labels=dict(template.metadata.labels),
+            annotations=dict(template.metadata.annotations),
+            owner_references=[owner_reference(replica_set)],
+        ),
+        spec=msgspec.structs.replace(template.spec),
+    )
+
+
+def owner_reference(replica_set: VirtualMachineInstanceReplicaSet) -> OwnerReference:
+    """The reference by which a VMI belongs to this set."""
+    return OwnerReference(
+        api_version=replica_set.KIND.api_version,
+        kind=replica_set.KIND.kind,
+        name=replica_set.metadata.name,
+        uid=replica_set.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def _adopted(vmi: VirtualMachineInstance, replica_set: VirtualMachineInstanceReplicaSet) -> JsonObject:
+    owners = [encode(owner) for owner in (*vmi.metadata.owner_references, owner_reference(replica_set))]
+    return {"metadata": {"ownerReferences": owners}}
+
+
+def _released(vmi: VirtualMachineInstance, uid: str) -> JsonObject:
+    owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != uid]
+    return {"metadata": {"ownerReferences": owners}}
