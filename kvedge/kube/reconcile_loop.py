@@ -93,10 +93,6 @@ class ReconcileLoop:
         """Something about that object has changed."""
         self.queue.add(key)
 
-    def add_after(self, key: Key, seconds: float) -> None:
-        """Look at that object in so many seconds."""
-        self.queue.add_after(key, seconds)
-
     def busy_seconds(self) -> float:
         """How long the oldest pass that still runs has taken, for a watchdog; 0 when none runs."""
         now = time.monotonic()

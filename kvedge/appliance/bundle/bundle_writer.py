@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import msgspec
 
@@ -31,8 +31,6 @@ from kvedge.appliance.bundle.bundle_format import (
     sums_text,
 )
 from kvedge.runtime.durable_files import put_durably
-
-_PIECE: Final = 1 << 20
 
 
 def write_bundle(target: Path, members: Mapping[str, Path]) -> str:

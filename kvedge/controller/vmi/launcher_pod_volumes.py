@@ -16,6 +16,7 @@ from kvedge.controller.vmi.launcher_pod_claims import mounted_claims
 from kvedge.controller.vmi.launcher_pod_files import mounted_files
 from kvedge.controller.vmi.launcher_pod_host_disks import mounted_host_disks
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
+from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
     EPHEMERAL_DISKS_DIRECTORY,
@@ -55,7 +56,7 @@ _EMPTY_DIRECTORIES: Final = (
     ("sockets", SOCKETS_DIRECTORY, None),
     ("container-disks", f"{_PUBLIC_DIRECTORY}/container-disks", None),
     # The handler mounts hotplugged volumes on the host, and the running Pod must see them.
-    ("hotplug-disks", f"{_PUBLIC_DIRECTORY}/hotplug-disks", "HostToContainer"),
+    (HOTPLUG_VOLUME, HOTPLUG_DIRECTORY, "HostToContainer"),
     ("libvirt-runtime", LIBVIRT_RUNTIME_DIRECTORY, None),
     ("ephemeral-disks", EPHEMERAL_DISKS_DIRECTORY, None),
 )

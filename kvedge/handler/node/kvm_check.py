@@ -8,7 +8,6 @@ of an empty machine has to reach the point where it looks for a disk.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import platform
 import selectors
@@ -25,8 +24,6 @@ from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import write_whole
 from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.runtime.linux.process_stat import read_stat
-
-log = logging.getLogger(__name__)
 
 # SeaBIOS says the first when it has probed all devices, the second when it gives up: either proves that code runs.
 _ARRIVED: Final = (b"Booting from", b"No bootable device")

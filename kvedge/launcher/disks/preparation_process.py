@@ -9,7 +9,6 @@ message.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import socket
@@ -32,7 +31,6 @@ from kvedge.launcher.launcher_options import LauncherOptions
 if TYPE_CHECKING:
     from kvedge.rpc.launcher_pb2 import SyncRequest
 
-log = logging.getLogger(__name__)
 
 # Making images is a matter of milliseconds; a slow card may take some seconds.
 SECONDS: Final = 60.0

@@ -6,7 +6,6 @@ mark, may be called again, and touches nothing else.
 
 from __future__ import annotations
 
-import logging
 import signal
 import time
 from collections.abc import Callable
@@ -36,8 +35,6 @@ from kvedge.standalone.agent.pod.place.pod_remains import foreign_part, left_alo
 from kvedge.standalone.agent.pod.pod_plan import grace_seconds
 from kvedge.standalone.agent.pod.pod_record import recorded_pods
 from kvedge.storage.images.image_store import ImageStore
-
-log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.1
 _KILL_SECONDS: Final = 10.0

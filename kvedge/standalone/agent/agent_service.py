@@ -7,7 +7,6 @@ this host before the API is asked, and adopted: killing this process, in whateve
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,8 +64,6 @@ from kvedge.standalone.apiserver.routes.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.launcher_image import write_launcher_image
-
-log = logging.getLogger(__name__)
 
 _SYNC_SECONDS: Final = 30.0
 _LISTS: Final = ("nodes", "pods", "addresses", "claims", "persistent volumes", "storage classes")

@@ -52,7 +52,6 @@ class ImageConfig:
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     working_dir: str = ""
-    stop_signal: str = ""
 
 
 def is_sha256(text: object) -> bool:
@@ -172,7 +171,6 @@ def parse_config(data: bytes) -> ImageConfig:
         entrypoint=_texts(run, "Entrypoint"),
         command=_texts(run, "Cmd"),
         working_dir=_text(run, "WorkingDir"),
-        stop_signal=_text(run, "StopSignal"),
     )
 
 

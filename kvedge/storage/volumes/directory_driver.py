@@ -8,7 +8,6 @@ yet or any more; and `.records/<volume>`, which says how large a volume may beco
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 import stat
@@ -43,8 +42,6 @@ from kvedge.storage.volumes.volume_driver import (
     VolumeUsage,
     no_steps,
 )
-
-log = logging.getLogger(__name__)
 
 # The file of a volume that is a device; root's, as only its loop device is handed out.
 BLOCK_FILE: Final = "block.img"

@@ -18,7 +18,6 @@ from kvedge.standalone.agent.container.container_state import Ended, NotStarted,
 from kvedge.standalone.agent.container.log_times import LogTimes, read_times
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
 
-_CHUNK: Final = 1 << 16
 _FOLLOW_SECONDS: Final = 0.25
 # A line without an end is handed out in pieces of this size.
 _LONGEST_LINE: Final = 1 << 16

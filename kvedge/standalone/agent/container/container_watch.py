@@ -5,7 +5,6 @@ Called by the Pod loop with the processes it has seen. One named thread, one des
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
@@ -15,8 +14,6 @@ from typing import Final
 
 from kvedge.kube.work_queue import Key
 from kvedge.runtime.background import BackgroundThread
-
-log = logging.getLogger(__name__)
 
 _WAKE: Final = b"."
 

@@ -6,7 +6,6 @@ subresource.
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,8 +28,6 @@ from kvedge.standalone.agent.node.autostart_plan import autostart_turn
 from kvedge.standalone.agent.node.claim_schedule_plan import ClaimVerdict, Storage, judge_claims
 from kvedge.standalone.agent.node.schedule_plan import fit_reasons, unschedulable_message
 from kvedge.standalone.volumes.volume_words import SELECTED_NODE
-
-log = logging.getLogger(__name__)
 
 SCHEDULERS = ("", "default-scheduler")
 # A node may change in ways that no object tells: what waits is looked at again.

@@ -33,7 +33,6 @@ from kvedge.standalone.apiserver.store.stored import Change
 from kvedge.standalone.apiserver.wire.api_errors import ServiceUnavailable
 
 _CONNECT_SECONDS: Final = 5.0
-_CHUNK: Final = 64 * 1024
 
 # Makes a TLS context with the front proxy's client certificate.
 ClientTls = Callable[[], ssl.SSLContext]

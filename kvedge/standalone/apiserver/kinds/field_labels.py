@@ -48,8 +48,3 @@ def field_value(document: JsonObject, path: str) -> str:
     if value is None:
         return _ABSENT.get(path, "")
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def selects(selector: FieldSelector, document: JsonObject) -> bool:
-    """Whether the object is selected."""
-    return selector.matches(lambda path: field_value(document, path))

@@ -53,11 +53,6 @@ def apply(document: JsonObject, operations: JsonValue) -> JsonObject:
     return run.root
 
 
-def escape(key: str) -> str:
-    """A key as it stands in a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 class _Run:
     """The document while operations are applied to it."""
 

@@ -142,12 +142,3 @@ async def _from_protobuf(body: bytes, context: RequestContext) -> JsonObject:
         return document
 
     return await context.work(decoded)
-
-
-def parse_document(body: bytes, is_yaml: bool = False) -> Any:
-    """What a body says, whatever stands twice in it.
-
-    Raises:
-        BadRequest: it is neither JSON nor, where that is allowed, YAML.
-    """
-    return decode(body, is_yaml).value

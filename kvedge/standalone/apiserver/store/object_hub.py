@@ -7,7 +7,6 @@ thread reaches it only by `call_soon_threadsafe`.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
@@ -17,8 +16,6 @@ from kvedge.standalone.apiserver.store.object_store import ObjectStore, StoreFul
 from kvedge.standalone.apiserver.store.stored import LARGEST_OBJECT, Change, ObjectKey, ObjectTooLarge, Stored, Write
 from kvedge.standalone.apiserver.wire.api_errors import InsufficientStorage, ServiceUnavailable, TooLarge
 from kvedge.standalone.apiserver.wire.outlasting import outlast
-
-log = logging.getLogger(__name__)
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -19,10 +19,10 @@ from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
 from kvedge.standalone.apiserver.loops import expiry_loop
 from kvedge.standalone.apiserver.loops.expiry_loop import expired_events
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
-from kvedge.standalone.apiserver.requests.request_body import parse_document
 from kvedge.standalone.apiserver.requests.request_context import write_options
 from kvedge.standalone.apiserver.routes.pod_routes import log_request
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, NotAcceptable
+from kvedge.standalone.apiserver.wire.document_decoder import decode
 from kvedge.standalone.apiserver.wire.media_types import Form, parse_media_type, wanted_form
 from tests.unit.standalone.apiserver.stored_objects import stored
 
@@ -64,7 +64,7 @@ def test_parameters_of_media_types_are_read() -> None:
 
 def test_yaml_becomes_what_json_would_be() -> None:
     text = b"a: 2020-01-01\nb: 0x10\nc: null\nd: [1, true]\n"
-    assert parse_document(text, is_yaml=True) == {"a": "2020-01-01", "b": 16, "c": None, "d": [1, True]}
+    assert decode(text, is_yaml=True).value == {"a": "2020-01-01", "b": 16, "c": None, "d": [1, True]}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_yaml_becomes_what_json_would_be() -> None:
 )
 def test_yaml_that_is_more_than_json_is_refused(text: bytes) -> None:
     with pytest.raises(BadRequest):
-        parse_document(text, is_yaml=True)
+        decode(text, is_yaml=True)
 
 
 def test_an_event_has_other_names_in_its_other_group() -> None:

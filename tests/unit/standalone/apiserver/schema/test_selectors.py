@@ -127,6 +127,10 @@ def test_a_printed_field_selector_parses_back_to_its_terms(terms: list[FieldTerm
     assert set(parse_field_selector(str(FieldSelector(tuple(terms)))).terms) == set(terms)
 
 
+def selects(selector: FieldSelector, document: dict[str, object]) -> bool:
+    return selector.matches(lambda path: field_value(document, path))
+
+
 def test_field_selectors_compare_texts_and_know_what_absence_means() -> None:
     node = {"kind": "Node", "metadata": {"name": "n1"}, "spec": {}}
     assert selects(parse_field_selector("spec.unschedulable=false,metadata.name=n1"), node)
