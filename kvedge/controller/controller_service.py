@@ -25,7 +25,8 @@ from kvedge.controller.replicas.replica_work import ReplicaWork
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
-from kvedge.controller.vmi.vmi_loop import VmiLoop, VmiSources
+from kvedge.controller.vmi.vmi_loop import VmiLoop
+from kvedge.controller.vmi.vmi_steps import VmiSources
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer

@@ -1,0 +1,225 @@
+"""Does what the plan of a VMI says, one action after the other, each write against the version that was planned on.
+
+Held by `vmi_loop`. A launcher Pod is created only when the server confirms the VMI as it was read, and under the one
+name that follows from the VMI's UID; while one is created, no other launcher takes its claims.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
+from kvedge.controller.vmi.claim_holders import ClaimHolders
+from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
+from kvedge.controller.vmi.placed_pod import placed_pod
+from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
+from kvedge.controller.vmi.vmi_plan import (
+    ConfirmPodLost,
+    CreatePod,
+    DeletePod,
+    PatchPod,
+    PatchPodStatus,
+    PatchVmi,
+    VmiAction,
+    VmiPlan,
+    plan_create_failure,
+)
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.observed_delete import delete_observed
+from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
+from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.names import CREATED_BY
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# A cache that is behind the server waits so long for its watch.
+_CAUGHT_UP_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VmiSources:
+    """The informers and writers that the loop works with; `cdi_config` is None while it is not known."""
+
+    client: KubeClient
+    vmis: Informer[VirtualMachineInstance]
+    pods: Informer[Pod]
+    claims: Informer[PersistentVolumeClaim]
+    cdi_config: Callable[[], CdiConfig | None]
+    holders: ClaimHolders
+    events: EventRecorder
+    clock: Clock
+    node_state: Callable[[str], NodeState | None]
+
+
+class VmiSteps:
+    """The one way of the loop's workers to write; one VMI is given to one of them at a time."""
+
+    def __init__(self, sources: VmiSources, config: Callable[[], ClusterConfig]) -> None:
+        """`config` gives the configuration in force for new Pods."""
+        self._client = sources.client
+        self._vmis = sources.vmis
+        self._claims = sources.claims
+        self._cdi_config = sources.cdi_config
+        self._holders = sources.holders
+        self._pods = sources.pods
+        self._events = sources.events
+        self._clock = sources.clock
+        self._config = config
+        self._patience = CreatePatience(sources.clock.monotonic)
+
+    def carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
+        """Do all that a plan says; a number ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        if plan.warning is not None and any(isinstance(action, PatchVmi) for action in plan.actions):
+            self._events.record(vmi, "Warning", plan.warning.reason, plan.warning.message)
+        for action in plan.actions:
+            wait = self._do(vmi, action)
+            if wait is not None:
+                return wait
+        return None
+
+    def forget(self, uid: str) -> None:
+        """A VMI has gone: what its creations met with is of no use any more."""
+        self._patience.forget(uid)
+
+    def view_claims(self, vmi: VirtualMachineInstance) -> ClaimView:
+        """The claims of a VMI as they are, and who has taken them."""
+        names = {name for _, name in claims(vmi.spec.volumes)}
+        found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
+        holders = ((name, self._holders.holder(vmi, name)) for name in names)
+        return ClaimView(
+            {name: claim for name, claim in found if claim is not None},
+            {name: holder for name, holder in holders if holder is not None},
+            self._cdi_config(),
+        )
+
+    def _do(self, vmi: VirtualMachineInstance, action: VmiAction) -> float | None:
+        """Do one action; a number ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        match action:
+            case CreatePod(pod):
+                return self._create(vmi, pod)
+            case PatchVmi(body):
+                meta = vmi.metadata
+                patch = at_version(body, meta.resource_version)
+                patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
+                if patched.metadata.deletion_timestamp is not None and not patched.metadata.finalizers:
+                    # The VMI went with its last finalizer, although the server's answer still shows it.
+                    return _CAUGHT_UP_SECONDS
+                self._vmis.observe(patched)
+            case PatchPod(pod, body):
+                self._patch_pod(pod, at_version(body, pod.metadata.resource_version), "")
+            case PatchPodStatus(pod, body):
+                self._patch_pod(pod, StrategicPatch(body), "status")
+            case DeletePod(pod):
+                self._delete(vmi, pod)
+            case ConfirmPodLost():
+                return _CAUGHT_UP_SECONDS if self._find_pods(vmi) else None
+        return None
+
+    def _create(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
+        meta = vmi.metadata
+        wait = self._patience.seconds_left(meta.uid)
+        if wait > 0:
+            return wait
+        if not self._is_as_read(vmi):
+            return _CAUGHT_UP_SECONDS
+        # Outside the lock, for which all other launchers wait: this asks the server.
+        try:
+            pod = placed_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
+        except FunctionsUnknown as error:
+            return self._note_failure(vmi, str(error))
+        with self._holders.taking:
+            if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
+                return _CAUGHT_UP_SECONDS
+            return self._create_pod(vmi, pod)
+
+    def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
+        meta = vmi.metadata
+        try:
+            created = self._client.create(pod)
+        except AlreadyExists as error:
+            found = self._client.get(Pod, pod.metadata.namespace, pod.metadata.name)
+            if not own_pods(vmi, [found]):
+                return self._note_refusal(vmi, error)
+            self._pods.observe(found)
+            return None
+        except Conflict:
+            raise
+        except KubeError as error:
+            return self._note_refusal(vmi, error)
+        self._patience.forget(meta.uid)
+        self._pods.observe(created)
+        self._events.record(vmi, "Normal", "SuccessfulCreate", f"Created virtual machine pod {created.metadata.name}")
+        return None
+
+    def _is_as_read(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether the server has this very version: a plan for an older one may start a second run."""
+        try:
+            live = self._client.get(VirtualMachineInstance, vmi.metadata.namespace, vmi.metadata.name)
+        except NotFound:
+            return False
+        self._vmis.observe(live)
+        return live.metadata.resource_version == vmi.metadata.resource_version
+
+    def _note_refusal(self, vmi: VirtualMachineInstance, error: KubeError) -> float:
+        if is_passing(error):
+            raise error
+        meta = vmi.metadata
+        facts = {"vmi": f"{meta.namespace}/{meta.name}", "error": str(error)}
+        log.warning("launcher Pod not created", extra={"facts": facts})
+        return self._note_failure(vmi, pod_refusal(error, meta.namespace))
+
+    def _note_failure(self, vmi: VirtualMachineInstance, message: str) -> float:
+        self._events.record(vmi, "Warning", "FailedCreate", message)
+        plan = plan_create_failure(vmi, message, self._config(), self._clock.now())
+        for action in plan.actions:
+            self._do(vmi, action)
+        return self._patience.note_refusal(vmi.metadata.uid)
+
+    def _patch_pod(self, pod: Pod, patch: MergePatch | StrategicPatch, subresource: str) -> None:
+        meta = pod.metadata
+        try:
+            patched = self._client.patch(Pod, meta.namespace, meta.name, patch, subresource)
+        except NotFound:
+            return
+        self._pods.observe(patched)
+
+    def _delete(self, vmi: VirtualMachineInstance, pod: Pod) -> None:
+        if delete_observed(self._client, self._pods, pod):
+            name = pod.metadata.name
+            self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {name}")
+
+    def _find_pods(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether the server has Pods of this VMI that the cache does not have (yet)."""
+        selector = f"{CREATED_BY}={vmi.metadata.uid}"
+        found = own_pods(vmi, self._client.list(Pod, vmi.metadata.namespace, selector))
+        for pod in found:
+            self._pods.observe(pod)
+        return bool(found)
+
+
+def own_pods(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
+    """The Pods whose controller is this very VMI: a label alone proves nothing."""
+    owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
+    return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
