@@ -19,6 +19,7 @@ _ACCESS_MODES: Final = (READ_ONLY_MANY, READ_WRITE_MANY, READ_WRITE_ONCE, READ_W
 _MIB: Final = 1 << 20
 _DIGITS: Final = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 _HEX: Final = re.compile(r"[0-9a-fA-F]+")
+_OCI_ARCHIVE: Final = "oci-archive"
 _PULL_METHODS: Final = (None, "", "pod", "node")
 
 Problem = tuple[str, str]
@@ -132,12 +133,35 @@ def _registry_problems(source: DataVolumeSourceRegistry) -> Iterator[Problem]:
     scheme, mark, rest = source.url.partition(":")
     if not mark or not rest:
         yield at, f"Illegal registry source URL {source.url[:100]}"
-    elif scheme == "oci-archive":
-        yield at, "source.registry.url: oci-archive: not supported; push the image to a registry and use docker://"
+    elif scheme == _OCI_ARCHIVE:
+        yield from _oci_archive_problems(source, at)
     elif scheme != "docker":
         yield at, f"Illegal registry source URL scheme {source.url[:100]}"
     if source.pull_method not in _PULL_METHODS:
         yield at, f'ImportMethod {source.pull_method} is neither pod, node or ""'
+
+
+def oci_archive_url(url: str) -> str:
+    """Where the archive of an `oci-archive:` lies; empty for another scheme, and for what is no http(s) URL.
+
+    >>> oci_archive_url("oci-archive:https://site/disk.tar")
+    'https://site/disk.tar'
+    """
+    scheme, _, rest = url.partition(":")
+    return rest if scheme == _OCI_ARCHIVE and rest.startswith(("http://", "https://")) else ""
+
+
+def _oci_archive_problems(source: DataVolumeSourceRegistry, at: str) -> Iterator[Problem]:
+    if not oci_archive_url(source.url or ""):
+        yield (
+            f"{at}.url",
+            f"{at}.url: {(source.url or '')[:100]}: a file of CDI's own Pod, which there is none of here; write"
+            " oci-archive:https://HOST/FILE, or upload the archive",
+        )
+    if source.platform is not None:
+        yield f"{at}.platform", f"{at}.platform: not with oci-archive:, of which the node's architecture is taken"
+    if source.pull_method == "node":
+        yield f"{at}.pullMethod", f"{at}.pullMethod: node cannot pull an oci-archive:; remove it"
 
 
 def _checksum_problems(checksum: str) -> Iterator[Problem]:

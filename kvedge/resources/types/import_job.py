@@ -31,12 +31,16 @@ UPLOAD_PORT: Final = 8443
 
 
 class HttpSource(KubeStruct, kw_only=True):
-    """An image or an archive at a URL; `checksum` is `algorithm:hex` over the bytes as they are sent."""
+    """An image or an archive at a URL; `checksum` is `algorithm:hex` over the bytes as they are sent.
+
+    `is_archive` says that there must be an archive of a container disk: oci-archive of a registry source.
+    """
 
     url: str
     checksum: str = ""
     extra_headers: list[str] = []
     insecure_skip_verify: bool = False
+    is_archive: bool = False
 
 
 class RegistrySource(KubeStruct, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+INT32: Final = (-(2**31), 2**31 - 1)
 INT64: Final = (-(2**63), 2**63 - 1)
 # 64 bits have 19 digits. Leading zeros are let by, up to a length that costs nothing to convert.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,64}")

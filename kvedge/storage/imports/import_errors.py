@@ -51,3 +51,11 @@ class ChecksumWrong(ImportFailure):
 
 class NotStreamable(Exception):
     """An image that has to be read here and there, not as it comes in. Never leaves the folder."""
+
+
+class OtherLayer(NotStreamable):
+    """An archive has to be read again, for the disk of another layer than was taken."""
+
+    def __init__(self, layer: str) -> None:
+        super().__init__(layer)
+        self.layer = layer

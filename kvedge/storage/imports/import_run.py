@@ -22,7 +22,7 @@ from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import TOO_SMALL, ImportFailure, NotStreamable
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.archive_sink import ArchiveSink
-from kvedge.storage.imports.sinks.image_sink import ImageSink
+from kvedge.storage.imports.sinks.image_sink import ImageSink, Way
 from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget, open_target
 from kvedge.storage.imports.sources.http_download import SourceChanged
 from kvedge.storage.imports.sources.mounted_image import MountedDisk
@@ -34,6 +34,7 @@ from kvedge.storage.imports.uploads.upload_worker import take_clone, take_upload
 
 # A file that changes at its server while it is read, or turns out to be no stream; then the next Pod tries again.
 _BEGINNINGS: Final = 4
+_ANY: Final = Way()
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Target = FileTarget | DeviceTarget
@@ -138,10 +139,11 @@ def _fill(
     if job.http is not None:
         download = http_download(job.http, places.files, door)
         checksum = job.http.checksum
-        return take_all(target, lambda: WebStream(download.open(), checksum, progress), job.http.url)
+        way = Way(is_archive=job.http.is_archive)
+        return take_all(target, lambda: WebStream(download.open(), checksum, progress), job.http.url, way, labels)
     if job.s3 is not None:
         stored = s3_download(job.s3, places.files, door)
-        return take_all(target, lambda: WebStream(stored.open(), "", progress), job.s3.url)
+        return take_all(target, lambda: WebStream(stored.open(), "", progress), job.s3.url, labels=labels)
     if job.registry is not None:
         image = open_image(job.registry, places.files, door)
         labels.update(image.labels)
@@ -197,22 +199,32 @@ def _make_blank(job: ImportJob, target: Target) -> int:
     return target.limit
 
 
-def take_all(target: Target, open_source: Callable[[], Sent], name: str) -> int:
+def take_all(
+    target: Target,
+    open_source: Callable[[], Sent],
+    name: str,
+    way: Way = _ANY,
+    labels: dict[str, str] | None = None,
+) -> int:
     """An image from its source to its place; returns the size of the guest's disk.
+
+    `labels` gets what a container disk in an archive says of itself.
 
     Raises:
         ImportFailure: as the source and the sink have it.
     """
-    keep_whole = False
     for _ in range(_BEGINNINGS):
         sent = open_source()
-        sink = ImageSink(target, keep_whole=keep_whole, name=name.rpartition("/")[2][:100])
+        sink = ImageSink(target, way, name.rpartition("/")[2][:100])
         try:
             sink.take(cast("BinaryIO", sent), sent.parts())
             sent.verify()
-            return sink.finish()
-        except NotStreamable:
-            keep_whole = True
+            size = sink.finish()
+            if labels is not None:
+                labels.update(sink.labels)
+            return size
+        except NotStreamable as error:
+            way = way.after(error)
             sink.discard()
         except SourceChanged:
             sink.discard()

@@ -23,6 +23,7 @@ from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
 from tests.support.image_server import PlayedServer, played_server
+from tests.support.small_images import file, layer, oci_archive
 
 pytestmark = pytest.mark.machine
 
@@ -321,3 +322,20 @@ def test_a_preallocated_device_has_its_space_also_where_the_image_has_none(
         run_import(job, ImportPlaces(device=device), ImportProgress(), ImportDoor(own_host=True))
         check(device, raw)
         assert ((tmp_path / "backing").stat().st_blocks * 512 >= CLAIM) is preallocate
+
+
+@pytest.mark.parametrize("kind", ["qcow2", "VMDK"])
+@pytest.mark.parametrize("archive", ["oci-archive", "docker-archive"])
+def test_the_disk_in_an_archive_that_skopeo_has_made_comes_in(
+    raw: Path, tmp_path: Path, kind: str, archive: str
+) -> None:
+    layers = [layer([file("disk/image", made(raw, *FORMATS[kind]))])]
+    oci_archive(tmp_path / "made.tar", layers, {})
+    stored = tmp_path / "stored.tar"
+    words = ["skopeo", "copy", "-q", "--insecure-policy", f"oci-archive:{tmp_path}/made.tar"]
+    subprocess.run([*words, f"{archive}:{stored}:site/disk:1"], check=True)
+    (tmp_path / "claim").mkdir()
+    with played_server(stored.read_bytes()) as server:
+        assert run(server, ImportPlaces(directory=tmp_path / "claim")).virtual_size == CLAIM
+    check(tmp_path / "claim/disk.img", raw)
+    assert os.listdir(tmp_path / "claim") == ["disk.img"]

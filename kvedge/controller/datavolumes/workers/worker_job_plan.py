@@ -9,6 +9,7 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.data_volume_names import ARCHIVE_CONTENT
+from kvedge.resources.disks.data_volume_checks import oci_archive_url
 from kvedge.resources.disks.uploads import upload_server_name
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume, DataVolumeSourceRegistry
 from kvedge.resources.types.import_job import (
@@ -72,6 +73,8 @@ def _set_origin(job: ImportJob, dv: DataVolume, config: CdiConfig | None, *, by_
             extra_headers=list(http.extra_headers),
             insecure_skip_verify=bool(http.insecure_skip_verify),
         )
+    elif origin.registry is not None and (url := oci_archive_url(origin.registry.url or "")):
+        job.http = HttpSource(url=url, is_archive=True)
     elif origin.registry is not None:
         if by_node and _comes_by_node(origin.registry):
             job.image = ImageSource(name=_image_name(origin.registry))

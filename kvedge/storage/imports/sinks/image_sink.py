@@ -10,9 +10,9 @@ Called by the import worker with what a server sends, and by the upload's server
         sink.discard()           # nothing is left
         raise
 
-No second copy is made of raw and of nearly all qcow2 images, compressed or not. What has to be read here and there
-(VMDK, VDI, VHD, VHDX, a qcow2 that was grown) is read by ranges from a server that can do that, and otherwise lies in
-a file of the claim until it is converted.
+No second copy is made of raw and of nearly all qcow2 images, compressed or not, nor of the archive of a container disk,
+whose disk is the image. What has to be read here and there (VMDK, VDI, VHD, VHDX, a qcow2 that was grown) is read by
+ranges from a server that can do that, and otherwise lies in a file of the claim until it is converted.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, cast
 
 from kvedge.storage.decompress import CountedReader, is_compressed, open_decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
+from kvedge.storage.imports.containers.streamed_archive import StreamedArchive, begins_image_archive
+from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, is_tar, recognise
 from kvedge.storage.imports.image_parts import FileParts, Parts, PinnedParts
 from kvedge.storage.imports.import_errors import (
     TOO_SMALL,
     ContentEndless,
     ImportFailure,
     NotStreamable,
+    OtherLayer,
     TooSmall,
 )
-from kvedge.storage.imports.sinks.disk_formats import HEAD_SIZE, QCOW2, RAW, recognise
 from kvedge.storage.imports.sinks.foreign_image import check_foreign
 from kvedge.storage.imports.sinks.import_target import FileTarget, ImportTarget, check_fits
 from kvedge.storage.imports.sinks.qcow2_stream import Qcow2Stream
@@ -47,17 +50,39 @@ _OVERHEAD: Final = 64 << 20
 _HEAD: Final = 64 << 10
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an image is to be taken.
+
+    `keep_whole` has even a qcow2 lie in the claim first: for one that turned out not to be streamable. `is_archive`
+    says that it must be an archive of a container disk, and `layer` which of its layers has the disk.
+    """
+
+    keep_whole: bool = False
+    is_archive: bool = False
+    layer: str = ""
+
+    def after(self, error: NotStreamable) -> Way:
+        """The way of another attempt."""
+        if isinstance(error, OtherLayer):
+            return replace(self, layer=error.layer)
+        return replace(self, keep_whole=True)
+
+
+_PLAIN: Final = Way()
+
+
 class ImageSink:
     """Takes one image; :meth:`discard` is always allowed, also after an error and after :meth:`finish`."""
 
-    def __init__(self, target: ImportTarget, *, keep_whole: bool = False, name: str = "the image") -> None:
-        """`keep_whole` has even a qcow2 lie in the claim first: for one that turned out not to be streamable.
-
-        `name` stands for the image in messages.
-        """
+    def __init__(self, target: ImportTarget, way: Way = _PLAIN, name: str = "the image") -> None:
+        """`name` stands for the image in messages."""
         self._target = target
-        self._keep_whole = keep_whole
+        self._way = way
         self._name = name
+        # What a container disk says of itself.
+        self.labels: dict[str, str] = {}
+        self._is_inside = False
         # Set for an image that is neither raw nor streamed.
         self._virtual_size = 0
         self._convert: Callable[[], None] | None = None
@@ -96,10 +121,29 @@ class ImageSink:
             if not begin:
                 raise ImportFailure("Unable to process data: the source is empty")
             image = HeadedStream(begin, plain)
-            self._take_plain(image, begin, None if is_compressed(head) else parts)
+            if not self._is_inside and (self._way.is_archive or begins_image_archive(begin)):
+                self._take_archive(image, begin)
+            else:
+                self._take_plain(image, begin, None if is_compressed(head) else parts)
         if parts is None:
             # For its checksum. An image that was converted by ranges has none, and is not fetched a second time.
             _drain(whole)
+
+    def _take_archive(self, image: HeadedStream, head: bytes) -> None:
+        if not is_tar(head):
+            raise ImportFailure("Unable to process data: this is no tar archive: oci-archive: needs one of an image")
+        stream = cast("BinaryIO", image)
+        archive = StreamedArchive(stream, 2 * self._target.limit + _OVERHEAD, self._way.layer)
+        disk = archive.disk()
+        self._is_inside = True
+        try:
+            self._take(cast("BinaryIO", disk), None)
+            disk.verify()
+        except BaseException:
+            disk.close()
+            raise
+        self.labels = archive.finish()
+        _drain(image)
 
     def _take_plain(self, image: HeadedStream, head: bytes, parts: Parts | None) -> None:
         kind = recognise(head)
@@ -107,7 +151,7 @@ class ImageSink:
             self._take_raw(image, parts.size if parts else 0)
             return
         header = self._check_qcow2(head) if kind == QCOW2 else None
-        if header is not None and not self._keep_whole:
+        if header is not None and not self._way.keep_whole:
             try:
                 streamed = Qcow2Stream(header, self._target.write)
             except NotStreamable:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import platform
-import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from kvedge.resources.types.import_job import RegistrySource
-from kvedge.storage.decompress import open_decompressed
 from kvedge.storage.image_errors import BadImage, RegistryError
 from kvedge.storage.images.image_manifest import (
     Descriptor,
@@ -36,22 +33,15 @@ from kvedge.storage.images.image_names import InvalidImageName, parse_image_name
 from kvedge.storage.images.registry_client import RegistryClient, is_loopback
 from kvedge.storage.images.registry_door import Door
 from kvedge.storage.images.registry_pace import Pace
+from kvedge.storage.imports.containers.image_labels import labels_of
+from kvedge.storage.imports.containers.layer_disk import Layer, LayerDisk
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sources.web_source import PACE, SourceFiles
-from kvedge.storage.tar_reader import EntryKind, TarReader
 
-_DISK: Final = "disk"
 _ATTEMPTS: Final = 5
 _CHUNK: Final = 1 << 20
-# A layer of a disk of 8 TiB.
-_LARGEST_LAYER: Final = 16 << 40
 _LARGEST_CONFIG: Final = 4 << 20
-_LABEL_VARIABLE: Final = "_KUBEVIRT_IO_"
-_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_MOST_LABELS: Final = 16
-
-Layer = Callable[[ImportProgress], AbstractContextManager[BinaryIO]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,84 +52,17 @@ class DiskImage:
     layers: tuple[Layer, ...]
     labels: dict[str, str]
 
-    def disk(self, progress: ImportProgress) -> ImageDisk:
+    def disk(self, progress: ImportProgress) -> LayerDisk:
         """The disk from its beginning.
 
         Raises:
             ImportFailure: when no layer has one.
         """
         for layer in self.layers:
-            found = ImageDisk(self.name, layer, progress)
+            found = LayerDisk(self.name, layer, progress)
             if found.begin():
                 return found
         raise ImportFailure(f"Failed to find VM disk image file in the container image {self.name}")
-
-
-class GivenUp(Exception):
-    """The reader has left before the layer's end."""
-
-
-class ImageDisk:
-    """The file below `disk/` of one layer."""
-
-    def __init__(self, name: str, layer: Layer, progress: ImportProgress) -> None:
-        self._name = name
-        self._layer = layer
-        self._progress = progress
-        self._stack = ExitStack()
-        self._entries: Iterator[Any] = iter(())
-        self._reader: TarReader | None = None
-
-    def begin(self) -> bool:
-        """Whether this layer has a disk; it is at its beginning then, and otherwise all is closed."""
-        opened = self._stack.enter_context(self._layer(self._progress))
-        plain = self._stack.enter_context(open_decompressed(opened, _LARGEST_LAYER))
-        self._reader = TarReader(plain)
-        self._entries = iter(self._reader)
-        if self._next_disk():
-            return True
-        self._drain(plain, opened)
-        self._stack.close()
-        return False
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes of the disk."""
-        assert self._reader is not None
-        return self._reader.read(size)
-
-    def parts(self) -> None:
-        """A layer is read from its beginning."""
-
-    def verify(self) -> None:
-        """The rest of the layer has no other disk, and all of it is what its digest says."""
-        if self._next_disk():
-            raise ImportFailure(f"image directory contains more than one file: {self._name}")
-        # Checks the digest.
-        self._stack.close()
-
-    def close(self) -> None:
-        """Read no more. As after an error, nothing is checked."""
-        given_up = GivenUp()
-        self._stack.__exit__(GivenUp, given_up, None)
-
-    def _next_disk(self) -> bool:
-        for entry in self._entries:
-            path = os.path.normpath(entry.name).lstrip("/")
-            if not path.startswith(f"{_DISK}/") or entry.kind is EntryKind.DIRECTORY:
-                continue
-            if os.path.basename(path).startswith(".wh."):
-                continue
-            if entry.kind is not EntryKind.FILE:
-                raise ImportFailure(
-                    f"{entry.name[:200]!r} of {self._name} is no regular file: put the disk itself there"
-                )
-            return True
-        return False
-
-    def _drain(self, plain: BinaryIO, opened: BinaryIO) -> None:
-        for stream in (plain, opened):
-            while stream.read(_CHUNK):
-                continue
 
 
 def _name_in(source: RegistrySource) -> str:
@@ -214,21 +137,6 @@ def _config(client: RegistryClient, descriptor: Descriptor) -> ImageConfig:
 def _check_architecture(config: ImageConfig, wanted: str) -> None:
     if wanted and config.architecture and architecture_of(wanted) != architecture_of(config.architecture):
         raise BadImage(f"the image is made for {config.architecture[:40]}, not for {wanted[:40]}")
-
-
-def labels_of(config: ImageConfig) -> dict[str, str]:
-    """INSTANCETYPE_KUBEVIRT_IO_DEFAULT_PREFERENCE=x of an image's environment, as the label that it stands for."""
-    found: dict[str, str] = {}
-    for line in config.env:
-        key, _, value = line.partition("=")
-        begin, mark, end = key.partition(_LABEL_VARIABLE)
-        if not mark or not begin or not end or not _LABEL_VALUE.fullmatch(value) or len(found) >= _MOST_LABELS:
-            continue
-        group, name = begin.lower().replace("_", "-"), end.lower().replace("_", "-")
-        label = f"{group}.kubevirt.io/{name}"
-        if _LABEL_VALUE.fullmatch(name) and len(label) < 128:
-            found[label] = value
-    return found
 
 
 def _blob(client: RegistryClient, descriptor: Descriptor) -> Layer:

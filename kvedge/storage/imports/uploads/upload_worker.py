@@ -15,10 +15,10 @@ from kvedge.resources.disks.uploads import UPLOAD_CLIENT_NAME, clone_client_name
 from kvedge.resources.types.import_job import UPLOAD_PORT, ImportJob
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.imports.clones.clone_stream import CloneSink
-from kvedge.storage.imports.import_errors import ImportFailure, NotStreamable, TooSmall
+from kvedge.storage.imports.import_errors import ImportFailure, NotStreamable, OtherLayer, TooSmall
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.archive_sink import ArchiveSink
-from kvedge.storage.imports.sinks.image_sink import ImageSink
+from kvedge.storage.imports.sinks.image_sink import ImageSink, Way
 from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget
 from kvedge.storage.imports.uploads.upload_attempt import GivenUp, Sink
 from kvedge.storage.imports.uploads.upload_run import NotNow, UploadRun
@@ -88,19 +88,21 @@ class UploadSinks:
             raise ImportFailure("an archive needs a claim with a file system: set volumeMode: Filesystem")
         self._is_archive = job.archive
         self._target = target
-        # After an image that cannot be converted while it comes in.
-        self._keep_whole = False
+        # Another one after an image that could not be taken while it came in.
+        self._way = Way()
 
     def make(self) -> Sink:
         """For the next attempt."""
         if self._is_archive and isinstance(self._target, FileTarget):
             return ArchiveSink(self._target)
-        return ImageSink(self._target, keep_whole=self._keep_whole, name="the upload")
+        return ImageSink(self._target, self._way, "the upload")
 
     def refusal_of(self, error: Exception) -> NotNow:
         """The status and the line for the client."""
         if isinstance(error, NotStreamable):
-            self._keep_whole = True
+            self._way = self._way.after(error)
+            if isinstance(error, OtherLayer):
+                return NotNow(503, "the archive's disk is in a layer that came after another one: send it again")
             return NotNow(503, "this image has to be stored before it can be converted: send it again")
         if isinstance(error, TooSmall):
             return NotNow(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.resources.label_selectors import LabelSelector, Requirement
-from kvedge.standalone.apiserver.kinds.field_labels import check_field_selector, field_value, selects
+from kvedge.standalone.apiserver.kinds.field_labels import check_field_selector, field_value
 from kvedge.standalone.apiserver.schema.selectors import (
     FieldSelector,
     FieldTerm,

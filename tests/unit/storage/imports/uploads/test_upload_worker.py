@@ -15,6 +15,7 @@ from kvedge.storage.imports.sinks.import_target import open_target
 from kvedge.storage.imports.uploads.upload_attempt import Attempt
 from kvedge.storage.imports.uploads.upload_run import UploadRun
 from kvedge.storage.imports.uploads.upload_worker import UploadSinks
+from tests.support.small_images import file, layer, oci_archive
 
 DISK = b"kvedge" * 20_000
 
@@ -86,3 +87,23 @@ def test_what_is_wrong_is_told_with_its_status(tmp_path: Path, error: Exception,
     target.close()
     assert refusal.status == status
     assert words in refusal.message
+
+
+def test_an_archive_whose_first_disk_is_not_the_image_s_is_taken_when_it_is_sent_again(tmp_path: Path) -> None:
+    layers = [layer([file("disk/image", data)]) for data in (DISK, b"another one".ljust(4096))]
+    oci_archive(tmp_path / "made.tar", layers, {}, zipped=False)
+    with tarfile.open(tmp_path / "made.tar") as opened:
+        found = [(item, content.read()) for item in opened if (content := opened.extractfile(item)) is not None]
+    turned = layer(sorted(found, key=lambda item: item[1] == layers[0]))
+    job = ImportJob(name="disk", size=1 << 20, upload=True)
+    (tmp_path / "claim").mkdir()
+    target = open_target(job, tmp_path / "claim", tmp_path / "none")
+    sinks = UploadSinks(job, target)
+    run = UploadRun(sinks.make)
+    attempt = upload(run, turned)
+    assert attempt.error is not None
+    refusal = sinks.refusal_of(attempt.error)
+    assert (refusal.status, "send it again" in refusal.message) == (503, True)
+    assert upload(run, turned).error is None
+    assert (tmp_path / "claim/disk.img").read_bytes()[: len(DISK)] == DISK
+    target.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kvedge.storage.imports.disk_formats import is_tar, recognise
 from kvedge.storage.imports.import_errors import ImportFailure
-from kvedge.storage.imports.sinks.disk_formats import recognise
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_a_format_is_known_by_its_magic_and_all_else_is_raw(head: bytes, kind: s
 def test_what_is_known_to_be_no_image_is_refused(head: bytes) -> None:
     with pytest.raises(ImportFailure, match="no disk image"):
         recognise(head.ljust(512, b"\0"))
+
+
+def test_an_archive_is_known() -> None:
+    assert is_tar(bytes(257) + b"ustar\0")
+    assert not is_tar(bytes(512))

@@ -23,6 +23,8 @@ _MAGIC: Final = {
 # Oracle's signature stands behind a text of 64 bytes.
 _VDI_OFFSET: Final = 0x40
 _VDI_SIGNATURE: Final = b"\x7f\x10\xda\xbe"
+_TAR_OFFSET: Final = 257
+_TAR: Final = b"ustar"
 _REFUSED: Final = {
     b"# Disk DescriptorFile": "a VMDK descriptor, whose data are in other files",
     b"COWD": "a VMDK of ESX's old kind",
@@ -51,3 +53,8 @@ def recognise(head: bytes) -> str:
                 "check the URL, or convert it: qemu-img convert -O qcow2 OLD NEW"
             )
     return RAW
+
+
+def is_tar(head: bytes) -> bool:
+    """Whether a stream that begins so is a tar archive."""
+    return head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR
