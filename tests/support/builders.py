@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER

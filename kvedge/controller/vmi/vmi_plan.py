@@ -19,8 +19,8 @@ from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.claim_rules import ClaimView, ClaimWait, binding_trouble, claim_wait
 from kvedge.controller.vmi.interface_status import changed_network_info, changed_networks
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod, pod_grace_seconds
-from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod, pod_grace_seconds
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
     SYNCHRONIZED,
     disruption,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kvedge.controller.vmi.disk_container_manifest import KEEP_ALIVE
+from kvedge.controller.vmi.launcher_pod.disk_container_manifest import KEEP_ALIVE
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.launcher_socket import volume_directory
 from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts

@@ -16,7 +16,7 @@ import yaml
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vm.vmi_template import vmi_from_vm
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine

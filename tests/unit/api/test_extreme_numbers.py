@@ -1,4 +1,4 @@
-# Tests: kvedge/api/admission/, kvedge/controller/vmi/launcher_pod_manifest.py, kvedge/launcher/domain/
+# Tests: kvedge/api/admission/, kvedge/controller/vmi/launcher_pod/launcher_pod_manifest.py, kvedge/launcher/domain/
 """Every number of a VMI at its extremes, through all that reads it: admission, the launcher Pod, the domain.
 
 What enters must become a Pod that an API server takes, and a domain or a refusal that names its field: a number that
@@ -17,7 +17,7 @@ import pytest
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import JsonObject, encode

@@ -18,7 +18,7 @@ from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.controller.vm.vmi_template import vmi_from_vm
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance

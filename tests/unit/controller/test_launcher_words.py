@@ -1,4 +1,4 @@
-# Tests: kvedge/controller/vmi/launcher_pod_manifest.py, kvedge/launcher/command.py
+# Tests: kvedge/controller/vmi/launcher_pod/launcher_pod_manifest.py, kvedge/launcher/command.py
 """What a controller asks of the program in a launcher Pod, which may be of the minor version before or after its own.
 
 A launcher runs its node's program, and one that does not know a word ends at once. So a word may be used one minor

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vmi.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.resources.codec import decode
 from kvedge.resources.types.domain import DomainSpec

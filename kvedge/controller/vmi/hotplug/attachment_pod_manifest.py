@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.node_affinity import on_node
-from kvedge.controller.vmi.disk_container_manifest import HOST_USR, KEEP_ALIVE
+from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP

@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, status_patch, wanted_status
-from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.meta import Condition, ObjectMeta, condition

@@ -1,4 +1,4 @@
-# Tests: kvedge/controller/vmi/claim_rules.py, kvedge/controller/vmi/launcher_pod_claims.py
+# Tests: kvedge/controller/vmi/claim_rules.py, kvedge/controller/vmi/launcher_pod/launcher_pod_claims.py
 """What keeps a VMI from its claims, and that it starts once the cause is mended."""
 
 from __future__ import annotations

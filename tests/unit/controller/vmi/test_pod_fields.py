@@ -1,4 +1,4 @@
-# Tests: kvedge/controller/vmi/launcher_pod_manifest.py
+# Tests: kvedge/controller/vmi/launcher_pod/launcher_pod_manifest.py
 """Each field of a VMI's spec shows in its Pod, is the guest's alone, or is refused by admission: none is ignored."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec

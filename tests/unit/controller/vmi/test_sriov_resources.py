@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.controller.vmi.launcher_pod_manifest import launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown, with_functions
 from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient

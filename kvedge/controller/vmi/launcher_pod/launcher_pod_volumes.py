@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
-from kvedge.controller.vmi.launcher_pod_claims import mounted_claims
-from kvedge.controller.vmi.launcher_pod_files import mounted_files
-from kvedge.controller.vmi.launcher_pod_host_disks import mounted_host_disks
+from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import mounted_claims
+from kvedge.controller.vmi.launcher_pod.launcher_pod_files import mounted_files
+from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import mounted_host_disks
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.names import (

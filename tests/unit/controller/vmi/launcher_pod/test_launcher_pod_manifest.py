@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.controller.vmi.launcher_pod_manifest import hostname, launcher_pod
-from kvedge.controller.vmi.launcher_pod_volumes import launcher_volumes
+from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import hostname, launcher_pod
+from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import launcher_volumes
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
+from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_quantity

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.controller.vmi.pod_volume_names import free_name
+from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.types.core import (
     ConfigMapVolume,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.controller.vmi.launcher_pod_host_disks import mounted_host_disks
+from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import mounted_host_disks
 from kvedge.resources.codec import encode
 from tests.support.builders import vmi_with, with_volumes
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kvedge.controller.vmi.pod_volume_names import free_name
+from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
 
 
 def test_a_volume_keeps_its_name_unless_the_launcher_has_it_for_itself() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvedge.controller.vmi.pod_volume_names import free_name
+from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
 from kvedge.resources.disks.volume_facts import claim_directory, claim_of, device_path, is_hotpluggable
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, VolumeDevice, VolumeMount
 from kvedge.resources.types.storage import PersistentVolumeClaim

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.controller.vmi.pod_volume_names import free_name
+from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
 from kvedge.resources.disks.volume_facts import DISK_OR_CREATE, claim_directory, host_place
 from kvedge.resources.types.core import HostPathVolume, PodVolume, VolumeMount
 from kvedge.resources.types.vmi import VirtualMachineInstance

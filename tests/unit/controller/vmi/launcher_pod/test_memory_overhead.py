@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
-from kvedge.controller.vmi.memory_overhead import GuestShape, memory_overhead
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
+from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, vmi_of
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from kvedge.controller.confinement import confined_container, confined_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.launcher_pod_probes import pod_probe
-from kvedge.controller.vmi.launcher_pod_resources import overhead_bytes, pod_resources
-from kvedge.controller.vmi.launcher_pod_volumes import (
+from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
+from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
     MountedVolume,
     disk_container_volumes,
     disk_containers,
