@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from kvedge.storage.imports.import_errors import ImportFailure
 
@@ -69,7 +69,7 @@ def _headers(url: str, keys: S3Keys, at: datetime) -> dict[str, str]:
         (
             "GET",
             path,
-            "&".join(sorted(parts.query.split("&"))),
+            _canonical_query(parts.query),
             f"host:{parts.netloc}\nx-amz-content-sha256:{_EMPTY}\nx-amz-date:{moment}\n",
             "host;x-amz-content-sha256;x-amz-date",
             _EMPTY,
@@ -86,3 +86,9 @@ def _headers(url: str, keys: S3Keys, at: datetime) -> dict[str, str]:
         "Authorization": f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, "
         f"SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={signature}",
     }
+
+
+def _canonical_query(query: str) -> str:
+    """Each parameter with its value, encoded in one way and sorted: a key without a value has an empty one."""
+    given = parse_qsl(query, keep_blank_values=True)
+    return "&".join(sorted(f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in given))

@@ -22,6 +22,29 @@ def test_a_signature_depends_on_key_time_path_and_region() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "signature"),
+    [
+        ("lifecycle", "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"),
+        ("max-keys=2&prefix=J", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
+        ("prefix=J&max-keys=2", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
+    ],
+    ids=["a bucket's lifecycle", "a list of objects", "the same in another order"],
+)
+def test_the_signatures_of_amazon_s_published_examples_come_out(query: str, signature: str) -> None:
+    """Of "Signature Calculations for the Authorization Header" in the reference of S3's API."""
+    keys = S3Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "us-east-1")
+    headers = signer(keys, lambda: datetime(2013, 5, 24, tzinfo=UTC))(
+        f"https://examplebucket.s3.amazonaws.com/?{query}"
+    )
+    assert headers == {
+        "x-amz-date": "20130524T000000Z",
+        "x-amz-content-sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "Authorization": "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
+        f"SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={signature}",
+    }
+
+
+@pytest.mark.parametrize(
     ("url", "gcs", "asked", "region"),
     [
         ("s3://bucket/a b", False, "https://s3.amazonaws.com/bucket/a%20b", "us-east-1"),
