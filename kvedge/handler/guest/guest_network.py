@@ -164,8 +164,15 @@ class GuestNetwork:
             with network_of(launcher) as netns:
                 # First: a link that is gone has given its number away.
                 self._keep_taps(vmi, launcher, netns)
+                failed: NetworkError | None = None
                 for place in kept:
-                    bind_nic(vmi, place, netns, self._state / vmi.metadata.uid, plugins)
+                    try:
+                        bind_nic(vmi, place, netns, self._state / vmi.metadata.uid, plugins)
+                    except NetworkError as error:
+                        # The others are kept all the same.
+                        failed = failed or error
+                if failed is not None:
+                    raise failed
 
     def _keep_taps(
         self, vmi: VirtualMachineInstance, launcher: HeldProcess, netns: int, *, released: bool = False

@@ -17,7 +17,7 @@ from kvedge.handler.guest.mac_conflicts import check_macs
 from kvedge.handler.guest.nic_plan import find_released_nics, summarize_nics
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemory
-from kvedge.handler.guest.running_nics import prepare_running
+from kvedge.handler.guest.running_nics import RunningNics, prepare_running
 from kvedge.handler.guest.told_claims import summarize_claims
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -80,6 +80,9 @@ class LauncherSync:
         if memory.resolver is None or now - memory.resolver_seen < RESOLVER_SECONDS:
             return memory.resolver is None
         memory.resolver_seen = now
+        if memory.lost:
+            # What was lost may be there again.
+            return True
         try:
             with self.connections.launcher(key) as launcher:
                 found = self.network.resolver(launcher)
@@ -120,17 +123,19 @@ class LauncherSync:
             self.prepare_pod(vmi, launcher, pod_uid)
         known = self.connections.view(key).status
         resolver = self.network.resolver(launcher)
-        failed: NetworkError | None = None
+        running = RunningNics([], None, {})
         if known is None or known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
             self.lans.join(vmi, launcher)
-            prepared = self.network.prepare(vmi, launcher, resolver)
+            running = RunningNics(self.network.prepare(vmi, launcher, resolver), None, {})
         else:
             memory.joins = self._joins(vmi, memory)
             join = partial(_join, self.lans, vmi, launcher) if memory.joins else None
-            prepared, failed = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list(), join)
-        memory.nics = (*(item.nic for item in prepared), *function_nics(vmi))
+            running = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list(), join)
+        prepared = running.prepared
+        memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
+        memory.lost = tuple(running.lost_sentences(vmi))
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
         )
@@ -139,9 +144,11 @@ class LauncherSync:
         memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)
         self._finish_network(vmi, launcher, prepared, memory)
-        if failed is not None:
+        for sentence in memory.lost:
+            self.events.tell_once(vmi, memory, "NetworkCutOff", sentence)
+        if running.failed is not None:
             # One NIC that cannot come holds up nothing else: the launcher has all the rest by now.
-            raise failed
+            raise running.failed
         memory.told_nics = summarize_nics(vmi, joins=memory.joins)
         return status
 

@@ -43,6 +43,8 @@ class PassMemory:
     lan_seen: dict[str, NicSeen] = field(default_factory=dict)
     lan_seen_at: float = float("-inf")
     cut_off: tuple[str, ...] = ()
+    # Of NICs that could not be prepared although the guest has them.
+    lost: tuple[str, ...] = ()
     # The hotplugged volumes of the last Sync; and since when the guest waits for them.
     wishes: frozenset[tuple[str, ...]] | None = None
     waits_since: float | None = None

@@ -214,7 +214,7 @@ class SyncLoop:
             failure=memory.failure,
             launcher_version=view.version,
             hotplug=hotplug,
-            cut_off=memory.cut_off,
+            cut_off=(*memory.cut_off, *memory.lost),
         )
         patch = status_patch(vmi, seen, self.clock.now())
         if patch is None:

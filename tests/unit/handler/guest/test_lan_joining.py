@@ -180,8 +180,8 @@ def test_a_nic_that_the_handler_joins_comes_to_a_guest_which_runs(node: Node) ->
 
     of: Any = (LAUNCHER, None)
     network: Any = Network()
-    _, failed = prepare_running(network, vmi, of, status, (), lambda name: joining.join(vmi, LAUNCHER, {name}))
-    assert failed is None
+    done = prepare_running(network, vmi, of, status, (), lambda name: joining.join(vmi, LAUNCHER, {name}))
+    assert (done.failed, done.lost) == (None, {})
     assert asked == [("default", 0), ("lan", 1)], "a NIC is there before it is prepared"
 
 

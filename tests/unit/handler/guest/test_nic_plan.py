@@ -104,8 +104,8 @@ class PlayedNetwork:
 
 def prepared(network: PlayedNetwork, status: pb.DomainStatus) -> tuple[list[Any], str]:
     of = (cast("Any", "launcher"), Resolver())
-    done, failed = prepare_running(cast("GuestNetwork", network), guest(JOINED), of, status)
-    return done, str(failed or "")
+    done = prepare_running(cast("GuestNetwork", network), guest(JOINED), of, status)
+    return cast("list[Any]", done.prepared), str(done.failed or "")
 
 
 def test_a_nic_that_cannot_come_holds_up_no_other() -> None:
@@ -113,6 +113,20 @@ def test_a_nic_that_cannot_come_holds_up_no_other() -> None:
     assert prepared(PlayedNetwork(), domain("default", "two")) == (["default", "two", "one"], "")
 
 
-def test_a_nic_that_the_guest_has_must_be_prepared() -> None:
-    with pytest.raises(NetworkError, match="cannot bind two"):
-        prepared(PlayedNetwork("two"), domain("default", "two"))
+def test_a_nic_of_the_lan_that_is_lost_holds_up_no_other_and_keeps_its_row() -> None:
+    vmi = guest({"two": "domain", "one": "multus-status"})
+    of = (cast("Any", "launcher"), Resolver())
+    network = cast("GuestNetwork", PlayedNetwork("two"))
+    done = prepare_running(network, vmi, of, domain("default", "two"))
+    assert (cast("list[Any]", done.prepared), done.failed) == (["default", "one"], None)
+    (field,) = [f"spec.networks[{index}] (two)" for index, each in enumerate(vmi.spec.networks) if each.name == "two"]
+    assert list(done.lost_sentences(vmi)) == [f"{field}: the guest is cut off: cannot bind two"]
+    (row,) = [row for row in vmi.status.interfaces if row.name == "two"]
+    assert [(nic.name, nic.mac, nic.pod_interface) for nic in done.lost_nics(vmi)] == [
+        ("two", row.mac, row.pod_interface_name)
+    ]
+
+
+def test_the_nic_that_the_guest_has_on_the_pod_network_must_be_prepared() -> None:
+    with pytest.raises(NetworkError, match="cannot bind default"):
+        prepared(PlayedNetwork("default"), domain("default", "two"))

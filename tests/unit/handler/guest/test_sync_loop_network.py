@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.handler.guest import lan_watch
 from kvedge.handler.guest.guest_network import PreparedNic, Resolver
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
@@ -274,3 +275,45 @@ def test_a_launcher_that_runs_and_does_not_answer_is_told_and_its_run_not_called
     monkeypatch.setattr("kvedge.handler.guest.sync_loop.runs_here", lambda *_: False)
     scene.run()
     assert scene.status()["phase"] == "Failed"
+
+
+def test_a_nic_that_is_lost_is_told_and_looked_for_once_in_a_while_and_all_else_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lan_watch, "network_of", lambda _: nullcontext(7))
+    monkeypatch.setattr(lan_watch, "ends_of", lambda _netns, _nics: {})
+    spec = {
+        "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}}, {"name": "lan", "bridge": {}}]}},
+        "networks": [{"name": "default", "pod": {}}, {"name": "lan", "multus": {"networkName": "lan"}}],
+    }
+    rows = [{"name": "lan", "mac": "52:54:00:00:00:02", "podInterfaceName": "pod1", "infoSource": "domain"}]
+    status = {"phase": "Running", "nodeName": NODE, "activePods": {"pod-uid": NODE}, "interfaces": rows}
+    lost = vmi_with(spec, status, name="web", namespace="shop", uid="uid-web")
+
+    @dataclass
+    class Lossy(FakeNetwork):
+        is_lost: bool = True
+
+        def prepare(self, vmi: object, launcher: object, resolver: Resolver, names: Any = None) -> list[PreparedNic]:
+            if "lan" not in (names or ()):
+                return super().prepare(vmi, launcher, resolver)
+            if self.is_lost:
+                raise UnsuitablePodError("cannot bind", subject="pod1", why="the Pod has no such interface")
+            return [PreparedNic(pb.GuestInterface(name="lan"), GuestNic("lan", rows[0]["mac"], (), "pod1"))]
+
+    network, connections = Lossy(), FakeConnections(state=pb.DOMAIN_STATE_RUNNING)
+    scene = Scene(network, connections, [lost])
+    scene.run()
+    assert connections.synced, "the launcher is told of all that is there"
+    text = "spec.networks[1] (lan): the guest is cut off: cannot bind pod1: the Pod has no such interface"
+    assert ("NetworkCutOff", text) in scene.said
+    (found,) = [each for each in scene.status()["conditions"] if each["type"] == "Synchronized"]
+    assert (found["reason"], found["message"]) == ("NetworkCutOff", text)
+    assert "lan" in [row["name"] for row in scene.status()["interfaces"]]
+    before = network.prepared
+    scene.run(3.0)
+    assert network.prepared == before, "not with every pass"
+    network.is_lost = False
+    scene.run(RESOLVER_SECONDS)
+    assert network.prepared > before
+    assert "Synchronized" not in [each["type"] for each in scene.status().get("conditions") or []]
