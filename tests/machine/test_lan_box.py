@@ -32,6 +32,13 @@ IMAGE = "local/guest:1"
 BRIDGE = "bkvlan0"
 # Guests on a machine that is shared with others take their time.
 SLOW = 240.0
+# Whoever comes is asked for: a server of the LAN, or ours.
+ASKS = (
+    "#!/bin/sh\n"
+    "(while :; do for nic in eth1 eth2; do"
+    " ip link set $nic up && (ip -4 addr show $nic | grep -q inet || udhcpc -i $nic -n -q -t 2 -T 2);"
+    " done; sleep 1; done) >/dev/null 2>&1 &\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +113,17 @@ def check_status(box: Box, vmi: VirtualMachineInstance) -> None:
 
 
 def test_a_guest_on_the_hosts_bridge_is_the_hosts_neighbour(box: Box) -> None:
-    """And the agent may die and come back meanwhile."""
-    box.cli("network", "create", "site", "--bridge", BRIDGE)
-    with host_bridge(BRIDGE):
-        vm = two_nics("lan-three", "198.51.100.2", "198.51.100.1")
-        vm["spec"]["template"]["spec"]["networks"][1]["multus"]["networkName"] = "site"
+    """At the address that the network gives it, though the LAN has another server. The agent may die meanwhile."""
+    addresses = ("--dhcp", "198.51.100.2-198.51.100.9/24", "--gateway", "198.51.100.1", "--filter-addresses")
+    box.cli("network", "create", "site", "--bridge", BRIDGE, *addresses)
+    with host_bridge(BRIDGE), dhcp_server(BRIDGE, "198.51.100", box.data_dir / "site"):
+        vm = two_nics("lan-three", "", "")
+        spec = vm["spec"]["template"]["spec"]
+        spec["networks"][1]["multus"]["networkName"] = "site"
+        spec["volumes"][-1]["cloudInitNoCloud"]["userData"] = ASKS
         box.apply(vm)
         vmi = box.wait_phase("lan-three", "Running", SLOW)
+        assert vmi.status.interfaces[1].ip_address == "198.51.100.2"
         wait_until(lambda: "hostname=lan-three" in fetch("http://198.51.100.2/facts"), "the host reaches it", SLOW)
         (port,) = ports_of(BRIDGE)
         # What becomes of the definition is nothing to a guest that runs.
@@ -277,13 +288,6 @@ PLUGGED = "lan-tap"
 NIC = "bkvmt0"
 MACVTAP = {"name": "nic", "binding": {"name": "macvtap"}}
 MANAGED = {"name": "site", "binding": {"name": "managed"}}
-# Whoever comes is asked for: nobody of ours gives these guests an address.
-ASKS = (
-    "#!/bin/sh\n"
-    "(while :; do for nic in eth1 eth2; do"
-    " ip link set $nic up && (ip -4 addr show $nic | grep -q inet || udhcpc -i $nic -n -q -t 2 -T 2);"
-    " done; sleep 1; done) >/dev/null 2>&1 &\n"
-)
 
 
 def plug(box: Box, *nics: JsonObject) -> None:

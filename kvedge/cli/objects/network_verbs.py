@@ -18,6 +18,7 @@ from kvedge.cli.verb_command import VerbGroup, network_argument, vmi_argument
 
 if TYPE_CHECKING:
     from kvedge.client.session import Session
+    from kvedge.network.lan.lan_addresses import LanAddresses
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.lan.macvtap_config import MacvtapConfig
     from kvedge.network.lan.vlan_trunk import Trunk
@@ -117,6 +118,16 @@ def show(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str) 
 @click.option("--native", type=int, default=0, help="With --trunk: the VLAN of frames without a tag [none].")
 @click.option("--mtu", type=int, default=0, help="The MTU of the guests' NICs [the bridge's].")
 @click.option("--isolate-ports", is_flag=True, help="Guests reach the LAN, and not each other.")
+@click.option("--dhcp", "dhcp_range", default="", help="Guests get addresses of it: 192.168.1.50-192.168.1.99/24.")
+@click.option("--gateway", default="", help="With --dhcp: the router that guests are told of [none].")
+@click.option(
+    "--reserve",
+    "reserved",
+    multiple=True,
+    metavar="MAC=ADDRESS",
+    help="With --dhcp: the address of one MAC; may repeat.",
+)
+@click.option("--filter-addresses", is_flag=True, help="With --dhcp: a guest speaks with its own address alone.")
 @click.option(
     "--allow-servers/--no-servers",
     default=None,
@@ -137,6 +148,10 @@ def create(
     native: int,
     mtu: int,
     isolate_ports: bool,
+    dhcp_range: str,
+    gateway: str,
+    reserved: tuple[str, ...],
+    filter_addresses: bool,
     allow_servers: bool | None,
     dry_run: bool,
     config: Path | None,
@@ -155,17 +170,22 @@ def create(
     They are moved back after 30 s, unless you confirm that the host is still reached. The bridge is there again after a
     reboot, and goes with the network. --bridge is then its name.
 
+    With --dhcp kvedge gives each guest an address, which stays the VM's, and answers its DHCP; no other server hears
+    it. Choose a range that nobody else gives away. With --filter-addresses it is kept to that, and to IPv4.
+
     With --type macvtap and --nic nothing of the host changes, and it may be any host's NIC: each guest has a link of
     its own there. The host itself and these guests do not reach each other. A VM joins such a network by the binding
     {name: macvtap}, a plugin of domainAttachmentType tap in the KubeVirt object.
     """
-    from kvedge.client.networks.network_calls import bind_to_nodes, made_bridge, network_document
+    from kvedge.client.networks.network_calls import bind_to_nodes, made_bridge, network_document, note_reservations
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.nics.nic_state import bridge_of_nic
 
     session = open_session(kubeconfig, namespace)
     wanted: LanConfig | MacvtapConfig
     if kind == "macvtap":
+        if dhcp_range or gateway or reserved or filter_addresses:
+            raise Refused("--type macvtap gives no addresses: guests ask the LAN's DHCP", Exit.USAGE)
         if bridge is not None or vlan or trunk or native:
             raise Refused("--type macvtap takes --nic alone; of a VLAN, name its link, such as eth0.7", Exit.USAGE)
         wanted = _macvtap_on(nic, mtu, isolate_ports=isolate_ports, servers=bool(allow_servers))
@@ -187,8 +207,12 @@ def create(
         mtu=mtu,
         isolates_ports=isolate_ports,
         servers=made if allow_servers is None else allow_servers,
+        addresses=_addresses(dhcp_range, gateway, reserved, filters=filter_addresses),
+        filters=filter_addresses,
     )
     document = network_document(name, session.namespace, wanted)
+    if reserved:
+        note_reservations(document, wanted, reserved)
     if not made:
         bind_to_nodes(session, document)
     if nic is None or dry_run:
@@ -196,6 +220,19 @@ def create(
     else:
         _create_on_nic(session, document, wanted, config, data_dir)
         click.echo(f"network {name} created")
+
+
+def _addresses(dhcp_range: str, gateway: str, reserved: tuple[str, ...], *, filters: bool) -> LanAddresses | None:
+    from kvedge.network.lan.lan_addresses import AddressesError, addresses_of_text
+
+    if not dhcp_range:
+        if gateway or reserved or filters:
+            raise Refused("--gateway, --reserve and --filter-addresses are of --dhcp: name its range", Exit.USAGE)
+        return None
+    try:
+        return addresses_of_text(dhcp_range, gateway)
+    except AddressesError as error:
+        raise Refused(f"--dhcp: {error}", Exit.USAGE) from error
 
 
 def _macvtap_on(nic: str | None, mtu: int, *, isolate_ports: bool, servers: bool) -> MacvtapConfig:

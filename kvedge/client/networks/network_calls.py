@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,10 +16,18 @@ from kvedge.client.errors import NotFoundError, UsageError
 from kvedge.client.networks.network_rows import users_of
 from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text, parse_macvtap_config
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
+from kvedge.resources.lan_reservations import (
+    RESERVATIONS,
+    Reservation,
+    ReservationsError,
+    reservations_of,
+    written,
+)
 from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vm import VirtualMachine
@@ -94,7 +102,36 @@ def bind_to_nodes(session: Session, document: JsonObject) -> None:
         KubeError: as the server answers.
     """
     if "kvedgeVersion" not in session.client.request("GET", "/version"):
-        document["metadata"]["annotations"] = {ONLY_WITH_BRIDGE: "true"}
+        _annotate(document, ONLY_WITH_BRIDGE, "true")
+
+
+def note_reservations(document: JsonObject, config: LanConfig, reserved: Iterable[str]) -> None:
+    """Write into a network's manifest which MAC has which address, each as `MAC=ADDRESS`.
+
+    Raises:
+        UsageError: for what is no such pair, or no address of a guest there.
+    """
+    found: dict[str, Reservation] = {}
+    for pair in reserved:
+        mac, equals, address = pair.partition("=")
+        mac = mac.lower().replace("-", ":")
+        try:
+            parse_mac(mac)
+            assert config.addresses is not None
+            config.addresses.with_prefix(address)
+        except ValueError as error:
+            why = str(error) if equals else "it is no MAC=ADDRESS"
+            raise UsageError(f"--reserve {pair[:60]!r}: {why}") from error
+        found[mac] = Reservation(address)
+    _annotate(document, RESERVATIONS, written(found))
+    try:
+        reservations_of(decode(NetworkAttachmentDefinition, document))
+    except ReservationsError as error:
+        raise UsageError(f"--reserve: {error}") from error
+
+
+def _annotate(document: JsonObject, name: str, value: str) -> None:
+    document["metadata"].setdefault("annotations", {})[name] = value
 
 
 def _make_kind(session: Session) -> None:

@@ -19,7 +19,7 @@ from kvedge.controller.vm.vm_status import guest_not_running
 from kvedge.controller.vmi.claim_rules import REASONS, ClaimView
 from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
 from kvedge.controller.vmi.interface_status import with_joined_networks
-from kvedge.controller.vmi.lan_scheduling import POD_SCHEDULED, scheduled_with_networks
+from kvedge.controller.vmi.lans.lan_scheduling import POD_SCHEDULED, scheduled_with_networks
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.meta import Condition, condition

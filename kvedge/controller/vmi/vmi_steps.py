@@ -17,6 +17,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
+from kvedge.controller.vmi.lans.lan_reservations import NoAddress, reserve_addresses
 from kvedge.controller.vmi.placed_pod import placed_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import (
@@ -128,6 +129,7 @@ class VmiSteps:
                     return _CAUGHT_UP_SECONDS
                 self._vmis.observe(patched)
             case PatchPod(pod, body):
+                self._reserve_coming(vmi)
                 self._patch_pod(pod, at_version(body, pod.metadata.resource_version), "")
             case PatchPodStatus(pod, body):
                 self._patch_pod(pod, StrategicPatch(body), "status")
@@ -136,6 +138,14 @@ class VmiSteps:
             case ConfirmPodLost():
                 return _CAUGHT_UP_SECONDS if self._find_pods(vmi) else None
         return None
+
+    def _reserve_coming(self, vmi: VirtualMachineInstance) -> None:
+        """A network that gives addresses has one for a NIC before the Pod joins it."""
+        try:
+            reserve_addresses(vmi, self._client)
+        except NoAddress as error:
+            # The NIC waits, and nothing else does.
+            self._events.record(vmi, "Warning", "FailedReserve", str(error))
 
     def _create(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata
@@ -147,7 +157,7 @@ class VmiSteps:
         # Outside the lock, for which all other launchers wait: this asks the server.
         try:
             pod = placed_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
-        except FunctionsUnknown as error:
+        except (FunctionsUnknown, NoAddress) as error:
             return self._note_failure(vmi, str(error))
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):

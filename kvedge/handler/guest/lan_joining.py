@@ -101,7 +101,7 @@ def _port(read: Reader, selection: Selection, vmi: VirtualMachineInstance) -> Po
     try:
         check_namespace(selection, vmi.metadata.namespace)
         found = read(selection.namespace, selection.name)
-        return wanted_nic(vmi.metadata.uid, selection.interface, selection.mac, found.spec.config)
+        return wanted_nic(vmi.metadata.uid, selection.interface, selection.mac, found)
     except NotFound as error:
         raise NetworkError(missing_network(selection)) from error
     except Forbidden as error:

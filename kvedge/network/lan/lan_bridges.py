@@ -24,11 +24,15 @@ _LAN_BRIDGE: Final = "lan-bridge"
 
 @dataclass(frozen=True)
 class LanSeen:
-    """The host's links, whether the ports' table is there, and whether the host has IPv6."""
+    """The host's links, whether the ports' table is there, and whether the host has IPv6.
+
+    `is_whole`: a table that is there is as this version makes it.
+    """
 
     links: tuple[Link, ...]
     has_table: bool
     ipv6: bool
+    is_whole: bool = True
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""

@@ -15,6 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
+from kvedge.network.lan.lan_addresses import (
+    AddressesError,
+    LanAddresses,
+    addresses_document,
+    addresses_of_document,
+)
 from kvedge.network.lan.vlan_trunk import (
     LARGEST_VLAN,
     Trunk,
@@ -47,7 +53,7 @@ _NOT_DONE: Final[Mapping[str, str]] = {
     "preserveDefaultVlan": "set it to false: a port is of its VLAN alone",
     "enabledad": "remove it",
 }
-_OURS: Final = ("makeBridge", "allowServers", "nic", "nativeVlan")
+_OURS: Final = ("makeBridge", "allowServers", "nic", "nativeVlan", "addresses", "filterAddresses")
 
 
 class LanConfigError(ValueError):
@@ -56,6 +62,8 @@ class LanConfigError(ValueError):
     def __init__(self, key: str, why: str, remedy: str) -> None:
         at = f"{FIELD}.{key}" if key else FIELD
         super().__init__(f"{at}: {why}; {remedy}")
+        # Whether it is another plugin's, which a cluster may have.
+        self.is_foreign = key in ("type", "plugins[1]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +73,8 @@ class LanConfig:
     `vlan` is that of frames without a tag. Those of `trunk` are carried with their tags.
 
     `servers`: its guests may answer DHCP and advertise routers. `nic`: the NIC of which `kvedge network create` made
-    the bridge; to whoever joins it, it is the operator's.
+    the bridge; to whoever joins it, it is the operator's. `addresses` are those that kvedge gives to its guests, and
+    with `filters` a guest speaks with its own alone.
     """
 
     bridge: str
@@ -76,6 +85,8 @@ class LanConfig:
     mtu: int = 0
     isolates_ports: bool = False
     servers: bool = False
+    addresses: LanAddresses | None = None
+    filters: bool = False
 
     @property
     def has_vlans(self) -> bool:
@@ -99,6 +110,7 @@ def parse_lan_config(text: str) -> LanConfig:
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
+    addresses, filters = _addresses(config.get(OURS) or {})
     trunk, native = _trunk(config)
     found = LanConfig(
         bridge=_link_name("bridge", config.get("bridge"), "name a bridge of this host"),
@@ -109,7 +121,12 @@ def parse_lan_config(text: str) -> LanConfig:
         mtu=_number(config, "mtu", SMALLEST_IPV6_MTU, LARGEST_MTU),
         isolates_ports=_flag(config, "portIsolation"),
         servers=servers,
+        addresses=addresses,
+        filters=filters,
     )
+    if trunk and addresses is not None:
+        why = "guests of a trunk have their addresses in its VLANs"
+        raise LanConfigError(f"{OURS}.addresses", why, "remove it, or be on one vlan")
     if found.made and found.has_vlans:
         key, why = "vlanTrunk" if trunk else "vlan", "a bridge that kvedge makes is one network, without VLANs"
         raise LanConfigError(key, why, "remove it: each network has its own")
@@ -132,9 +149,28 @@ def lan_config_text(config: LanConfig) -> str:
         own["nic"] = config.nic
     if config.trunk and config.vlan:
         own["nativeVlan"] = config.vlan
+    if config.addresses is not None:
+        own["addresses"] = addresses_document(config.addresses)
+    if config.filters:
+        own["filterAddresses"] = True
     if config.servers != config.made:
         own["allowServers"] = config.servers
     return json.dumps({**document, **({OURS: own} if own else {})})
+
+
+def _addresses(own: Mapping[str, Any]) -> tuple[LanAddresses | None, bool]:
+    """What guests are given, and whether they are kept to it."""
+    filters = _flag(own, "filterAddresses", f"{OURS}.")
+    if "addresses" not in own:
+        if filters:
+            why = "nobody knows which address a guest has from elsewhere"
+            raise LanConfigError(f"{OURS}.filterAddresses", why, f"name {OURS}.addresses, which kvedge gives")
+        return None, False
+    try:
+        return addresses_of_document(own["addresses"]), filters
+    except AddressesError as error:
+        remedy = 'write it as {"subnet": "192.168.1.0/24", "first": "192.168.1.50", "last": "192.168.1.99"}'
+        raise LanConfigError(f"{OURS}.addresses", str(error), remedy) from error
 
 
 def _trunk(config: Mapping[str, Any]) -> tuple[Trunk, int]:

@@ -15,21 +15,33 @@ from kvedge.network.lan.macvtap_config import parse_macvtap_config
 from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps
 from kvedge.network.pods.attachments import NodeNetworkConfig
+from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, reserved_address
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 # A NIC on a bridge of the host, or on a NIC of it.
 Port = LanPort | MacvtapPort
 
 
-def wanted_nic(netns: str, interface: str, mac: str, text: str) -> Port:
-    """The NIC that a network's configuration asks for.
+def wanted_nic(netns: str, interface: str, mac: str, network: NetworkAttachmentDefinition) -> Port:
+    """The NIC that a network's configuration asks for, with the address that is reserved for its MAC.
 
     Raises:
         LanConfigError: when the configuration cannot be used here.
-        ValueError: when the MAC is none.
+        ValueError: when the MAC is none, or has no address on a network that gives addresses.
     """
+    text = network.spec.config
     if (macvtap := parse_macvtap_config(text)) is not None:
         return macvtap_port(netns, interface, mac, macvtap)
-    return lan_port(netns, interface, mac, parse_lan_config(text))
+    config = parse_lan_config(text)
+    if config.addresses is None:
+        return lan_port(netns, interface, mac, config)
+    port = lan_port(netns, interface, mac, config, reserved_address(network, mac) if mac else "")
+    if not port.address:
+        raise ReservationsError(
+            f"metadata.annotations[{RESERVATIONS}]: no address is reserved for {port.mac}; the controller reserves one"
+            " for each interface of a VM while the network has any left"
+        )
+    return port
 
 
 def attach_nic(config: NodeNetworkConfig, port: Port, path: Path | None = None) -> None:

@@ -20,12 +20,14 @@ from kvedge.network.lan.lan_bridges import LanSeen, bridge_steps, bridge_trouble
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
 from kvedge.network.lan.vlan_trunk import TrunkError, trunk_of_text, trunk_text, vlans_of
-from kvedge.network.link_types import Link
+from kvedge.network.link_types import Link, Route
 from kvedge.network.nft_rules import Family, Table
-from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
+from kvedge.network.pods.attachments import DEFAULT_MTU, DEFAULT_ROUTE, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK
 from kvedge.network.steps import (
+    AddAddress,
     AddBridge,
+    AddRoute,
     AddVeth,
     ChangeElements,
     DeleteLink,
@@ -38,34 +40,48 @@ from kvedge.network.steps import (
 )
 
 _LAN: Final = "lan"
+_METRIC: Final = 1024
 # Flags in an alias.
-_MADE, _ISOLATED, _SERVERS, _NONE = "m", "i", "s", "-"
+_MADE, _ISOLATED, _SERVERS, _FILTERS, _NONE = "m", "i", "s", "f", "-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanPort:
-    """One NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins."""
+    """One NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins.
+
+    `address`, with its prefix, and `gateway` are those that the network gives it; empty for none.
+    """
 
     netns: str
     interface: str
     mac: str
     network: LanConfig
+    address: str = ""
+    gateway: str = ""
 
     @property
     def alias(self) -> str:
         """What is written on the host's end."""
         network = self.network
         flags = (network.made, _MADE), (network.isolates_ports, _ISOLATED), (network.servers, _SERVERS)
-        said = "".join(letter for is_set, letter in flags if is_set) or _NONE
+        said = "".join(letter for is_set, letter in (*flags, (network.filters, _FILTERS)) if is_set) or _NONE
         vlans = f"{network.vlan}+{trunk_text(network.trunk)}" if network.trunk else str(network.vlan)
-        return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {vlans} {said}"
+        given = f" {self.address},{self.gateway}" if self.address else ""
+        return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {vlans} {said}{given}"
 
 
-def lan_port(netns: str, interface: str, mac: str, network: LanConfig) -> LanPort:
-    """A NIC that is wanted; one without a MAC of its own gets one from its place."""
+def lan_port(netns: str, interface: str, mac: str, network: LanConfig, reserved: str = "") -> LanPort:
+    """A NIC that is wanted; one without a MAC of its own gets one from its place.
+
+    `reserved` is its address on a network that gives addresses; empty where nobody has reserved one. Raises
+    AddressesError for one that no guest of the network can have.
+    """
     chosen = (mac or stable_mac(netns, interface)).lower()
     parse_mac(chosen)
-    return LanPort(netns=netns, interface=interface, mac=chosen, network=network)
+    given = network.addresses
+    address = given.with_prefix(reserved) if given is not None and reserved else ""
+    gateway = given.gateway if given is not None and address else ""
+    return LanPort(netns=netns, interface=interface, mac=chosen, network=network, address=address, gateway=gateway)
 
 
 def lan_prefix(config: NodeNetworkConfig) -> str:
@@ -98,9 +114,10 @@ def lan_ports_of(config: NodeNetworkConfig, links: Iterable[Link]) -> dict[str, 
 def lan_port_of(link: Link) -> LanPort | None:
     """The port that a box's alias on the host's end of a pair tells of; None without one."""
     words = link.alias.split()
-    if len(words) != 8 or words[:2] != [MARK, _LAN]:
+    if len(words) not in (8, 9) or words[:2] != [MARK, _LAN]:
         return None
-    _, _, netns, interface, mac, bridge, vlans, flags = words
+    _, _, netns, interface, mac, bridge, vlans, flags = words[:8]
+    address, _, gateway = "".join(words[8:]).partition(",")
     vlan, plus, tagged = vlans.partition("+")
     try:
         trunk = trunk_of_text(tagged) if plus else ()
@@ -115,8 +132,9 @@ def lan_port_of(link: Link) -> LanPort | None:
         made=_MADE in flags,
         isolates_ports=_ISOLATED in flags,
         servers=_SERVERS in flags,
+        filters=_FILTERS in flags,
     )
-    return LanPort(netns=netns, interface=interface, mac=mac, network=network)
+    return LanPort(netns=netns, interface=interface, mac=mac, network=network, address=address, gateway=gateway)
 
 
 def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, netns: Path, *, whole: bool) -> list[Step]:
@@ -146,7 +164,10 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
 
 
 def plan_lan_inside(links: Iterable[Link], wanted: LanPort, *, ipv6: bool) -> list[Step]:
-    """The Pod's own side, in its namespace: up, and without any address of its own."""
+    """The Pod's own side, in its namespace: up, and with the address that the network gives it, or none.
+
+    Whoever binds the guest to it finds the address there, and tells the guest of it.
+    """
     nic = next(link for link in links if link.name == wanted.interface)
     steps: list[Step] = []
     if ipv6 and nic.mtu >= SMALLEST_IPV6_MTU:
@@ -156,6 +177,12 @@ def plan_lan_inside(links: Iterable[Link], wanted: LanPort, *, ipv6: bool) -> li
         steps.append(SetLink(nic.name, mac=wanted.mac))
     if not nic.up:
         steps.append(SetLink(nic.name, up=True))
+    if wanted.address:
+        address, _, prefix = wanted.address.partition("/")
+        steps.append(AddAddress(nic.name, address, int(prefix)))
+    if wanted.gateway:
+        # Beside the Pod's own, which stays the first.
+        steps.append(AddRoute(nic.name, Route(DEFAULT_ROUTE, wanted.gateway, nic.index, metric=_METRIC)))
     return steps
 
 
@@ -277,12 +304,13 @@ def _has_lost_vlan(bridge: Link | None, network: LanConfig) -> bool:
 
 
 def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:
-    keys = lan_keys(name, wanted.mac, wanted.network)
+    keys = lan_keys(name, wanted.mac, wanted.network, wanted.address)
     others = lan_ports_of(config, seen.links)
-    if not seen.has_table:
+    if not seen.has_table or not seen.is_whole:
+        # One of an earlier version lacks sets.
         return ReplaceTable(lan_table_of(config), _all_keys({**others, name: wanted}))
     known = others.get(name)
-    stale = lan_keys(name, known.mac, known.network) if known is not None else {}
+    stale = lan_keys(name, known.mac, known.network, known.address) if known is not None else {}
     left = {kind: tuple(key for key in stale[kind] if key not in keys.get(kind, ())) for kind in stale}
     return ChangeElements(lan_table_of(config), add=keys, remove={kind: gone for kind, gone in left.items() if gone})
 
@@ -290,7 +318,7 @@ def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: Lan
 def _all_keys(ports: dict[str, LanPort]) -> dict[str, tuple[bytes, ...]]:
     keys: dict[str, tuple[bytes, ...]] = {}
     for name, port in ports.items():
-        for kind, more in lan_keys(name, port.mac, port.network).items():
+        for kind, more in lan_keys(name, port.mac, port.network, port.address).items():
             keys[kind] = (*keys.get(kind, ()), *more)
     return keys
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +81,7 @@ def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = N
     name = lan_port_name(config, wanted.netns, wanted.interface)
     with _changing, Links() as links:
         seen = _look(links, config)
+        seen = replace(seen, is_whole=seen.has_table and is_whole(lan_table_of(config)))
         whole = leads_into(seen.link(name), path)
         _apply(links, plan_lan_port(config, seen, wanted, path, whole=whole))
 

@@ -82,8 +82,8 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
     # Where a launcher's hotplugged volumes can come to.
     right(("get",), "core", "persistentvolumes"),
-    # On which nodes a launcher's networks are.
-    right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
+    # On which nodes a launcher's networks are, and which of their addresses is which guest's.
+    right(("get", "patch"), "k8s.cni.cncf.io", "network-attachment-definitions"),
     right(READ, "storage.k8s.io", "storageclasses"),
     # It fills claims where CDI is not installed, which it tells by the kinds.
     right((*READ, "create", "delete"), "cdi.kubevirt.io", "datavolumes"),

@@ -21,6 +21,7 @@ from kvedge.network.drop_rules import DROPPED, WORDS, Reason, drops_by_link
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.insight.cut_off import NicSeen
 from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
+from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_table_of
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, lan_ports_here, remove_lan
@@ -255,12 +256,16 @@ HOSTILE: dict[str, Callable[[str], Packet]] = {
 SERVERS: dict[str, Callable[[str], Packet]] = {"DHCP": dhcp_offer, "router advertisement": advertisement}
 
 
-def arrives(sender: LanPort, receiver: LanPort, frame: Packet, tags: int = 0) -> bool:
+def arrives(sender: LanPort, receiver: LanPort, frame: Packet, tags: int = 0, own: str = "") -> bool:
     """Whether a frame arrives; one that is known to arrive is sent after it, so that nothing is waited for in vain.
 
     It is known by what is behind its tags: the kernel takes the first one off before somebody listens.
     """
-    marker = Ether(src=sender.mac, dst=BROADCAST, type=0x88B5) / Raw(b"marker".ljust(46, b"\0"))
+    said = Raw(b"marker".ljust(46, b"\0"))
+    marker = Ether(src=sender.mac, dst=BROADCAST, type=0x88B5) / said
+    if own:
+        # All that one may say that is kept to its address.
+        marker = Ether(src=sender.mac, dst=BROADCAST) / IP(src=own, dst="192.0.2.255") / UDP(sport=7, dport=7) / said
     with wire(receiver.netns, NIC) as hears, wire(sender.netns, NIC) as speaks:
         speaks.send(frame)
         speaks.send(marker)
@@ -289,6 +294,49 @@ def test_a_hostile_guest_is_not_heard_on_the_lan(config: NodeNetworkConfig) -> N
     assert found.keys() == {name}, "the other guest has done nothing"
     # Any address: nobody gives it one.
     assert arrives(one, other, plain(one.mac))
+
+
+def test_a_guest_of_a_network_with_addresses_has_its_own_and_speaks_with_no_other(
+    config: NodeNetworkConfig, host_bridge: str, tmp_path: Path
+) -> None:
+    given = LanAddresses(subnet="192.0.2.0/24", first=ADDRESSES[0], last=ADDRESSES[1], gateway="192.0.2.1")
+    network = replace(LAN, addresses=given, filters=True)
+    ports = []
+    for letter, mac, address in zip("ab", MACS, ADDRESSES, strict=True):
+        netns = f"{config.netns_prefix}{letter}"
+        create_netns(netns)
+        ports.append(lan_port(netns, NIC, mac, network, address))
+        attach_lan(config, ports[-1])
+        attach_lan(config, ports[-1])
+    one, other = ports
+    name = lan_port_name(config, one.netns, NIC)
+    wait_until(lambda: port_state(name) == "forwarding", "the port forwards")
+    assert lan_ports(config, one.netns) == [replace(one, network=replace(network, addresses=None))]
+    assert ping(one, ADDRESSES[1])
+    own = ADDRESSES[0]
+    hostile = {
+        "another's address": Ether(src=one.mac, dst=BROADCAST)
+        / IP(src=ADDRESSES[1], dst="192.0.2.255")
+        / Raw(b"x" * 20),
+        "another's in ARP": Ether(src=one.mac, dst=BROADCAST) / ARP(hwsrc=one.mac, psrc="192.0.2.1", pdst="192.0.2.9"),
+        "IPv6": Ether(src=one.mac, dst=BROADCAST) / IPv6(src="2001:db8::9", dst="ff02::1") / UDP() / Raw(b"x" * 20),
+        "no known protocol": Ether(src=one.mac, dst=BROADCAST, type=0x88B5) / Raw(b"x" * 46),
+    }
+    hostile |= {what: make(one.mac) for what, make in HOSTILE.items()}
+    heard = {what: arrives(one, other, frame, own=own) for what, frame in hostile.items()}
+    assert heard == dict.fromkeys(heard, False)
+    assert arrives(
+        one, other, Ether(src=one.mac, dst=BROADCAST) / IP(src=own, dst="192.0.2.255") / Raw(b"y" * 20), 0, own
+    )
+    # Of an earlier version, or somebody's doing: a table without all its rules is made anew by the next that comes.
+    subprocess.run(["nft", "flush", "chain", "bridge", lan_table_of(config).name, "prerouting"], check=True)
+    attach_lan(config, other)
+    assert not arrives(one, other, hostile["another's address"], own=own)
+    bound = bind_pod_interface(
+        netns_path(one.netns), record=tmp_path / "r", pod_interface=NIC, index=1, guest_mac=one.mac
+    )
+    assert (bound.address, bound.prefix_length, bound.gateway) == (own, 24, "192.0.2.1")
+    assert host_bridge == LAN.bridge
 
 
 def tagged(frame: Packet, *vlans: int) -> Packet:

@@ -27,9 +27,9 @@ from kvedge.storage.images.image_archive import ArchivedImage, images_of
 from kvedge.storage.images.image_manifest import MAX_DOCUMENT
 from kvedge.storage.imports.containers.image_labels import labels_of
 from kvedge.storage.imports.containers.layer_disk import Layer, LayerDisk
+from kvedge.storage.imports.disk_formats import is_tar
 from kvedge.storage.imports.import_errors import ImportFailure, OtherLayer
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.imports.sinks.disk_formats import is_tar
 from kvedge.storage.tar_reader import EntryKind, TarEntry, TarReader
 
 _CHUNK: Final = 1 << 20

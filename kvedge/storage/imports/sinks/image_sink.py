@@ -26,6 +26,7 @@ from typing import BinaryIO, Final, cast
 from kvedge.storage.decompress import CountedReader, is_compressed, open_decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.containers.streamed_archive import StreamedArchive, begins_image_archive
+from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, is_tar, recognise
 from kvedge.storage.imports.image_parts import FileParts, Parts, PinnedParts
 from kvedge.storage.imports.import_errors import (
     TOO_SMALL,
@@ -35,7 +36,6 @@ from kvedge.storage.imports.import_errors import (
     OtherLayer,
     TooSmall,
 )
-from kvedge.storage.imports.sinks.disk_formats import HEAD_SIZE, QCOW2, RAW, is_tar, recognise
 from kvedge.storage.imports.sinks.foreign_image import check_foreign
 from kvedge.storage.imports.sinks.import_target import FileTarget, ImportTarget, check_fits
 from kvedge.storage.imports.sinks.qcow2_stream import Qcow2Stream

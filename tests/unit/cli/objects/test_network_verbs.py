@@ -14,6 +14,7 @@ from kvedge.client.session import Session
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import decode
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
+from kvedge.resources.lan_reservations import Reservation, reservations_of
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 
@@ -85,6 +86,36 @@ def test_in_a_cluster_guests_go_to_nodes_with_the_bridge(box: Box) -> None:
     box.run("create", "own")
     marked = [ONLY_WITH_BRIDGE in each.metadata.annotations for each in box.networks]
     assert marked == [False, True, False], "one box; a cluster; a bridge that each node makes by itself"
+
+
+def test_a_network_with_addresses_and_reservations(box: Box) -> None:
+    options = ("--dhcp", "192.0.2.50-192.0.2.99/24", "--gateway", "192.0.2.1", "--filter-addresses")
+    done = box.run("create", "lan", "--bridge", "br0", *options, "--reserve", "52-54-00-00-00-0A=192.0.2.7")
+    assert done.exit_code == 0, done.output
+    own = json.loads(box.networks[0].spec.config)["kvedge"]
+    addresses = {"subnet": "192.0.2.0/24", "first": "192.0.2.50", "last": "192.0.2.99", "gateway": "192.0.2.1"}
+    assert own == {"addresses": addresses, "filterAddresses": True}
+    assert reservations_of(box.networks[0]) == {"52:54:00:00:00:0a": Reservation("192.0.2.7")}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--gateway", "192.0.2.1"), "are of --dhcp: name its range"),
+        (("--filter-addresses",), "are of --dhcp: name its range"),
+        (("--dhcp", "192.0.2.50"), "--dhcp: '192.0.2.50' is no range such as"),
+        (("--dhcp", "192.0.2.50-192.0.2.99/24", "--reserve", "x"), "--reserve 'x': it is no MAC=ADDRESS"),
+        (
+            ("--dhcp", "192.0.2.50-192.0.2.99/24", "--reserve", "52:54:00:00:00:0a=10.0.0.1"),
+            "10.0.0.1 is no address for a guest of 192.0.2.0/24",
+        ),
+    ],
+)
+def test_addresses_that_cannot_be_given_are_refused(box: Box, options: tuple[str, ...], said: str) -> None:
+    done = box.run("create", "lan", "--bridge", "br0", *options)
+    assert done.exit_code != 0
+    assert said in f"{done.output}{done.exception}"
+    assert box.networks == []
 
 
 def test_the_bridge_has_the_name_that_is_asked_for(box: Box) -> None:

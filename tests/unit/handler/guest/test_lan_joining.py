@@ -14,12 +14,15 @@ from kvedge.handler.guest.nic_plan import nics_of_guest, summarize_nics
 from kvedge.handler.guest.running_nics import prepare_running
 from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.network.errors import NetworkError
+from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_nics import Port, wanted_nic
 from kvedge.network.lan.lan_plan import LanPort
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text
 from kvedge.network.lan.macvtap_plan import MacvtapPort
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.lan_reservations import RESERVATIONS
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -80,7 +83,13 @@ class Node:
         text = self.networks.get((namespace, name))
         if text is None:
             raise NotFound(404, "NotFound", "no")
-        return NetworkAttachmentDefinition(spec=NetworkAttachmentDefinitionSpec(config=text))
+        return definition(text)
+
+
+def definition(text: str, reserved: str = "") -> NetworkAttachmentDefinition:
+    annotations = {RESERVATIONS: reserved} if reserved else {}
+    spec = NetworkAttachmentDefinitionSpec(config=text)
+    return NetworkAttachmentDefinition(metadata=ObjectMeta(annotations=annotations), spec=spec)
 
 
 @pytest.fixture
@@ -97,9 +106,20 @@ def test_a_pod_is_joined_to_what_nobody_has_joined_it_to(node: Node) -> None:
 
 
 def test_a_nic_of_the_node_is_joined_by_a_macvtap() -> None:
-    found = wanted_nic("uid-web", "pod1", MAC, macvtap_config_text(MacvtapConfig(nic="eth0")))
+    found = wanted_nic("uid-web", "pod1", MAC, definition(macvtap_config_text(MacvtapConfig(nic="eth0"))))
     assert isinstance(found, MacvtapPort)
     assert (found.netns, found.interface, found.mac, found.network.nic) == ("uid-web", "pod1", MAC, "eth0")
+
+
+def test_a_nic_has_the_address_that_is_reserved_for_its_mac_and_is_not_made_without_one() -> None:
+    addresses = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99", gateway="192.0.2.1")
+    text = lan_config_text(LanConfig(bridge="br0", addresses=addresses))
+    found = wanted_nic("uid-web", "pod1", MAC, definition(text, f'{{"{MAC}": "192.0.2.77"}}'))
+    assert isinstance(found, LanPort)
+    assert (found.address, found.gateway) == ("192.0.2.77/24", "192.0.2.1")
+    for reserved in ("", '{"52:54:00:00:00:99": "192.0.2.77"}'):
+        with pytest.raises(ValueError, match=f"no address is reserved for {MAC}"):
+            wanted_nic("uid-web", "pod1", MAC, definition(text, reserved))
 
 
 def test_on_one_box_the_handler_leaves_it_to_the_node_agent(node: Node) -> None:

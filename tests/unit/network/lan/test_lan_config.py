@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LONGEST, LanConfig, LanConfigError, lan_config_text, parse_lan_config
+from kvedge.resources.codec import JsonObject
+
+ADDRESSES = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
 
 
 def text(**config: Any) -> str:
@@ -23,6 +29,8 @@ def text(**config: Any) -> str:
         LanConfig(bridge="br0", vlan=1, trunk=((10, 10), (20, 30))),
         LanConfig(bridge="br0", servers=True),
         LanConfig(bridge="kvb-eth0", nic="eth0"),
+        LanConfig(bridge="br0", addresses=ADDRESSES),
+        LanConfig(bridge="br0", vlan=7, addresses=replace(ADDRESSES, gateway="192.0.2.1"), filters=True),
         LanConfig(bridge="kvn-1", made=True, servers=True),
         LanConfig(bridge="kvn-1", made=True, servers=False),
     ],
@@ -33,12 +41,36 @@ def text(**config: Any) -> str:
         "a trunk with a native VLAN",
         "with servers",
         "one of a NIC",
+        "with addresses",
+        "with addresses to which guests are kept",
         "one of ours",
         "one of ours without servers",
     ],
 )
 def test_a_text_means_what_it_was_made_of(config: LanConfig) -> None:
     assert parse_lan_config(lan_config_text(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (
+            {"filterAddresses": True},
+            "filterAddresses: nobody knows which address a guest has from elsewhere; name kvedge.",
+        ),
+        ({"addresses": []}, "addresses: it is an object with the keys subnet, first, last, gateway; write it as"),
+        ({"addresses": {"subnet": "192.0.2.0/24", "first": "192.0.2.9"}}, "addresses: the last '' is no IPv4 address"),
+    ],
+)
+def test_addresses_that_cannot_be_given_are_refused_by_their_key(own: JsonObject, said: str) -> None:
+    with pytest.raises(LanConfigError, match=re.escape(f"spec.config.kvedge.{said}")):
+        parse_lan_config(text(kvedge=own))
+
+
+def test_a_trunk_has_no_addresses() -> None:
+    given = lan_config_text(LanConfig(bridge="br0", trunk=((7, 9),), addresses=ADDRESSES))
+    with pytest.raises(LanConfigError, match=r"kvedge\.addresses: guests of a trunk have their addresses in its VLANs"):
+        parse_lan_config(given)
 
 
 def test_words_of_the_bridge_plugin_that_change_nothing_are_taken() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.network.errors import MacInUseError, NetworkError
+from kvedge.network.lan.lan_addresses import AddressesError, LanAddresses
 from kvedge.network.lan.lan_bridges import LanSeen, bridge_alias
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import (
@@ -27,10 +28,11 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_port,
     plan_lan_removal,
 )
-from kvedge.network.lan.lan_rules import PORT_MACS, SERVERS, TRUNKS, WITH_HOST
-from kvedge.network.nft_rules import Family, link_key, port_mac_key, port_tag_key
+from kvedge.network.lan.lan_rules import ANY_ADDRESS, PORT_ADDRESSES, PORT_MACS, SERVERS, TRUNKS, WITH_HOST
+from kvedge.network.link_types import Link, Route
+from kvedge.network.nft_rules import Family, link_key, port_address_key, port_mac_key, port_tag_key
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
-from kvedge.network.steps import SetLink, SetSysctl, Step
+from kvedge.network.steps import AddAddress, AddRoute, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
@@ -103,7 +105,7 @@ def test_a_nic_joins_a_bridge_of_the_host_and_leaves_it_as_it_was() -> None:
     assert (made.master, made.up, made.mtu) == (model.link("br0").index, True, 1400)
     assert model.sysctls[f"ipv6/conf/{made.name}/disable_ipv6"] == "1"
     known = {link_key(made.name)}
-    assert keys(model) == {PORT_MACS.name: {mac_key(port)}, WITH_HOST.name: known}
+    assert keys(model) == {PORT_MACS.name: {mac_key(port)}, WITH_HOST.name: known, ANY_ADDRESS.name: known}
     assert lan_ports_of(CONFIG, model.links.values()) == {made.name: port}
     detach(model, port)
     assert model.picture() == before
@@ -123,9 +125,42 @@ def test_a_bridge_of_ours_comes_with_the_first_nic_and_goes_with_the_last() -> N
     assert model.link("kvn-1") == bridge
     known = {link_key(name_of(two))}
     # Whatever addresses the host has elsewhere, it is not on such a network.
-    assert keys(model) == {PORT_MACS.name: {mac_key(two)}, SERVERS.name: known}
+    assert keys(model) == {PORT_MACS.name: {mac_key(two)}, SERVERS.name: known, ANY_ADDRESS.name: known}
     detach(model, two)
     assert model.picture() == before
+
+
+def test_an_address_of_a_network_is_put_on_the_nic_and_remembered_by_the_port() -> None:
+    given = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99", gateway="192.0.2.1")
+    network = replace(LAN, addresses=given, filters=True)
+    port = lan_port("kvedge0-pod", "pod0123456789a", MAC, network, "192.0.2.50")
+    model = host()
+    attach(model, port)
+    name = name_of(port)
+    assert model.link(name).alias.endswith(" br0 0 f 192.0.2.50/24,192.0.2.1")
+    # Of the network's range nobody needs to know any more.
+    assert lan_ports_of(CONFIG, model.links.values()) == {name: replace(port, network=replace(network, addresses=None))}
+    allowed = {port_address_key(name, address) for address in ("192.0.2.50", "0.0.0.0")}
+    assert (keys(model)[PORT_ADDRESSES.name], ANY_ADDRESS.name in keys(model)) == (allowed, False)
+    nic_link = Link(index=5, name=port.interface, kind="veth", mac=MAC, mtu=1500, up=True)
+    assert plan_lan_inside([nic_link], port, ipv6=False) == [
+        AddAddress(port.interface, "192.0.2.50", 24),
+        AddRoute(port.interface, Route("0.0.0.0/0", "192.0.2.1", 5, metric=1024)),
+    ]
+    with pytest.raises(AddressesError, match=r"198\.51\.100\.7 is no address for a guest of 192\.0\.2\.0/24"):
+        lan_port("kvedge0-pod", "pod0123456789a", MAC, network, "198.51.100.7")
+
+
+def test_a_table_of_an_earlier_version_is_replaced_by_the_next_nic() -> None:
+    model, port = host(), nic()
+    attach(model, port)
+    before = replace(seen(model), is_whole=False)
+    other = nic(LAN, "two", MAC_2)
+    tables = [
+        step for step in plan_lan_port(CONFIG, before, other, NETNS, whole=True) if isinstance(step, ReplaceTable)
+    ]
+    (step,) = tables
+    assert step.elements[PORT_MACS.name] == (mac_key(port), mac_key(other)), "with what the others may say"
 
 
 def test_an_mtu_of_a_network_is_its_guests_and_not_the_bridges() -> None:

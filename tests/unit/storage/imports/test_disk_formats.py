@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kvedge.storage.imports.sinks.disk_formats import is_tar, recognise
 
+from kvedge.storage.imports.disk_formats import is_tar, recognise
 from kvedge.storage.imports.import_errors import ImportFailure
 
 

@@ -128,7 +128,7 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     if found is None:
         raise PodNetworkError(missing_network(selection))
     try:
-        return wanted_nic(own.netns, selection.interface, selection.mac, found.spec.config)
+        return wanted_nic(own.netns, selection.interface, selection.mac, found)
     except (LanConfigError, ValueError) as error:
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.vmi.lan_scheduling import scheduled_with_networks
+from kvedge.controller.vmi.lans.lan_scheduling import scheduled_with_networks
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Pod, PodSpec, PodStatus
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from kvedge.controller.vmi.lan_places import on_its_lans
+from kvedge.controller.vmi.lans.lan_places import on_its_lans
 from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
