@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
 from kvedge.api.admission.rules import (
     vm_rules,
 )
@@ -35,6 +36,7 @@ from kvedge.api.admission.spec_verdict import (
 )
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -63,6 +65,10 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
     if request.resource.group == CDI_GROUP and (rule := _CDI_RULES.get(request.resource.resource)) is not None:
         old = request.old_object if request.operation == "UPDATE" else None
         return Verdict(tuple(distinct(rule(document, old))))
+    networks = NetworkAttachmentDefinition.KIND
+    if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
+        old = request.old_object if request.operation == "UPDATE" else None
+        return Verdict(tuple(distinct(network_can_be_joined(document, old))), tuple(network_warnings(document)))
     return Verdict()
 
 

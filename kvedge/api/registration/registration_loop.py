@@ -126,7 +126,13 @@ class Registration:
         is_older = bool(selector) and newer_serves(self._ready_pods(selector), own_slice.body)
         others: Sequence[JsonObject] = ()
         serves_data_volumes = not self._cdi_serves()
-        for document in documents(self.endpoint, ca_bundle, judges_data_volumes=serves_data_volumes):
+        wanted = documents(
+            self.endpoint,
+            ca_bundle,
+            judges_data_volumes=serves_data_volumes,
+            joins_all_networks=not self._needs_policies,
+        )
+        for document in wanted:
             if selector and document.path in (ours.path, own_slice.path):
                 self.presence.stay_away()
             elif document.path == own_slice.path:

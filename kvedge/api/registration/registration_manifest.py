@@ -27,6 +27,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 
 _SERVICE_PORT: Final = 443
@@ -94,6 +95,13 @@ _NOT_BEING_DELETED: Final[JsonObject] = {
 }
 
 
+# All other networks of a cluster are its CNI plugins' to judge.
+_IN_OUR_WORDS: Final[JsonObject] = {
+    "name": "in-words-of-kvedge",
+    "expression": "has(object.spec) && has(object.spec.config) && object.spec.config.contains('\"kvedge\"')",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where one api role is reached by the API server; `instance` tells several apart."""
@@ -136,10 +144,13 @@ def server_names() -> list[str]:
     return [f"{short}.svc", f"{short}.svc.cluster.local", short]
 
 
-def documents(endpoint: Endpoint, ca_bundle: bytes, *, judges_data_volumes: bool = True) -> list[Document]:
+def documents(
+    endpoint: Endpoint, ca_bundle: bytes, *, judges_data_volumes: bool = True, joins_all_networks: bool = False
+) -> list[Document]:
     """All documents but the Endpoints, in the order in which they are written.
 
     `judges_data_volumes` says that kvedge serves CDI's kinds: those of CDI itself are CDI's to judge.
+    `joins_all_networks`: it is one box, where nobody else joins Pods to networks.
     """
     return [
         namespace(),
@@ -149,7 +160,7 @@ def documents(endpoint: Endpoint, ca_bundle: bytes, *, judges_data_volumes: bool
         *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
         # Last: from here on, writes depend on us.
         mutating_webhooks(ca_bundle),
-        validating_webhooks(ca_bundle, judges_data_volumes=judges_data_volumes),
+        validating_webhooks(ca_bundle, judges_data_volumes=judges_data_volumes, joins_all_networks=joins_all_networks),
     ]
 
 
@@ -285,7 +296,9 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
     return webhook_configuration("Mutating", webhooks)
 
 
-def validating_webhooks(ca_bundle: bytes, *, judges_data_volumes: bool = True) -> Document:
+def validating_webhooks(
+    ca_bundle: bytes, *, judges_data_volumes: bool = True, joins_all_networks: bool = False
+) -> Document:
     """All rules. Deletes never depend on us, though we may refuse one kind; nor does a role's write of a status."""
     webhooks = [
         # Fail: what is not supported must be refused when it is applied, not found out when it runs.
@@ -318,9 +331,26 @@ def validating_webhooks(ca_bundle: bytes, *, judges_data_volumes: bool = True) -
         webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
+    webhooks.append(_network_webhook(ca_bundle, all_of_them=joins_all_networks))
     if judges_data_volumes:
         webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
+
+
+def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:
+    """Ignore: whoever joins a Pod to a network judges it once more, and says so on the VM."""
+    kind = NetworkAttachmentDefinition.KIND
+    conditions = (_NOT_BEING_DELETED, *(() if all_of_them else (_IN_OUR_WORDS,)))
+    return webhook(
+        "network-attachment-definition-validator.kvedge.io",
+        VALIDATE_PATH,
+        ca_bundle,
+        kind.plural,
+        operations=("CREATE", "UPDATE"),
+        conditions=conditions,
+        policy="Ignore",
+        served=(kind.group, (kind.version,)),
+    )
 
 
 def _data_volume_webhooks(ca_bundle: bytes) -> list[JsonObject]:

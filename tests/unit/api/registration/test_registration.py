@@ -34,13 +34,23 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "kubevirts",
         "datavolumes",
         "datasources",
+        "network-attachment-definitions",
     }
 
 
 def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
     known = manifest.documents(ENDPOINT, b"CA", judges_data_volumes=False)
     rules = [rule for item in known for webhook in item.body.get("webhooks") or () for rule in webhook["rules"]]
-    assert {group for rule in rules for group in rule["apiGroups"]} == {"kubevirt.io"}
+    assert {group for rule in rules for group in rule["apiGroups"]} == {"kubevirt.io", "k8s.cni.cncf.io"}
+
+
+@pytest.mark.parametrize("is_box", [True, False])
+def test_one_box_judges_all_networks_and_a_cluster_those_that_speak_to_us(is_box: bool) -> None:
+    known = manifest.validating_webhooks(b"CA", joins_all_networks=is_box).body["webhooks"]
+    (found,) = [each for each in known if each["name"].startswith("network-attachment-definition")]
+    assert found["failurePolicy"] == "Ignore", "the VM says it once more"
+    expressions = [each["expression"] for each in found["matchConditions"]]
+    assert any("'\"kvedge\"'" in text for text in expressions) == (not is_box)
 
 
 def test_a_delete_depends_on_no_webhook_and_only_one_that_asks_for_it_is_judged() -> None:
