@@ -12,8 +12,9 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
-from kvedge.controller.vmi.vmi_plan import VmiView, plan_vmi
+from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_steps import VmiSources, VmiSteps, own_pods
+from kvedge.controller.vmi.vmi_view import VmiView
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key

@@ -20,7 +20,8 @@ from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
 from kvedge.controller.vmi.lans.lan_reservations import NoAddress, reserve_addresses
 from kvedge.controller.vmi.placed_pod import placed_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
-from kvedge.controller.vmi.vmi_plan import (
+from kvedge.controller.vmi.vmi_plan import plan_create_failure
+from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
@@ -29,7 +30,6 @@ from kvedge.controller.vmi.vmi_plan import (
     PatchVmi,
     VmiAction,
     VmiPlan,
-    plan_create_failure,
 )
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder

@@ -17,9 +17,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kvedge.controller.vm.vm_plan import VmPlan
-from kvedge.controller.vmi.vmi_plan import (
-    VmiPlan,
-)
+from kvedge.controller.vmi.vmi_view import VmiPlan
 from kvedge.resources.meta import OwnerReference
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.core import Pod

@@ -9,18 +9,9 @@ import pytest
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_plan import CreateVmi, plan_vm
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.controller.vmi.vmi_plan import (
-    ENDED_SECONDS,
-    KUBELET_SECONDS,
-    LOST_SECONDS,
-    ConfirmPodLost,
-    CreatePod,
-    DeletePod,
-    PatchVmi,
-    VmiPlan,
-    VmiView,
-    plan_vmi,
-)
+from kvedge.controller.vmi.vmi_end_plan import ENDED_SECONDS, KUBELET_SECONDS, LOST_SECONDS
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import ConfirmPodLost, CreatePod, DeletePod, PatchVmi, VmiPlan, VmiView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VMI_FINALIZER

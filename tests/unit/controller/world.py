@@ -25,7 +25,8 @@ from kvedge.controller.vm.vm_plan import (
 )
 from kvedge.controller.vm.vm_plan import PatchVmi as PatchVmiOfVm
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.controller.vmi.vmi_plan import (
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
@@ -34,7 +35,6 @@ from kvedge.controller.vmi.vmi_plan import (
     VmiAction,
     VmiPlan,
     VmiView,
-    plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.launcher_pod_names import launcher_pod_name

@@ -23,7 +23,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     PatchStatus,
     plan_hotplug,
 )
-from kvedge.controller.vmi.vmi_plan import launcher_of
+from kvedge.controller.vmi.vmi_view import launcher_of
 from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError
 from kvedge.kube.events import EventRecorder

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vmi.claim_rules import IN_USE_SECONDS, ClaimView, conflicts
-from kvedge.controller.vmi.vmi_plan import CreatePod, PatchVmi, VmiPlan, VmiView, plan_vmi
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import CreatePod, PatchVmi, VmiPlan, VmiView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import OwnerReference, condition
 from kvedge.resources.types.storage import PersistentVolumeClaim

@@ -8,7 +8,8 @@ import pytest
 
 from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.controller.vmi.data_volumes_ready import data_volumes_ready
-from kvedge.controller.vmi.vmi_plan import PatchVmi, VmiView, plan_vmi
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import PatchVmi, VmiView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import POD_PHASE
 from kvedge.resources.meta import OwnerReference, condition

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/vmi_end_plan.py, kvedge/controller/vmi/vmi_view.py
 """What is done about a VMI: its launcher Pod, its phase up to Scheduled, its end."""
 
 from __future__ import annotations
@@ -5,9 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kvedge.controller.vmi.vmi_plan import (
-    ENDED_SECONDS,
-    LOST_SECONDS,
+from kvedge.controller.vmi.vmi_end_plan import ENDED_SECONDS, LOST_SECONDS
+from kvedge.controller.vmi.vmi_plan import plan_create_failure, plan_vmi
+from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
@@ -15,8 +16,6 @@ from kvedge.controller.vmi.vmi_plan import (
     PatchVmi,
     VmiPlan,
     VmiView,
-    plan_create_failure,
-    plan_vmi,
 )
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, condition

@@ -1,0 +1,146 @@
+"""What the controller sees of one VMI, and what it can do: the words that its plans and its loop share.
+
+Made by `vmi_loop`, read and answered by `vmi_plan` and `vmi_end_plan`, done by `vmi_steps`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import msgspec
+
+from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vmi.claim_rules import ClaimView
+from kvedge.controller.vmi.launcher_pod_status import (
+    disruption,
+    has_ended,
+)
+from kvedge.controller.vmi.vmi_status import (
+    NODE_NOT_READY,
+    POD_GONE,
+    READY,
+)
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
+
+# The controller writes a VMI in these phases.
+OUR_PHASES: Final = frozenset({"", "Pending", "Scheduling"})
+# A VMI's user gets an event for these reasons of its Ready condition.
+_EVENT_REASONS: Final = frozenset({NODE_NOT_READY, POD_GONE})
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Start the launcher; the loop does so only if the server still has the VMI as it was read."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVmi:
+    """Change the VMI; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPodStatus:
+    """Set the Pod's readiness gate; `body` is a strategic merge patch."""
+
+    pod: Pod
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPod:
+    """Change the launcher's Pod itself; `body` is a merge patch for the version that was read."""
+
+    pod: Pod
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """End a launcher: it gets SIGTERM and the Pod's grace period."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmPodLost:
+    """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind."""
+
+
+VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ConfirmPodLost
+
+
+@dataclass(frozen=True, slots=True)
+class VmiPlan:
+    """Actions in order, what a user should be told, and in how many seconds to look again when nothing changes."""
+
+    actions: tuple[VmiAction, ...] = ()
+    warning: Condition | None = None
+    again_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VmiView:
+    """What the controller sees of one VMI."""
+
+    vmi: VirtualMachineInstance
+    # The Pods whose controller is this very VMI.
+    pods: Sequence[Pod]
+    # For how long no Pod of the VMI has been running, or about to run.
+    podless_seconds: float = 0.0
+    # Pods of VMIs that had the same name before.
+    earlier_pods: Sequence[Pod] = ()
+    # The node of the VMI, when it is known.
+    node: NodeState | None = None
+    # Whether a Pod reported the launcher's end before the Pod was gone. A Pod that somebody deletes by force makes no
+    # such report, and its guest runs on.
+    was_ended: bool = False
+    claims: ClaimView = field(default_factory=ClaimView)
+
+
+def launcher_of(pods: Sequence[Pod]) -> Pod | None:
+    """The Pod that counts: one that lives before one that is over, and of several the oldest."""
+    return min(pods, key=lambda pod: (is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
+
+
+def is_over(pod: Pod) -> bool:
+    """Whether nothing new begins in a Pod: it has ended, or is told to."""
+    return pod.metadata.deletion_timestamp is not None or has_ended(pod)
+
+
+def name_end(pod: Pod | None) -> str:
+    """The reason of a run that failed with this Pod."""
+    if pod is None:
+        return "PodLost"
+    return "PodTerminating" if pod.metadata.deletion_timestamp is not None else f"Pod{pod.status.phase}"
+
+
+def find_news(vmi: VirtualMachineInstance, pod: Pod | None, status: VirtualMachineInstanceStatus) -> Condition | None:
+    """The change of the Ready condition that the user gets as an event: a lost node or Pod, a disruption."""
+    old, new = condition(vmi.status.conditions, READY), condition(status.conditions, READY)
+    if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
+        return None
+    if new.reason in _EVENT_REASONS:
+        return new
+    by = None if pod is None else disruption(pod)
+    if by is None:
+        return None
+    return msgspec.structs.replace(new, reason=by.reason or new.reason)
+
+
+def patch_vmi(
+    vmi: VirtualMachineInstance, status: VirtualMachineInstanceStatus, more: JsonObject | None = None
+) -> tuple[PatchVmi, ...]:
+    """The patch to this status, and to what else is to change; none when nothing does."""
+    changes = merge_difference(encode(vmi.status), encode(status))
+    body = {**(more or {}), **({"status": changes} if changes else {})}
+    return (PatchVmi(body),) if body else ()
