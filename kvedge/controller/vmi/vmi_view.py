@@ -108,7 +108,7 @@ class VmiView:
 
 
 def launcher_of(pods: Sequence[Pod]) -> Pod | None:
-    """The Pod that counts: one that lives before one that is over, and of several the oldest."""
+    """The Pod that counts: a living Pod before an ended one, and of several the oldest."""
     return min(pods, key=lambda pod: (is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
 
 
