@@ -88,6 +88,10 @@ _USED_ELSEWHERE = {
     "a VM starts on a network of Multus (the cluster tier, under these very rights)": (
         "kvedge:controllers: read network-attachment-definitions.k8s.cni.cncf.io",
     ),
+    "a VM starts on a network that kvedge joins it to (test_lan of the cluster tier, under these very rights)": (
+        "kvedge:controllers: patch network-attachment-definitions.k8s.cni.cncf.io",
+        "kvedge:handlers: read network-attachment-definitions.k8s.cni.cncf.io",
+    ),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
     "somebody uploads, and the authority of uploads is renewed": (
