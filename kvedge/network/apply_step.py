@@ -21,6 +21,7 @@ from kvedge.network.steps import (
     AddAddress,
     AddBridge,
     AddMacvtap,
+    AddPortVlans,
     AddRoute,
     AddSideAddress,
     AddStandIn,
@@ -83,6 +84,8 @@ def apply_step(links: Links, step: Step) -> None:
             _set(links, step)
         case SetPortVlans(name, untagged, tagged):
             links.set_port_vlans(name, untagged, tagged)
+        case AddPortVlans(name, tagged):
+            links.add_port_vlans(name, tagged)
         case LimitRate(name, rate, bucket, queue):
             links.limit_rate(name, rate, bucket, queue)
         case KnowMac(link, mac):
@@ -149,3 +152,5 @@ def _set(links: Links, step: SetLink) -> None:
         links.take_all_multicast(step.name)
     if step.snooping is not None:
         links.set_bridge(step.name, br_mcast_snooping=int(step.snooping))
+    if step.vlan_filtering is not None:
+        links.set_bridge(step.name, br_vlan_filtering=int(step.vlan_filtering))

@@ -183,12 +183,19 @@ class Links:
         index = self.index(name)
         with translated("cannot change the VLANs of bridge port", name):
             self._socket.vlan_filter("del", index=index, vlan_info={"vid": "1-4094"})
-            for first, last in tagged:
-                vids = first if first == last else f"{first}-{last}"
-                self._socket.vlan_filter("add", index=index, vlan_info={"vid": vids})
+        self.add_port_vlans(name, tagged)
+        with translated("cannot change the VLANs of bridge port", name):
             if untagged:
                 of_untagged = {"vid": untagged, "flags": ["pvid", "untagged"]}
                 self._socket.vlan_filter("add", index=index, vlan_info=of_untagged)
+
+    def add_port_vlans(self, name: str, tagged: Iterable[tuple[int, int]]) -> None:
+        """Makes a bridge port carry these VLANs with their tags, too."""
+        index = self.index(name)
+        with translated("cannot change the VLANs of bridge port", name):
+            for first, last in tagged:
+                vids = first if first == last else f"{first}-{last}"
+                self._socket.vlan_filter("add", index=index, vlan_info={"vid": vids})
 
     def set_bridge(self, name: str, **settings: Any) -> None:
         """Changes a bridge's own settings (br_mcast_snooping …)."""

@@ -94,6 +94,8 @@ class SetLink:
     hairpin: bool | None = None
     # Whether a bridge remembers who listens to which multicast group.
     snooping: bool | None = None
+    # Whether a bridge keeps VLANs apart.
+    vlan_filtering: bool | None = None
     # To take the frames of every multicast group; never taken back.
     all_multicast: bool = False
     # Free text on a link, by which we know our own and what they are for.
@@ -108,6 +110,14 @@ class SetPortVlans:
     name: str
     untagged: int
     tagged: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class AddPortVlans:
+    """Has a bridge port carry these VLANs with their tags, besides what it carries already."""
+
+    name: str
+    tagged: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -247,6 +257,7 @@ Step = (
     | DeleteLink
     | SetLink
     | SetPortVlans
+    | AddPortVlans
     | LimitRate
     | KnowMac
     | ForgetOwnMac

@@ -161,6 +161,7 @@ def nic_bridge_of(session: Session, name: str) -> str | None:
     """The bridge of a NIC that nobody needs once this network is gone; None for any other network.
 
     Raises:
+        UsageError: when others are on its bridge.
         NoNetworks: when the server has no such kind.
         KubeError: as the server answers.
     """
@@ -170,12 +171,25 @@ def nic_bridge_of(session: Session, name: str) -> str | None:
         # Its users may have rights in its namespace alone: the other namespaces are not read for it.
         return None
     key = (session.namespace, name)
-    others = {
-        _bridge_of_nic(each)
-        for each in list_networks(session, None)
-        if (each.metadata.namespace, each.metadata.name) != key
-    }
-    return mine if mine not in others else None
+    others = [each for each in list_networks(session, None) if (each.metadata.namespace, each.metadata.name) != key]
+    if mine in {_bridge_of_nic(each) for each in others}:
+        return None
+    beside = [f"{each.metadata.namespace}/{each.metadata.name}" for each in others if _host_bridge_of(each) == mine]
+    if beside:
+        raise UsageError(
+            f"network {name} is kept: bridge {mine}, which kvedge made for it, has {', '.join(beside[:4])} too, such as"
+            " for a VLAN of it: delete those first"
+        )
+    return mine
+
+
+def _host_bridge_of(found: NetworkAttachmentDefinition) -> str:
+    """The bridge of the host that a network is on, whoever made it; empty where each node makes one."""
+    try:
+        config = parse_lan_config(found.spec.config)
+    except LanConfigError:
+        return ""
+    return "" if config.made else config.bridge
 
 
 def _bridge_of_nic(found: NetworkAttachmentDefinition) -> str:

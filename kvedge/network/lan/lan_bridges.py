@@ -15,6 +15,7 @@ from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.link_types import Link
+from kvedge.network.nics.nic_plan import is_nic_bridge
 from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK, ip_forward_before
 from kvedge.network.steps import AddBridge, SetLink, SetSysctl, Step
@@ -76,7 +77,7 @@ def unfit_bridge(bridge: Link, network: LanConfig) -> NetworkError | None:
     if bridge.kind != "bridge":
         what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
         return _unfit(network, what, "make a bridge of which it is a port, and name that one")
-    if network.has_vlans and not bridge.vlan_filtering:
+    if network.has_vlans and not bridge.vlan_filtering and not is_nic_bridge(bridge):
         remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
         return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlans_text} is wanted", remedy)
     if network.mtu > bridge.mtu:

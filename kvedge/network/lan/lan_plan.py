@@ -19,6 +19,7 @@ from kvedge.network.errors import MacInUseError
 from kvedge.network.lan.lan_bridges import LanSeen, bridge_steps, bridge_trouble, check_bridge, is_made
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
+from kvedge.network.lan.lan_uplinks import uplink_steps
 from kvedge.network.lan.vlan_trunk import TrunkError, trunk_of_text, trunk_text, vlans_of
 from kvedge.network.link_types import Link, Route
 from kvedge.network.nft_rules import Family, Table
@@ -147,7 +148,7 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
     _check_mac(config, seen, wanted)
     port, bridge = seen.link(name), seen.link(wanted.network.bridge)
     of_bridge = _with_mtu(seen, wanted.network, lan_ports_of(config, seen.links))
-    steps = list(bridge_steps(config, seen, of_bridge))
+    steps = [*bridge_steps(config, seen, of_bridge), *uplink_steps(seen, wanted.network)]
     if port is not None and not whole:
         steps.append(DeleteLink(name))
         port = None
@@ -195,6 +196,8 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
     for network in {port.network.bridge: port.network for port in ports.values() if port.network.made}.values():
         if bridge_trouble(config, seen, network) is None:
             steps += bridge_steps(config, seen, _with_mtu(seen, network, ports))
+    for network in dict.fromkeys(port.network for port in ports.values()):
+        steps += uplink_steps(seen, network)
     for name, port in ports.items():
         link, bridge = seen.link(name), seen.link(port.network.bridge)
         if bridge_trouble(config, seen, port.network) is None:
@@ -241,6 +244,8 @@ def describe_lan(steps: Iterable[Step]) -> list[str]:
         match step:
             case AddBridge(name):
                 said.append(f"{name} was gone")
+            case SetLink(name, vlan_filtering=True):
+                said.append(f"{name} did not keep VLANs apart")
             case SetLink(name, up=False):
                 taken_down.add(name)
             case SetLink(name, master=str(master)) if name in taken_down:

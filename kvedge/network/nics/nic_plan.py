@@ -64,6 +64,11 @@ def is_nic_bridge(link: Link) -> bool:
     return link.kind == "bridge" and link.alias.startswith(_NIC_BRIDGE)
 
 
+def nic_of_bridge(link: Link) -> str:
+    """The NIC of such a bridge."""
+    return link.alias.removeprefix(_NIC_BRIDGE)
+
+
 def is_bridge_of(record: NicRecord, link: Link) -> bool:
     """Whether kvedge made it; the NIC's MAC tells of a bridge that was cut short before its alias."""
     cut_short = not link.alias and link.mac == record.mac

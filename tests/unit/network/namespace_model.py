@@ -22,6 +22,7 @@ from kvedge.network.pods.forwarding_plan import IP_FORWARD
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,
+    AddPortVlans,
     AddRoute,
     AddStandIn,
     AddTable,
@@ -72,6 +73,8 @@ class NamespaceModel:
     known_macs: dict[tuple[int, str], int] = field(default_factory=dict)
     # Which VLAN a port is of; which ports reach none that is isolated as well.
     vlans: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    # The VLANs that a port carries besides.
+    carried: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     isolated: set[int] = field(default_factory=set)
     # The MTUs of the other ends of pairs.
     peer_mtus: dict[str, int] = field(default_factory=dict)
@@ -131,6 +134,11 @@ class NamespaceModel:
                 if not port.master or not self.links[port.master].vlan_filtering:
                     raise RefusedByKernelError(f"{name} is no port of a bridge that keeps VLANs apart")
                 self.vlans[port.index] = (untagged, tagged)
+            case AddPortVlans(name, tagged):
+                port = self.link(name)
+                if not port.master:
+                    raise RefusedByKernelError(f"{name} is no bridge port")
+                self.carried.setdefault(port.index, set()).update(tagged)
             case LimitRate(name):
                 self.link(name)
             case KnowMac(link, mac):
@@ -199,6 +207,8 @@ class NamespaceModel:
                 self.sysctls = settings | self.sysctls
         if step.alias is not None:
             link = replace(link, alias=step.alias)
+        if step.vlan_filtering is not None:
+            link = replace(link, vlan_filtering=step.vlan_filtering)
         if step.snooping is not None:
             link = replace(link, snooping=step.snooping)
         if step.master is not None:

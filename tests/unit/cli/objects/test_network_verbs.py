@@ -187,6 +187,19 @@ def test_the_last_network_of_a_nic_gives_it_back(box: Box) -> None:
     assert box.done == ["DELETE lan", "back from kvb-eth0", "DELETE lan2"]
 
 
+def test_a_nics_bridge_stays_while_a_network_is_a_vlan_of_it(box: Box) -> None:
+    box.run("create", "lan", "--nic", "eth0")
+    assert box.run("create", "seventh", "--bridge", "kvb-eth0", "--vlan", "7").exit_code == 0
+    del box.done[:]
+    refused = box.run("delete", "lan")
+    assert "network lan is kept: bridge kvb-eth0" in f"{refused.output}{refused.exception}"
+    assert box.done == []
+    box.run("delete", "seventh")
+    box.networks.pop()
+    box.run("delete", "lan")
+    assert box.done == ["DELETE seventh", "back from kvb-eth0", "DELETE lan"]
+
+
 def test_macvtaps_on_a_nic_change_nothing_of_the_host(box: Box) -> None:
     assert box.run("create", "lan", "--type", "macvtap", "--nic", "eth0", "--isolate-ports").exit_code == 0
     assert box.done == ["POST lan"]
