@@ -180,7 +180,7 @@ class HandlerRole:
             part("relay", relay, "VMIs"),
             part("node", node_loop, "accelerator", "relay"),
             part("platform", platform, "accelerator"),
-            *([unfailing("LANs", NodeLansKeeper().rounds)] if config.joins_lans else []),
+            *([part("LANs", NodeLansKeeper().rounds)] if config.joins_lans else []),
         ]
 
     def _make_plugins(self, configuration: ConfigurationFollower, platform: NodePlatform) -> DevicePlugins:

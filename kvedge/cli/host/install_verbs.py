@@ -284,6 +284,8 @@ def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge:
     """
     from kvedge.appliance.cluster.cluster_leave import leave_cluster, leave_node
     from kvedge.appliance.cluster.cluster_node import places_here, unload_launcher_image
+    from kvedge.network.errors import NetworkError
+    from kvedge.network.lan.node_lans import remove_node_lans
 
     places = places_here(operators)
     # An installation knows its node's name even while no kubelet runs here.
@@ -294,6 +296,10 @@ def _leave(settings: Settings, operators: Settings, role: Role | None, *, purge:
     leave_cluster(operators, node, click.echo, _warn, was_server=role == "server", purge=purge)
     if role:
         unload_launcher_image(places, _warn)
+        try:
+            remove_node_lans()
+        except NetworkError as error:
+            _warn(f"guests' links to networks of the LAN are left: {error}")
 
 
 def _own_kubeconfigs(settings: Settings, operators: Settings, role: Role | None) -> list[Path]:

@@ -60,8 +60,20 @@ class LanJoining:
         """
         if self.read is None or all(is_there(vmi.status, item.name) for _, item, _ in lan_interfaces(vmi)):
             return False
+        if joined_nics(vmi.metadata.uid):
+            return True
         waited = condition(vmi.status.conditions, MIGRATION_REQUIRED)
-        return (waited is not None and waited.status == "True") or bool(joined_nics(vmi.metadata.uid))
+        return waited is not None and waited.status == "True" and self._can_join(self.read, vmi)
+
+    def _can_join(self, read: Reader, vmi: VirtualMachineInstance) -> bool:
+        """Whether any network that is to come is one of ours: with Multus, others wait for another Pod, which the
+        condition says."""
+        for _, interface, network in lan_interfaces(vmi):
+            if not is_there(vmi.status, interface.name):
+                with contextlib.suppress(NetworkError):
+                    _port(read, selection_of(vmi, interface, network), vmi)
+                    return True
+        return False
 
     def join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
         """Give the Pod the NICs of these interfaces, or of all on such networks, that nobody has given it.

@@ -16,7 +16,7 @@ from kvedge.network.binding.macvtap_rules import mark_of
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_nics import Port, attach_nic
 from kvedge.network.lan.lan_plan import LanPort, lan_port_name
-from kvedge.network.lan.lan_ports import LanHealth, detach_lan, heal_lan, lan_ports_here, renew_keys
+from kvedge.network.lan.lan_ports import LanHealth, detach_lan, heal_lan, lan_ports_here, remove_lan, renew_keys
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import run_in_netns
@@ -74,6 +74,15 @@ def leave_nic(owner: str, nic: str) -> None:
 def leave_all(owner: str) -> None:
     """Take away what is left of the NICs of a VMI that is gone. Raises NetworkError."""
     detach_lan(NODE_LANS, owner)
+
+
+def remove_node_lans() -> None:
+    """Take away all that the handlers of this node have made for guests, none of which runs any more.
+
+    Raises:
+        NetworkError: when the kernel refused.
+    """
+    remove_lan(NODE_LANS)
 
 
 def _refuse_pods_bridge(inside: Sequence[Link], port: LanPort) -> None:

@@ -178,11 +178,18 @@ def test_a_bridge_that_the_node_lacks_is_told_with_the_networks_name(node: Node)
 
 def test_a_pod_that_runs_is_joined_where_it_was_before_or_nobody_else_has_come(node: Node) -> None:
     joining = LanJoining(node.read)
-    assert not joining.joins(guest("lan", "more", rows=("lan",)))
-    assert joining.joins(guest("lan", "more", rows=("lan",), waited=True))
+    assert not joining.joins(guest("lan", "default/all", rows=("lan",)))
+    assert joining.joins(guest("lan", "default/all", rows=("lan",), waited=True))
     joining.join(guest("lan"), LAUNCHER)
-    assert joining.joins(guest("lan", "more", rows=("lan",)))
+    assert joining.joins(guest("lan", "default/all", rows=("lan",)))
     assert not joining.joins(guest("lan", rows=("lan",))), "nothing is to come"
+
+
+def test_what_only_a_cni_plugin_can_join_is_left_to_another_pod(node: Node) -> None:
+    node.networks["shop", "lan"] = '{"type": "macvlan"}'
+    assert not LanJoining(node.read).joins(guest("lan", waited=True))
+    assert not LanJoining(node.read).joins(guest("gone", waited=True))
+    assert LanJoining(node.read).joins(guest("lan", "default/all", waited=True))
 
 
 def test_a_nic_that_the_handler_joins_comes_to_a_guest_which_runs(node: Node) -> None:
