@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError
 from kvedge.network.lan.lan_nics import Port, attach_nic, detach_nics, wanted_nic
+from kvedge.network.lan.lan_plan import LanPort
 from kvedge.network.lan.lan_ports import lan_ports
 from kvedge.network.lan.macvtap_ports import macvtap_ports
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig
@@ -134,4 +135,5 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
 
 
 def _joined(selection: Selection, port: Port) -> JoinedNetwork:
-    return JoinedNetwork(name=selection.reference, interface=port.interface, mac=port.mac)
+    ips = [port.address.partition("/")[0]] if isinstance(port, LanPort) and port.address else []
+    return JoinedNetwork(name=selection.reference, interface=port.interface, ips=ips, mac=port.mac)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from kvedge.kube.work_queue import Key
+from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_plan import LanPort, lan_port
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text
 from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig
+from kvedge.resources.lan_reservations import RESERVATIONS
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.core import Pod
@@ -36,8 +38,9 @@ def pod(networks: str) -> Pod:
     return Pod(metadata=ObjectMeta(name="p", namespace="shop", annotations={NETWORKS: networks} if networks else {}))
 
 
-def definition(text: str) -> NetworkAttachmentDefinition:
-    return NetworkAttachmentDefinition(spec=NetworkAttachmentDefinitionSpec(config=text))
+def definition(text: str, reserved: str = "") -> NetworkAttachmentDefinition:
+    meta = ObjectMeta(annotations={RESERVATIONS: reserved} if reserved else {})
+    return NetworkAttachmentDefinition(metadata=meta, spec=NetworkAttachmentDefinitionSpec(config=text))
 
 
 class Host:
@@ -49,12 +52,12 @@ class Host:
         self.given: list[LanPort | MacvtapPort] = []
         # What a Pod kept when it left others.
         self.kept: list[set[str]] = []
-        self.left: list[set[str]] = []
+        self.reserved = ""
         self.networks = {("shop", "red"): lan_config_text(LAN), ("default", "all"): lan_config_text(LAN)}
 
     def read(self, namespace: str, name: str) -> NetworkAttachmentDefinition | None:
         text = self.networks.get((namespace, name))
-        return None if text is None else definition(text)
+        return None if text is None else definition(text, self.reserved)
 
     def join(self, networks: str) -> str:
         return join_networks(CONFIG, pod(networks), OWN, self.read)
@@ -100,6 +103,17 @@ def test_a_pod_joins_a_nic_of_the_host_by_a_macvtap(host: Host) -> None:
     assert host.follow('[{"name": "nic", "interface": "pod1"}]')[1] == ""
     assert host.follow("") == ("", "")
     assert host.kept == [set()]
+
+
+def test_a_pod_has_the_address_that_is_reserved_for_it_and_waits_for_one_without(host: Host) -> None:
+    addresses = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
+    host.networks["shop", "red"] = lan_config_text(LanConfig(bridge="br0", addresses=addresses))
+    wish = '[{"name": "red", "interface": "pod1", "mac": "02:00:00:00:00:01"}]'
+    with pytest.raises(PodNetworkError, match=r"shop/red: .*no address is reserved for 02:00:00:00:00:01"):
+        host.join(wish)
+    host.reserved = '{"02:00:00:00:00:01": "192.0.2.77"}'
+    assert json.loads(host.join(wish))[1]["ips"] == ["192.0.2.77"]
+    assert [port.address for port in host.given if isinstance(port, LanPort)] == ["192.0.2.77/24"]
 
 
 def test_a_macvtap_that_no_box_can_make_is_refused_by_its_key(host: Host) -> None:
