@@ -7,6 +7,7 @@ whoever edits the annotation meanwhile wins, and the pass is repeated.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from kvedge.kube.errors import Forbidden, NotFound
@@ -14,6 +15,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
+from kvedge.resources.identity import guest_mac
 from kvedge.resources.lan_reservations import (
     RESERVATIONS,
     Reservation,
@@ -74,7 +76,7 @@ def _reserve(
         return
     address = addresses.free_address({each.address for each in known.values()})
     if address is None:
-        known = {mac: each for mac, each in known.items() if not _is_gone(each, client)}
+        known = {other: each for other, each in known.items() if not _is_gone(other, each, client)}
         address = addresses.free_address({each.address for each in known.values()})
     if address is None:
         raise ReservationsError(_all_taken(addresses))
@@ -91,15 +93,26 @@ def _all_taken(addresses: LanAddresses) -> str:
     )
 
 
-def _is_gone(held: Reservation, client: KubeClient) -> bool:
-    """Whether nobody needs it: the VM, or the VMI without one, for which it was made, is not there any more."""
+def _is_gone(mac: str, held: Reservation, client: KubeClient) -> bool:
+    """Whether nobody needs it: neither the VM for which it was made nor its VMI has an interface of this MAC any more.
+
+    A VM that was made anew under the same name has other MACs, unless it names them.
+    """
     namespace, slash, name = held.vm.partition("/")
     if not slash:
         return False
-    for kind in (VirtualMachine, VirtualMachineInstance):
-        try:
-            client.get(kind, namespace, name)
-        except NotFound:
-            continue
-        return False
+    with contextlib.suppress(NotFound):
+        vmi = client.get(VirtualMachineInstance, namespace, name)
+        if mac in {interface_mac(vmi, each) for each in vmi.spec.domain.devices.interfaces}:
+            return False
+    with contextlib.suppress(NotFound):
+        vm = client.get(VirtualMachine, namespace, name)
+        interfaces = vm.spec.template.spec.domain.devices.interfaces if vm.spec.template is not None else []
+        return mac not in {_mac_of_vm(vm, each) for each in interfaces}
     return True
+
+
+def _mac_of_vm(vm: VirtualMachine, interface: Interface) -> str:
+    """Of the VM's next run, as `interface_mac` has it."""
+    given = interface.mac_address or guest_mac(vm.metadata.uid, interface.name)
+    return given.lower().replace("-", ":")

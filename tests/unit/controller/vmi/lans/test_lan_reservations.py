@@ -12,6 +12,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
+from kvedge.resources.codec import decode
+from kvedge.resources.identity import guest_mac
 from kvedge.resources.lan_reservations import RESERVATIONS, Reservation, reservations_of, written
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
@@ -31,13 +33,22 @@ def guest(binding: str = "bridge") -> VirtualMachineInstance:
     return vmi_with(spec, {"phase": "Pending"}, name="web", namespace="shop")
 
 
+def vm(uid: str = "uid-1", **lan: str) -> VirtualMachine:
+    interfaces = [{"name": "default", "masquerade": {}}, {"name": "lan", "bridge": {}, **lan}]
+    document = {
+        "metadata": {"name": "there", "namespace": "shop", "uid": uid},
+        "spec": {"template": {"spec": {"domain": {"devices": {"interfaces": interfaces}}}}},
+    }
+    return decode(VirtualMachine, document)
+
+
 class Api:
     """An API with one network, and the VMs that there are."""
 
     def __init__(self, config: LanConfig, **reserved: Reservation) -> None:
         self.text = lan_config_text(config)
         self.reserved = written(reserved) if reserved else ""
-        self.there: set[tuple[type, str]] = set()
+        self.there: dict[tuple[type, str], Any] = {}
         self.error: KubeError | None = None
         self.patches = 0
 
@@ -45,7 +56,7 @@ class Api:
         if cls is not NetworkAttachmentDefinition:
             if (cls, f"{namespace}/{name}") not in self.there:
                 raise NotFound(404, "NotFound", "no")
-            return None
+            return self.there[cls, f"{namespace}/{name}"]
         if self.error is not None:
             raise self.error
         annotations = {RESERVATIONS: self.reserved} if self.reserved else {}
@@ -75,14 +86,24 @@ def test_a_guest_gets_the_first_address_that_nobody_has_and_keeps_it() -> None:
 def test_a_full_network_gives_away_what_vms_had_that_are_gone() -> None:
     held = {OTHER: Reservation("192.0.2.50", "shop/gone"), THIRD: Reservation("192.0.2.51", "shop/there")}
     api = Api(LanConfig(bridge="br0", addresses=RANGE), **held)
-    api.there = {(VirtualMachine, "shop/there")}
+    api.there = {(VirtualMachine, "shop/there"): vm(macAddress=THIRD.upper().replace(":", "-"))}
     assert api.reserve() == {THIRD: held[THIRD], MAC: Reservation("192.0.2.50", "shop/web")}
+
+
+def test_a_vm_that_was_made_anew_gives_back_what_the_one_before_had() -> None:
+    before, now = (guest_mac(uid, "lan") for uid in ("uid-1", "uid-2"))
+    held = {before: Reservation("192.0.2.50", "shop/there"), now: Reservation("192.0.2.51", "shop/there")}
+    api = Api(LanConfig(bridge="br0", addresses=RANGE), **held)
+    api.there = {(VirtualMachine, "shop/there"): vm("uid-2")}
+    assert api.reserve() == {now: held[now], MAC: Reservation("192.0.2.50", "shop/web")}
 
 
 def test_a_full_network_is_told_with_the_field_and_nothing_of_an_operators_is_taken() -> None:
     held = {OTHER: Reservation("192.0.2.50"), THIRD: Reservation("192.0.2.51", "shop/alone")}
     api = Api(LanConfig(bridge="br0", addresses=RANGE), **held)
-    api.there = {(VirtualMachineInstance, "shop/alone")}
+    alone = guest()
+    alone.spec.domain.devices.interfaces[1].mac_address = THIRD
+    api.there = {(VirtualMachineInstance, "shop/alone"): alone}
     with pytest.raises(NoAddress) as caught:
         api.reserve()
     said = (
