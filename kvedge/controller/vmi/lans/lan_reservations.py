@@ -45,9 +45,6 @@ def reserve_addresses(vmi: VirtualMachineInstance, client: KubeClient) -> None:
         KubeError: when a network cannot be read or changed now.
     """
     for index, interface, network_name in lan_interfaces(vmi):
-        if interface.bridge is None:
-            # The plugin of any other binding tells its guest, or the network does.
-            continue
         namespace, name = attachment_of(network_name, vmi.metadata.namespace)
         try:
             _reserve(vmi, interface, client.get(NetworkAttachmentDefinition, namespace, name), client)

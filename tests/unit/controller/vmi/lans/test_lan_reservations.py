@@ -75,6 +75,10 @@ class Api:
         return reservations_of(self.get(NetworkAttachmentDefinition, "shop", "lan"))
 
 
+def api_of_range() -> Api:
+    return Api(LanConfig(bridge="br0", addresses=RANGE))
+
+
 def test_a_guest_gets_the_first_address_that_nobody_has_and_keeps_it() -> None:
     api = Api(LanConfig(bridge="br0", addresses=RANGE), **{OTHER: Reservation("192.0.2.50")})
     found = api.reserve()
@@ -121,14 +125,18 @@ def test_an_annotation_that_cannot_be_read_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "binding"),
-    [(LanConfig(bridge="br0"), "bridge"), (LanConfig(bridge="br0", addresses=RANGE), "binding")],
-    ids=["the network gives none", "the binding takes none"],
+    "text",
+    [lan_config_text(LanConfig(bridge="br0")), '{"type": "macvtap", "master": "eth0"}', '{"type": "ptp"}', "no JSON"],
 )
-def test_nobody_else_gets_an_address(config: LanConfig, binding: str) -> None:
-    api = Api(config)
-    assert api.reserve(guest(binding)) == {}
+def test_a_network_that_gives_no_addresses_is_left_as_it_is(text: str) -> None:
+    api = Api(LanConfig(bridge="br0"))
+    api.text = text
+    assert api.reserve() == {}
     assert api.patches == 0
+
+
+def test_a_plugins_guest_is_on_the_network_at_an_address_too() -> None:
+    assert api_of_range().reserve(guest("binding")) == {MAC: Reservation("192.0.2.50", "shop/web")}
 
 
 @pytest.mark.parametrize("error", [NotFound(404, "NotFound", "no"), Forbidden(403, "Forbidden", "may not")])
