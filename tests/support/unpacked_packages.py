@@ -27,7 +27,7 @@ def unpack_packages(name: str, *packages: str) -> Path:
             with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
                 # apt drops to a user that may not write here, and then downloads as the caller.
                 download = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *packages]
-                subprocess.run(download, cwd=scratch, capture_output=True, check=True)
+                subprocess.run(download, cwd=scratch, capture_output=True, check=True, timeout=300)
                 for archive in Path(scratch).glob("*.deb"):
                     subprocess.run(["dpkg", "-x", str(archive), f"{scratch}/root"], check=True)
                 # The scratch directory is its owner's alone; programs that drop their rights must read this one.
