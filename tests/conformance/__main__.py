@@ -74,7 +74,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
     ):
         namespace = set_up(stage.client, stage.name_server)
         start_provider(stage.client, namespace, image_prefix(stage.address))
-        handlers = [handler_pod(namespace, *node) for node in node_addresses(stage.client)]
+        handlers = [handler_pod(namespace, *node, stage.ipv6) for node in node_addresses(stage.client)]
         on_box = place is Place.BOX
         front = PlayedFront(
             stage.kubeconfig,

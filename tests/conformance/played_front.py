@@ -103,8 +103,8 @@ def with_bridges(body: bytes) -> bytes:
     return json.dumps(document).encode()
 
 
-def handler_pod(namespace: str, node: str, address: str) -> dict[str, Any]:
-    """The Pod of virt-handler on a node, as KubeVirt's tests read it: where it runs, and at which address."""
+def handler_pod(namespace: str, node: str, address: str, ipv6: str = "") -> dict[str, Any]:
+    """The Pod of virt-handler on a node, as KubeVirt's tests read it: where it runs, and at which addresses."""
     return {
         "metadata": {"name": f"virt-handler-{node}", "namespace": namespace, "labels": {"kubevirt.io": "virt-handler"}},
         "spec": {"nodeName": node, "hostNetwork": True, "containers": [{"name": "virt-handler", "image": "kvedge"}]},
@@ -113,7 +113,7 @@ def handler_pod(namespace: str, node: str, address: str) -> dict[str, Any]:
             "conditions": [{"type": "Ready", "status": "True"}],
             "hostIP": address,
             "podIP": address,
-            "podIPs": [{"ip": address}],
+            "podIPs": [{"ip": each} for each in (address, ipv6) if each],
         },
     }
 

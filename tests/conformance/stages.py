@@ -25,8 +25,9 @@ from tests.support.cluster.local_path import CLASS, LocalPathProvisioner, missin
 from tests.support.cluster.machine_node import GATEWAY, missing_runtime
 
 # No other test of this machine has these addresses: the tier runs beside them. The first one is the node bridge's.
-_POD_CIDR: Final = "10.93.128.0/24"
+_POD_CIDR: Final = "10.93.128.0/24,fd93:128::/64"
 _NODE_BRIDGE: Final = "10.93.128.1"
+_NODE_BRIDGE_IPV6: Final = "fd93:128::1"
 _NODES: Final = 2
 # Claims of one box are files or block devices of one node, and several VMs may have one; those of k3s's own storage are
 # directories of one VM.
@@ -49,6 +50,8 @@ class Stage:
     name_server: str
     # What claims ask for, by the words of the tests' own configuration.
     storage: Mapping[str, str]
+    # Of a node, by which specs see whether Pods have IPv6; none where they have not.
+    ipv6: str = ""
 
 
 @contextlib.contextmanager
@@ -63,7 +66,7 @@ def box_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
         write_provider_image(scratch / "provider.tar", provider_image(prefix))
         box.import_image(scratch / "provider.tar", provider_image(prefix))
         box.start()
-        yield Stage(Place.BOX, box.kubeconfig, box.client, _NODE_BRIDGE, _NODE_BRIDGE, _BOX_STORAGE)
+        yield Stage(Place.BOX, box.kubeconfig, box.client, _NODE_BRIDGE, _NODE_BRIDGE, _BOX_STORAGE, _NODE_BRIDGE_IPV6)
     finally:
         if box.log.exists():
             shutil.copy(box.log, directory / "standalone.log")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -14,14 +16,19 @@ import pytest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
 from tests.support.box import Box, small_vm
+from tests.support.family_guest import USER_DATA, give_address, in_guest, run_here
 from tests.support.guest import build_guest
+from tests.support.held_stream import HeldStream
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 IMAGE = "local/masqueraded:1"
 PODS, IPV6_PODS = "10.94.0.0/24", "fd94:7::/64"
-OWN = "10.0.2.2"
+OWN, OWN_IPV6 = "10.0.2.2", "fd10:0:2::2"
+# Whatever comes to this port of the guest comes back.
+ECHO_PORT = 7
+ECHO = f"nc -ll -p {ECHO_PORT} -e /bin/cat </dev/null >/dev/null 2>&1 &\n"
 # One takes all that comes, the other the port of its page alone.
 ALL, LISTED = "behind", "listed"
 NAMES = (ALL, LISTED)
@@ -33,7 +40,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     found.data_dir.mkdir()
     found.import_image(build_guest().disk, IMAGE)
     found.start()
-    found.apply(masqueraded_vm(ALL))
+    found.apply(with_commands(masqueraded_vm(ALL)))
     found.apply(masqueraded_vm(LISTED, ports=[{"name": "http", "port": 80}], macAddress="02:aa:00:00:00:07"))
     yield found
     found.remove()
@@ -44,6 +51,14 @@ def masqueraded_vm(name: str, **interface: object) -> JsonObject:
     spec = vm["spec"]["template"]["spec"]
     spec["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}, **interface}]
     spec["readinessProbe"] = {"httpGet": {"port": 80}, "periodSeconds": 2}
+    return vm
+
+
+def with_commands(vm: JsonObject) -> JsonObject:
+    """A guest in which commands can be run, and which echoes."""
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": USER_DATA + ECHO}})
     return vm
 
 
@@ -80,12 +95,53 @@ def forwarded(box: Box, name: str) -> str:
     return done.stdout
 
 
-def test_guests_go_on_when_all_that_runs_a_box_is_killed_and_started(box: Box) -> None:
+def test_guests_and_their_connections_go_on_when_all_that_runs_a_box_is_killed_and_started(box: Box) -> None:
+    """Of both IP versions, begun from either side; and when somebody loads rules of his own."""
     for name in NAMES:
         box.wait_answer(name, 240)
     before = {name: box.wait_phase(name, "Running").metadata.uid for name in NAMES}
-    box.end(signal.SIGKILL)
-    box.start()
-    for name in NAMES:
-        assert OWN in box.wait_answer(name)
-        assert box.wait_phase(name, "Running").metadata.uid == before[name]
+    ipv4, ipv6 = box.wait_phase(ALL, "Running").status.interfaces[0].ip_addresses
+    give_address(run_here, ipv4, OWN_IPV6)
+    with ExitStack() as held:
+        streams = [held.enter_context(HeldStream(socket.create_connection((to, ECHO_PORT)))) for to in (ipv4, ipv6)]
+        streams.append(held.enter_context(HeldStream(begun_by_guest(ipv4))))
+
+        def all_go_on(what: str) -> None:
+            for stream in streams:
+                stream.goes_on(what)
+
+        all_go_on("before anything happens")
+        box.end(signal.SIGKILL)
+        all_go_on("nothing of kvedge runs but the launchers")
+        box.start()
+        for name in NAMES:
+            assert OWN in box.wait_answer(name)
+            assert box.wait_phase(name, "Running").metadata.uid == before[name]
+        all_go_on("kvedge runs again")
+        with foreign_rules():
+            all_go_on("somebody's rules are loaded")
+        all_go_on("they are gone again")
+
+
+def begun_by_guest(ipv4: str) -> socket.socket:
+    """A connection to this machine's end of the Pod network, where the guest echoes."""
+    gateway = f"{PODS.rpartition('.')[0]}.1"
+    with socket.create_server((gateway, 0)) as server:
+        server.settimeout(30)
+        port = server.getsockname()[1]
+        in_guest(run_here, ipv4, f"nc {gateway} {port} -e /bin/cat </dev/null >/dev/null 2>&1 &")
+        return server.accept()[0]
+
+
+@contextmanager
+def foreign_rules() -> Iterator[None]:
+    """A table of somebody else's that looks at all that is forwarded, loaded twice as a firewall's service does it."""
+    name = f"kvforeign{os.getpid()}"
+    rules = f"table inet {name} {{\n chain forward {{\n  type filter hook forward priority 10; policy accept;\n"
+    rules += "  ct state established,related counter accept\n }\n}\n"
+    try:
+        for text in (rules, f"flush table inet {name}\ndelete table inet {name}\n{rules}"):
+            subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+        yield
+    finally:
+        subprocess.run(["nft", "delete", "table", "inet", name], check=True)

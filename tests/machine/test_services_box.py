@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import ip_address, ip_network
 
 import pytest
 
+from kvedge.resources.bandwidth import INGRESS
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.resources.types.services import Service
 from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
+from tests.support.lan_neighbour import Neighbour, host_bridge, neighbour
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
@@ -24,10 +28,26 @@ WEB, CLIENT = "web", "client"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+# A LAN of this machine's, and the addresses there that Services get.
+LAN_BRIDGE, LAN_NIC, LAN, LAN_POOL = "bkpool0", "bkpool1", "198.18.41", "198.18.41.128/29"
+
+
 @pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+def lan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbour]:
+    """A neighbour on it."""
+    with (
+        host_bridge(LAN_BRIDGE, f"{LAN}.1"),
+        neighbour(LAN_NIC, f"{LAN}.9", LAN, tmp_path_factory.mktemp("lan")) as found,
+    ):
+        subprocess.run(["ip", "link", "set", LAN_NIC, "master", LAN_BRIDGE], check=True)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory, lan: Neighbour) -> Iterator[Box]:
     """A box with a guest that serves a page, and one that asks for it."""
-    with guest_box(tmp_path_factory.mktemp("box"), "10.95.41.0/24", IMAGE, agent=True) as found:
+    pool = ["--load-balancer-pool", LAN_POOL]
+    with guest_box(tmp_path_factory.mktemp("box"), "10.95.41.0/24", IMAGE, agent=True, options=pool) as found:
         for name in (WEB, CLIENT):
             found.apply(guest_with_commands(name))
         for name in (WEB, CLIENT):
@@ -40,6 +60,8 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
 def guest_with_commands(name: str) -> JsonObject:
     """A VM in whose guest commands can be run."""
     vm = small_vm(name, IMAGE)
+    if name == WEB:
+        vm["spec"]["template"]["metadata"] = {"annotations": {INGRESS: "1M"}}
     spec = vm["spec"]["template"]["spec"]
     spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
     user_data = "\n".join(line for line in USER_DATA.splitlines() if "/dev/vda" not in line)
@@ -95,6 +117,41 @@ def test_a_guest_is_reached_at_its_services_address_and_at_the_nodes_port(box: B
         assert mine in said
 
 
+def test_a_neighbour_of_the_lan_reaches_a_guest_at_its_services_own_address(box: Box, lan: Neighbour) -> None:
+    words = ("--port", "8088", "--target-port", "80", "--type", "LoadBalancer")
+    box.cli("expose", "vm", WEB, "--name", "web-lan", *words)
+
+    def given() -> str:
+        found = box.client.request("GET", "/api/v1/namespaces/default/services/web-lan")
+        assert isinstance(found, dict)
+        ingress = found["status"].get("loadBalancer", {}).get("ingress", [])
+        return str(ingress[0]["ip"]) if ingress else ""
+
+    address = wait_until(given, "an address of the pool", 20)
+    assert ip_address(address) in ip_network(LAN_POOL)
+    mine = address_of(box, WEB)
+    wait_until(lambda: mine in lan.page(f"http://{address}:8088/"), "the neighbour is answered", 30)
+    assert lan.page(f"http://{address}:80/") == "", "the address is the Service's alone"
+    box.cli("delete", "service", "web-lan")
+    wait_until(lambda: lan.page(f"http://{address}:8088/") == "", "nobody is there any more", 20)
+
+
+def test_packets_above_a_guests_bandwidth_are_dropped_and_shown(box: Box) -> None:
+    mine = address_of(box, WEB)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(400):
+            with suppress(OSError):
+                sender.sendto(bytes(1200), (mine, 9))
+    assert sum(hop.get("toGuest", {}).get("queueDropped", 0) for hop in way_of(box, WEB)) > 0
+    assert mine in page(mine, 80)
+
+
+def way_of(box: Box, name: str) -> list[JsonObject]:
+    """The links on the way to a guest's first NIC, with what they have counted."""
+    (shown, *_) = json.loads(box.cli("network", "show", name, "-o", "json").stdout)["interfaces"]
+    return list(shown["way"])
+
+
 def test_a_guest_finds_others_by_their_names(box: Box) -> None:
     mine = address_of(box, WEB)
     resolver = run_in(box, CLIENT, "cat /etc/resolv.conf")
@@ -127,6 +184,9 @@ def test_a_guest_is_reached_by_whom_policies_name_and_by_its_node(box: Box) -> N
     assert is_let_in()
     box.apply(policy("nobody"))
     wait_until(lambda: not is_let_in(), "the policy keeps the client away", 20)
+    filtered = [each for hop in way_of(box, WEB) for each in hop.get("filtered", [])]
+    denied = {each["what"]: each["packets"] for each in filtered}
+    assert denied[f"NetworkPolicies, ingress, {mine}"] > 0
     # The node always reaches its guests.
     assert mine in page(mine, 80)
     client: JsonObject = {"podSelector": {"matchLabels": {"vm.kubevirt.io/name": CLIENT}}}

@@ -59,6 +59,8 @@ class Box:
         self.process: subprocess.Popen[bytes] | None = None
         self._client: KubeClient | None = None
         self.port = free_port()
+        # Further options of `kvedge standalone`.
+        self.options: list[str] = []
         announce_box(data_dir, pod_cidr)
 
     @property
@@ -93,6 +95,7 @@ class Box:
             "tcg",
             "--log-level",
             self.log_level,
+            *self.options,
         ]
         self.data_dir.mkdir(parents=True, exist_ok=True)
         path = f"{self.notify_directory}/kvedge-test-{os.getpid()}-{self.port}.sock"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +16,12 @@ from tests.support.guest import build_guest
 
 
 @contextmanager
-def guest_box(directory: Path, pod_cidr: str, image: str, *, agent: bool = False) -> Iterator[Box]:
+def guest_box(
+    directory: Path, pod_cidr: str, image: str, *, agent: bool = False, options: Sequence[str] = ()
+) -> Iterator[Box]:
     """A running box whose store has the guest under that name; `agent`: with a guest agent in it."""
     found = Box(directory / "data", pod_cidr)
+    found.options += options
     found.data_dir.mkdir()
     try:
         found.import_image(build_guest(agent=agent).disk, image)
@@ -34,7 +37,7 @@ def guest_box(directory: Path, pod_cidr: str, image: str, *, agent: bool = False
 
 
 def left_behind(box: Box, bridge: str) -> list[str]:
-    """Processes, links, mounts and rules that carry this box's mark; `bridge` is the one that its Pods were on."""
+    """What carries this box's mark of processes, links, mounts, rules and ways; `bridge` is the one of its Pods."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     found = [f"mount {line}" for line in mounts if str(box.data_dir) in line]
     processes = _output("ps", "-eo", "args").splitlines()
@@ -42,9 +45,16 @@ def left_behind(box: Box, bridge: str) -> list[str]:
     links = json.loads(_output("ip", "-j", "link"))
     marked = [link["ifname"] for link in links if bridge in (link["ifname"], *link.get("ifalias", "").split())]
     found += [f"link {name}" for name in marked]
+    pods = box.pod_cidr.rpartition(".")[0]
     rules = _output("nft", "list", "ruleset")
     found += [f"table {line}" for line in rules.splitlines() if line.startswith("table") and bridge in line]
     found += [f"rules about {cidr}" for cidr in (box.pod_cidr, service_cidr_for(box.pod_cidr)) if cidr in rules]
+    for what in ("address", "route show table all", "rule", "neighbour"):
+        for version in ("-4", "-6"):
+            lines = _output("ip", version, "-o", *what.split()).splitlines()
+            found += [f"{what}: {line}" for line in lines if bridge in line.split() or f" {pods}." in f" {line}"]
+    spaces = [line.split()[0] for line in _output("ip", "netns").splitlines() if line]
+    found += [f"namespace {name}" for name in spaces if name.startswith(f"{bridge}-")]
     return found
 
 

@@ -70,11 +70,11 @@ def dhcp_server(link: str, pool: str, directory: Path, before: Sequence[str] = (
 
 
 @contextmanager
-def host_bridge(name: str) -> Iterator[None]:
-    """A bridge of the host's own, with the address 198.51.100.1."""
+def host_bridge(name: str, address: str = "198.51.100.1") -> Iterator[None]:
+    """A bridge of the host's own, with this address."""
     for command in (
         ("link", "add", name, "type", "bridge", "mcast_snooping", "0"),
-        ("addr", "add", "198.51.100.1/24", "dev", name),
+        ("addr", "add", f"{address}/24", "dev", name),
         ("link", "set", name, "up"),
     ):
         subprocess.run(["ip", *command], check=True)

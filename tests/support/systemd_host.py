@@ -27,14 +27,17 @@ def missing() -> str:
     return "" if not lacking else f"install {', '.join(lacking)} (mmdebstrap, systemd-container)"
 
 
-def debian_tree(suite: str = "bookworm") -> Path:
-    """A Debian with systemd, libvirt's driver and QEMU; made when it is not there yet."""
-    tree = TREES / f"host-{suite}"
+def debian_tree(suite: str = "bookworm", name: str = "host", packages: str = _PACKAGES, *more: str) -> Path:
+    """A Debian's file system with these packages, of a host for kvedge unless told; made when it is not there yet.
+
+    `more` are options of mmdebstrap's.
+    """
+    tree = TREES / f"{name}-{suite}"
     if not tree.is_dir():
         TREES.mkdir(parents=True, exist_ok=True)
-        staged = TREES / f"host-{suite}.new"
+        staged = TREES / f"{name}-{suite}.new"
         shutil.rmtree(staged, ignore_errors=True)
-        options = ["--variant=minbase", f"--include={_PACKAGES}", "--aptopt=APT::Install-Recommends false"]
+        options = ["--variant=minbase", f"--include={packages}", "--aptopt=APT::Install-Recommends false", *more]
         options += [f"--aptopt={path}" for path in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))]
         subprocess.run(["mmdebstrap", "-q", *options, suite, staged], check=True, stdin=subprocess.DEVNULL)
         staged.rename(tree)

@@ -1,0 +1,2 @@
+# The prompt that KubeVirt's tests expect of Fedora.
+PS1='[\u@\h \W]\$ '
