@@ -78,7 +78,7 @@ def give_address(run: Runner, asked_at: str, address: str) -> None:
 def seen_from_guest(run: Runner, asked_at: str, server: str, port: int) -> str:
     """As whom the server sees the guest; its static busybox has a wget that fails at looking up a protocol's port."""
     asked = in_guest(run, asked_at, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 10 {server} {port}")
-    return asked.rpartition("\r\n")[2]
+    return asked.splitlines()[-1] if asked else ""
 
 
 def run_here(*command: str) -> str:
