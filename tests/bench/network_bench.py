@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.network_policies import NetworkPolicy
 from kvedge.standalone.networking.policy_plan import Member, plan_policies
 from tests.bench.report import Report, Row, median
+from tests.bench.rules_met import most_rules_met
 from tests.support.pod_world import bind_pod_interface, make_pod, netns_path, node_config, node_network
 
 
@@ -123,48 +123,9 @@ def _services(count: int, runs: int) -> tuple[float, float, int]:
 
 
 def _most_rules_met() -> int:
-    """The most rules of this namespace that one packet can meet on its longest way through each hook's chains."""
+    """The most rules of this namespace that one packet can meet, over all hooks."""
     listed = subprocess.run(["nft", "-j", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
-    entries = json.loads(listed)["nftables"]
-    rules: dict[tuple[str, str, str], list[str]] = {}
-    bases = set()
-    targets: dict[tuple[str, str, str], set[str]] = {}
-    for entry in entries:
-        if "chain" in entry:
-            chain = entry["chain"]
-            key = (chain["family"], chain["table"], chain["name"])
-            rules.setdefault(key, [])
-            if "hook" in chain:
-                bases.add(key)
-        elif "rule" in entry:
-            rule = entry["rule"]
-            rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(json.dumps(rule["expr"]))
-    # What the elements of a verdict map jump to is named in the map alone.
-    mapped = {
-        (each["map"]["family"], each["map"]["table"]): _names_in(json.dumps(each["map"].get("elem", [])))
-        for each in entries
-        if "map" in each
-    }
-    for key, expressions in rules.items():
-        found = _names_in(" ".join(expressions))
-        if any('"vmap"' in each for each in expressions):
-            found |= mapped.get(key[:2], set())
-        targets[key] = found
-
-    def longest(key: tuple[str, str, str], seen: frozenset[str] = frozenset()) -> int:
-        ways = [
-            longest((*key[:2], name), seen | {key[2]})
-            for name in targets.get(key, ())
-            if name not in seen and (*key[:2], name) in rules
-        ]
-        return len(rules[key]) + max(ways, default=0)
-
-    return sum(longest(key) for key in bases)
-
-
-def _names_in(text: str) -> set[str]:
-    """The chains that an expression jumps or goes to."""
-    return set(re.findall(r'"(?:jump|goto)": \{"target": "([^"]+)"', text))
+    return most_rules_met(json.loads(listed)["nftables"])
 
 
 def _policy(number: int) -> JsonObject:
