@@ -66,7 +66,7 @@ _NO_UNITS: Final = (
 )
 _DRIVERS: Final = ("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "ahci", "ext4")
 _ARGUMENTS: Final = (
-    "console=tty0 console=ttyS0,115200 net.ifnames=0 quiet loglevel=4 audit=0 apparmor=0 mitigations=off "
+    "console=tty0 console=ttyS0,115200 net.ifnames=0 quiet loglevel=4 audit=0 apparmor=0 selinux=0 mitigations=off "
     "cryptomgr.notests nokaslr no5lvl"
 )
 _SYSLINUX: Final = (
