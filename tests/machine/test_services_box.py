@@ -12,9 +12,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from kvedge.resources.bandwidth import INGRESS
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.resources.types.services import Service
+from kvedge.resources.values.bandwidth import INGRESS
 from tests.support.agent_guest import RUN_PATH, USER_DATA
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
