@@ -14,6 +14,7 @@ from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
 from kvedge.api.admission.clone_admission import CloneAdmission
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
+from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
@@ -34,6 +35,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
+# How long a new role waits for the presets that there are before VMIs are made without them.
+_PRESETS_SECONDS: Final = 5.0
 # How long a new role waits to learn the configuration before it judges by defaults.
 _CONFIGURATION_SECONDS: Final = 5.0
 
@@ -67,6 +70,7 @@ class ApiRun:
         self.uploads = UploadAuthority(client, clock)
         self.registration = registration
         self.configuration = ConfigurationFollower(client, "api")
+        self.presets = PresetFollower(client)
         self.tls = RotatingTls(certificate.material, self._proxy.ca)
 
     @property
@@ -78,6 +82,10 @@ class ApiRun:
         """Follow the KubeVirt object: from the first webhook on, writes are judged by it."""
         self.configuration.start()
         self.configuration.wait(_CONFIGURATION_SECONDS)
+
+    def learn_presets(self) -> None:
+        """Follow presets: from the first webhook on, VMIs get what theirs bring."""
+        self.presets.start(_PRESETS_SECONDS)
 
     def register_kinds(self) -> None:
         """Have the API server know our kinds, unless somebody else installs them.
@@ -115,7 +123,8 @@ class ApiRun:
         """What the role serves; made inside the event loop."""
         application = web.Application(client_max_size=MOST_BYTES)
         judgement = Judgement()
-        application.add_routes(admission_routes(self._current_cluster, self._clock, judgement))
+        presets = self.presets.of_namespace
+        application.add_routes(admission_routes(self._current_cluster, self._clock, judgement, presets))
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes())

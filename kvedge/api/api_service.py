@@ -180,12 +180,13 @@ class ApiRole:
             Part("policies", lambda: self._patiently(run.registration.check_server)),
             Part("kinds", lambda: self._patiently(run.register_kinds), needs=("serving", "policies")),
             Part("configuration", run.learn_configuration, configuration.stop, configuration.failure, ("kinds",)),
+            Part("presets", run.learn_presets, run.presets.stop, run.presets.failure, ("kinds",)),
             # From here on calls may come, and go elsewhere before the server ends.
             Part(
                 "webhooks",
                 lambda: self._patiently(run.register),
                 partial(_withdraw, presence),
-                needs=("configuration",),
+                needs=("configuration", "presets"),
             ),
             part("presence", presence, "webhooks"),
         ]

@@ -64,7 +64,6 @@ KINDS: Final = (
     PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackup", "virtualmachinebackups"),
     PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackupTracker", "virtualmachinebackuptrackers"),
     PlayedKind("migrations.kubevirt.io", "v1alpha1", "MigrationPolicy", "migrationpolicies", False),
-    PlayedKind("kubevirt.io", "v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets"),
     PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations"),
 )
 # The Service by whose address the tests learn the cluster's DNS server, to give it to guests.

@@ -7,11 +7,13 @@ yet, the writer. All others judge the decoded type. A document that does not dec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
+from kvedge.api.admission.presets.preset_plan import Preset, preset_conflicts, preset_warnings, presets_of
+from kvedge.api.admission.presets.preset_verdict import judge_preset
 from kvedge.api.admission.rules import (
     vm_rules,
 )
@@ -37,6 +39,7 @@ from kvedge.api.admission.spec_verdict import (
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -47,8 +50,14 @@ _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterato
 _SPEC: Final = Field("spec")
 
 
-def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
-    """Judge one write. Deletes, subresources and kinds that are not ours pass."""
+def plan_verdict(request: AdmissionRequest, cluster: Cluster, presets: Sequence[Preset] = ()) -> Verdict:
+    """Judge one write. Deletes, subresources and kinds that are not ours pass.
+
+    Args:
+        request: the write.
+        cluster: what holds for all VMs.
+        presets: those of the namespace.
+    """
     document = request.object
     if document is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return Verdict()
@@ -57,9 +66,12 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster) -> Verdict:
     if request.resource.resource == "virtualmachineinstances":
         if request.operation == "CREATE" and (too_large := tuple(size_is_sane(parts_to_judge(document)))):
             return Verdict(too_large)
-        return Verdict(
-            tuple(distinct(_vmi_causes(request, document, cluster))), tuple(_vmi_warnings(request, document))
-        )
+        causes = list(_vmi_causes(request, document, cluster))
+        if request.operation == "CREATE":
+            causes += preset_conflicts(presets_of(document, presets))
+        return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document)))
+    if request.resource.resource == PRESET_KIND.plural:
+        return judge_preset(request, document, cluster)
     if request.resource.resource == "virtualmachineinstancereplicasets":
         return judge_replica_set(request, document, cluster)
     if request.resource.group == CDI_GROUP and (rule := _CDI_RULES.get(request.resource.resource)) is not None:
@@ -120,6 +132,7 @@ def _vmi_causes(request: AdmissionRequest, document: JsonObject, cluster: Cluste
 def _vmi_warnings(request: AdmissionRequest, document: JsonObject) -> Iterator[str]:
     if request.operation == "CREATE" and not request.user.is_role:
         # The author of a VM has got these warnings with the VM.
+        yield from preset_warnings(document)
         with contextlib.suppress(DecodeError):
             yield from annotation_warnings(decode(VirtualMachineInstance, document).metadata, Field("metadata"))
 

@@ -8,7 +8,7 @@ none is worked out in the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,9 +18,11 @@ from kvedge.api.admission.admission_message import AdmissionRequest, mutation, p
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.mutation_plan import plan_mutation
+from kvedge.api.admission.presets.preset_plan import Preset
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.served_paths import MUTATE_PATH, VALIDATE_PATH
 from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock, rfc3339
 
 log = logging.getLogger(__name__)
@@ -29,14 +31,26 @@ log = logging.getLogger(__name__)
 MOST_BYTES: Final = 4 * 1024 * 1024
 
 
-def admission_routes(cluster: Callable[[], Cluster], clock: Clock, judgement: Judgement) -> list[web.RouteDef]:
-    """The two webhooks; `cluster` says, to any thread, what holds when a write is judged."""
+def admission_routes(
+    cluster: Callable[[], Cluster],
+    clock: Clock,
+    judgement: Judgement,
+    presets: Callable[[str], Sequence[Preset]] = lambda namespace: (),
+) -> list[web.RouteDef]:
+    """The two webhooks.
+
+    `cluster` says, to any thread, what holds when a write is judged, and `presets` which ones a namespace has.
+    """
+
+    def of(request: AdmissionRequest) -> Sequence[Preset]:
+        is_vmi = request.resource.resource == VirtualMachineInstance.KIND.plural
+        return presets(request.namespace) if is_vmi and request.operation == "CREATE" else ()
 
     def mutate(request: AdmissionRequest) -> JsonObject:
-        return mutation(request.uid, plan_mutation(request, cluster(), rfc3339(clock.now())))
+        return mutation(request.uid, plan_mutation(request, cluster(), rfc3339(clock.now()), of(request)))
 
     def validate(request: AdmissionRequest) -> JsonObject:
-        judged = plan_verdict(request, cluster())
+        judged = plan_verdict(request, cluster(), of(request))
         if judged.causes:
             facts = {
                 "kind": request.resource.resource,

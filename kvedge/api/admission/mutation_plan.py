@@ -6,10 +6,12 @@ with causes. So is one that is too large, for which size_rules.py has the words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference, member_difference
+from kvedge.api.admission.presets.preset_plan import Preset, with_presets
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.rules.vmi_update_rules import keep_status
@@ -20,8 +22,10 @@ from kvedge.resources.types.vm import VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 
-def plan_mutation(request: AdmissionRequest, cluster: Cluster, now: str) -> list[JsonObject]:
-    """The JSON patch for one write; `now` is an RFC 3339 time."""
+def plan_mutation(
+    request: AdmissionRequest, cluster: Cluster, now: str, presets: Sequence[Preset] = ()
+) -> list[JsonObject]:
+    """The JSON patch for one write; `now` is an RFC 3339 time, `presets` are those of the namespace."""
     document = request.object
     if document is None or request.sub_resource:
         return []
@@ -30,19 +34,21 @@ def plan_mutation(request: AdmissionRequest, cluster: Cluster, now: str) -> list
             kept = keep_status(request.old_object or {}, document, request.user)
             return list(member_difference(document, kept, "status"))
         case "virtualmachineinstances", "CREATE":
-            return _vmi(request, document, cluster, now)
+            return _vmi(request, document, cluster, now, presets)
         case "virtualmachines", ("CREATE" | "UPDATE"):
             return _vm(request, document, cluster)
     return []
 
 
-def _vmi(request: AdmissionRequest, document: JsonObject, cluster: Cluster, now: str) -> list[JsonObject]:
+def _vmi(
+    request: AdmissionRequest, document: JsonObject, cluster: Cluster, now: str, presets: Sequence[Preset]
+) -> list[JsonObject]:
     if not _may_be_read(VirtualMachineInstanceSpec, document):
         return []
     status = document.get("status")
     # The controller's word alone: whatever another author has written there is no part of what the VMI becomes.
     says = status if request.user.is_controller and isinstance(status, dict) else {}
-    made = new_vmi(document, cluster, now, str(says.get("virtualMachineRevisionName") or ""))
+    made = new_vmi(with_presets(document, presets), cluster, now, str(says.get("virtualMachineRevisionName") or ""))
     return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
 
 

@@ -317,6 +317,10 @@ def validating_webhooks(
         # embedded API's authorizer on one box.
         webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
+        # Fail: a preset that contradicts itself would keep VMIs out later.
+        webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),
+                 conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES)),
         # Fail: a template that no VMI can be made of must be refused when it is applied. Scaling passes by `scale`.
         webhook("virtualmachineinstancereplicaset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancereplicasets", operations=("CREATE", "UPDATE"),

@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
 from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
+from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
 from kvedge.resources.manifests.schema_manifest import struct_schema
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
@@ -66,7 +67,7 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
         labels=(("operator.kubevirt.io", ""),),
     ),
 )
-CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, *DATA_VOLUME_KINDS)
+CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, PRESET, *DATA_VOLUME_KINDS)
 
 
 def crds() -> list[JsonObject]:
@@ -110,8 +111,9 @@ def _version(custom: CustomKind, version: str) -> JsonObject:
     }
     if custom.columns:
         document["additionalPrinterColumns"] = [dict(column) for column in custom.columns]
-    if deprecated:
-        document |= {"deprecated": True, "deprecationWarning": _DEPRECATION}
+    if deprecated or custom.deprecation:
+        warning = custom.deprecation.format(version=version) or _DEPRECATION
+        document |= {"deprecated": True, "deprecationWarning": warning}
     return document
 
 
@@ -134,10 +136,10 @@ def object_schema(custom: CustomKind) -> JsonObject:
         spec["required"] = required
     for name, value in custom.default_spec:
         spec["properties"][name]["default"] = value
-    status = struct_schema(custom.status, keep_unknown=False)
-    for name, value in custom.default_status:
-        status["properties"][name]["default"] = value
-    if custom.default_status:
+    status = None if custom.status is None else struct_schema(custom.status, keep_unknown=False)
+    if status is not None and custom.default_status:
+        for name, value in custom.default_status:
+            status["properties"][name]["default"] = value
         # A default is applied inside an object that is there: without this one there is no status to begin with.
         status["default"] = {}
     return {
@@ -150,7 +152,7 @@ def object_schema(custom: CustomKind) -> JsonObject:
             # The API server describes it itself, and takes no word about it from us.
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": status,
+            **({} if status is None else {"status": status}),
         },
         "x-kubernetes-preserve-unknown-fields": True,
     }

@@ -21,7 +21,8 @@ class CustomKind:
     kind: Kind
     description: str
     spec: type
-    status: type
+    # None where there is nothing to report.
+    status: type | None
     short_names: tuple[str, ...]
     columns: tuple[JsonObject, ...]
     has_status_subresource: bool
@@ -29,6 +30,8 @@ class CustomKind:
     required_spec: tuple[str, ...] = ()
     default_spec: tuple[tuple[str, Any], ...] = ()
     default_status: tuple[tuple[str, Any], ...] = ()
+    # What clients are told when all versions are deprecated, with the version's name in it.
+    deprecation: str = ""
     # Whether `kubectl scale` and autoscalers set its number, by the fields that all kinds with one have.
     has_scale: bool = False
     # The labels of the CRD: KubeVirt's operator brings the one of its own kind.

@@ -11,6 +11,7 @@ from typing import Final
 
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
+from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
 from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 
@@ -360,4 +361,5 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **STATUS_DESCRIPTIONS,
     **DATA_VOLUME_DESCRIPTIONS,
     **REPLICA_DESCRIPTIONS,
+    **PRESET_DESCRIPTIONS,
 }

@@ -137,6 +137,8 @@ _API: Final = (
     # Which front proxy to believe about the name of a caller, and what callers may do.
     right(("get",), "core", "configmaps", names=("extension-apiserver-authentication",), namespace="kube-system"),
     right(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    # What VMIs get when they are made.
+    right(READ, "kubevirt.io", "virtualmachineinstancepresets"),
     # Its own registration.
     right(("get", "create"), "core", "namespaces"),
     right(("get", "create", "update"), "apiextensions.k8s.io", "customresourcedefinitions"),

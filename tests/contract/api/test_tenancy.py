@@ -94,6 +94,7 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "k8s.cni.cncf.io/network-attachment-definitions": ("", "", ""),
     "kubevirt.io/kubevirts": ("get list", "", ""),
     "kubevirt.io/kubevirts/status": ("", "", ""),
+    "kubevirt.io/virtualmachineinstancepresets": (READ, CHANGE, "deletecollection"),
     "kubevirt.io/virtualmachineinstancereplicasets": (READ, CHANGE, "deletecollection"),
     "kubevirt.io/virtualmachineinstancereplicasets/scale": ("", "get update patch", ""),
     "kubevirt.io/virtualmachineinstancereplicasets/status": ("", "", ""),

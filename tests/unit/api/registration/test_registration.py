@@ -31,6 +31,7 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "virtualmachines",
         "virtualmachineinstances",
         "virtualmachineinstancereplicasets",
+        "virtualmachineinstancepresets",
         "kubevirts",
         "datavolumes",
         "datasources",
