@@ -11,7 +11,6 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -19,20 +18,23 @@ from typing import Any, Final
 from pyroute2.iproute import IPRoute
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.link_types import PROTO_STATIC, Address, CountedLink, Link, Route, Traffic
+from kvedge.network.link_messages import (
+    IFF_ALLMULTI,
+    read_address,
+    read_counted,
+    read_hops,
+    read_link,
+    read_whole_route,
+)
+from kvedge.network.link_types import PROTO_STATIC, Address, CountedLink, Link, Route
 from kvedge.network.netlink_dump import whole_dump
 from kvedge.network.netlink_errors import translated, unless
 
-IFF_UP: Final = 1
-IFF_ALLMULTI: Final = 0x200
-IFF_LOWER_UP: Final = 0x10000
 # Of linux/neighbour.h.
 NUD_PERMANENT: Final = 0x80
 # Of a bridge's MACs: configured, does not age.
 NUD_NOARP: Final = 0x40
 NTF_MASTER: Final = 0x04
-IFA_F_DADFAILED: Final = 0x08
-IFA_F_PERMANENT: Final = 0x80
 IFA_F_NOPREFIXROUTE: Final = 0x200
 UNICAST: Final = 1
 # The queue at the top of a link's sending end.
@@ -58,7 +60,7 @@ class Links:
     def list_links(self) -> list[Link]:
         """All links of the namespace."""
         with translated("cannot list links"):
-            return [_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
+            return [read_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
 
     def list_counted(self) -> list[CountedLink]:
         """As :meth:`list_links`, with what each has counted."""
@@ -69,7 +71,7 @@ class Links:
                 if message["parent"] == TC_H_ROOT
             }
             found = whole_dump(lambda: list(self._socket.get_links()))
-            return [_counted(message, lost.get(message["index"], 0)) for message in found]
+            return [read_counted(message, lost.get(message["index"], 0)) for message in found]
 
     def find(self, name: str) -> Link | None:
         """The link of that name, or None."""
@@ -80,7 +82,7 @@ class Links:
             if error.errno in (errno.ENODEV, errno.ENOENT):
                 return None
             raise
-        return _link(found[0]) if found else None
+        return read_link(found[0]) if found else None
 
     def index(self, name: str) -> int:
         """The index of the link of that name; raises NetworkError (ENODEV) when there is none."""
@@ -92,19 +94,19 @@ class Links:
     def list_addresses(self) -> list[Address]:
         """All IPv4 and IPv6 addresses of the namespace."""
         with translated("cannot list addresses"):
-            return [_address(message) for message in whole_dump(lambda: list(self._socket.get_addr()))]
+            return [read_address(message) for message in whole_dump(lambda: list(self._socket.get_addr()))]
 
     def list_routes(self) -> list[Route]:
         """All unicast IPv4 routes of all tables."""
-        return self._list_routes(socket.AF_INET, _whole)
+        return self._list_routes(socket.AF_INET, read_whole_route)
 
     def list_hops(self) -> list[Route]:
         """As :meth:`list_routes`, with a route over several links once for each of them."""
-        return self._list_routes(socket.AF_INET, _hops)
+        return self._list_routes(socket.AF_INET, read_hops)
 
     def list_ipv6_routes(self) -> list[Route]:
         """All unicast IPv6 routes of all tables; none where the kernel has no IPv6."""
-        return self._list_routes(socket.AF_INET6, _whole)
+        return self._list_routes(socket.AF_INET6, read_whole_route)
 
     def _list_routes(self, family: int, read: Callable[[Any], list[Route]]) -> list[Route]:
         with translated("cannot list routes"):
@@ -264,81 +266,3 @@ class Links:
         index = self.index(name)
         with translated("cannot limit the bandwidth of", name):
             self._socket.tc("replace", "tbf", index, rate=rate, burst=bucket, limit=queue)
-
-
-def _link(message: Any) -> Link:
-    info = message.get("linkinfo")
-    kind = (info.get("kind") if info else None) or ""
-    data = info.get("data") if info else None
-    slave = info.get("slave_data") if info and info.get("slave_kind") == "bridge" else None
-    learning = slave.get("learning") if slave else None
-    hairpin = slave.get("mode") if slave else None
-    return Link(
-        index=message["index"],
-        name=message.get("ifname"),
-        kind=kind,
-        mac=(message.get("address") or "").lower(),
-        mtu=message.get("mtu") or 0,
-        up=bool(message["flags"] & IFF_UP),
-        carrier=bool(message["flags"] & IFF_LOWER_UP),
-        master=message.get("master") or 0,
-        alias=message.get("ifalias") or "",
-        peer_index=message.get("link") or 0 if kind == "veth" else 0,
-        lower=message.get("link") or 0 if kind != "veth" else 0,
-        learning=None if learning is None else bool(learning),
-        hairpin=None if hairpin is None else bool(hairpin),
-        snooping=bool(data.get("br_mcast_snooping")) if kind == "bridge" and data else None,
-        multi_queue=bool(data.get("multi_queue")) if kind == "tun" and data else False,
-        vlan_filtering=bool(data.get("br_vlan_filtering")) if kind == "bridge" and data else None,
-        all_multicast=bool(message["flags"] & IFF_ALLMULTI),
-    )
-
-
-def _counted(message: Any, lost_by_queue: int) -> CountedLink:
-    stats = message.get("stats64") or message.get("stats") or {}
-
-    def traffic(way: str) -> Traffic:
-        return Traffic(*(int(stats.get(f"{way}_{what}") or 0) for what in ("packets", "bytes", "dropped", "errors")))
-
-    received = replace(traffic("rx"), missed=int(stats.get("rx_missed_errors") or 0))
-    return CountedLink(_link(message), received, replace(traffic("tx"), queue_dropped=lost_by_queue))
-
-
-def _address(message: Any) -> Address:
-    # For a point-to-point address the local end is IFA_LOCAL; IPv6 has IFA_ADDRESS alone.
-    address = message.get("local") or message.get("address")
-    version = 4 if message["family"] == socket.AF_INET else 6
-    flags = message.get("flags") or message["flags"]
-    return Address(
-        link=message["index"],
-        address=address,
-        prefix_length=message["prefixlen"],
-        version=version,
-        dynamic=version == 6 and not flags & IFA_F_PERMANENT,
-        protocol=message.get("proto") or 0,
-        duplicate=version == 6 and bool(flags & IFA_F_DADFAILED),
-    )
-
-
-def _route(message: Any) -> Route:
-    destination = message.get("dst") or ("0.0.0.0" if message["family"] == socket.AF_INET else "::")
-    return Route(
-        destination=f"{destination}/{message['dst_len']}",
-        gateway=message.get("gateway") or "",
-        link=message.get("oif") or 0,
-        table=message.get("table") or message["table"],
-        protocol=message["proto"],
-        metric=message.get("priority") or 0,
-    )
-
-
-def _whole(message: Any) -> list[Route]:
-    return [_route(message)]
-
-
-def _hops(message: Any) -> list[Route]:
-    route = _route(message)
-    several = [
-        replace(route, link=hop["oif"], gateway=hop.get("gateway") or "") for hop in message.get("multipath") or ()
-    ]
-    return several or [route]

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from pyroute2.iproute import IPRoute
 
+from kvedge.network.link_messages import IFA_F_PERMANENT
 from kvedge.network.link_types import FIRST_ADDRESS_MARK, PROTO_KERNEL
-from kvedge.network.links import IFA_F_NOPREFIXROUTE, IFA_F_PERMANENT, UNICAST
+from kvedge.network.links import IFA_F_NOPREFIXROUTE, UNICAST
 from kvedge.network.netlink_dump import whole_dump
 from kvedge.network.netlink_errors import translated, unless
 from kvedge.network.nics.nic_rules import Carried
