@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +92,18 @@ with grpc.insecure_channel("unix:" + path) as channel:
 server.stop(0).wait()
 """
     assert "asyncio" not in loaded(program)
+
+
+def test_what_stood_in_for_another_module_is_gone_once_grpc_is_there() -> None:
+    program = """
+from kvedge.launcher.process_memory import load_grpc
+load_grpc()
+import asyncio
+asyncio.run(asyncio.sleep(0))
+"""
+    assert "asyncio.runners" in loaded(program)
+
+
+def test_no_other_module_is_put_in_the_place_of_another() -> None:
+    touching = {path.name for path in Path("kvedge").rglob("*.py") if "sys.modules" in path.read_text()}
+    assert touching == {"process_memory.py"}
