@@ -96,13 +96,13 @@ def settle(world: World) -> None:
     for _ in range(60):
         step(world, world.view(), world.plan_vm)
         step(world, world.view(), world.plan_vmi)
-        before = copy.deepcopy((world.pods, world.vmi, world.guests))
+        before = world.runs()
         world.node_works()
         world.check()
         world.now += timedelta(seconds=30)
         step(world, world.view(), world.plan_vmi)
         world.kubelets_end_what_nobody_wants()
-        if before == (world.pods, world.vmi, world.guests) and world.rests:
+        if before == world.runs() and world.rests:
             return
     raise AssertionError(f"no rest after 60 rounds: {world.plan_vm(world.view())} {world.plan_vmi(world.view())}")
 

@@ -6,7 +6,6 @@ by KubeVirt's table of phases. A volume that the guest holds while its Pod was a
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import msgspec
@@ -26,6 +25,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from tests.support.builders import a_claim, a_pod, a_vmi, patched
+from tests.unit.controller.world import sent
 
 RUNNING = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:00:00Z"))
 
@@ -79,8 +79,10 @@ class HotplugWorld:
         return cls(vmi, a_launcher(vmi), {name: a_claim(name) for name in claims})
 
     def view(self) -> HotplugView:
-        seen = HotplugView(self.vmi, self.launcher, list(self.pods.values()), dict(self.claims))
-        return copy.deepcopy(seen)
+        pods = [sent(pod) for pod in self.pods.values()]
+        return HotplugView(
+            sent(self.vmi), sent(self.launcher), pods, {name: sent(c) for name, c in self.claims.items()}
+        )
 
     def entry(self, name: str) -> VolumeStatus | None:
         return next((entry for entry in self.vmi.status.volume_status if entry.name == name), None)
@@ -104,7 +106,7 @@ class HotplugWorld:
             case CreateAttachment(_, pod):
                 if not self.has_quota or pod.metadata.name in self.pods:
                     raise Stale
-                made = copy.deepcopy(pod)
+                made = sent(pod)
                 self.serial += 1
                 made.metadata.uid = f"pod-{self.serial}"
                 made.status.phase = "Pending"
@@ -123,7 +125,7 @@ class HotplugWorld:
                 return
             if isinstance(action, PatchStatus):
                 # The loop plans on the answer in its next step: what follows was planned with it.
-                seen = HotplugView(copy.deepcopy(self.vmi), seen.launcher, seen.pods, seen.claims)
+                seen = HotplugView(sent(self.vmi), seen.launcher, seen.pods, seen.claims)
 
     # What kubelet and handler do.
 
@@ -181,13 +183,19 @@ class HotplugWorld:
     def settle(self) -> None:
         """Everybody works until nobody has anything to do."""
         for _ in range(60):
-            before = copy.deepcopy((self.vmi, self.pods, self.claims))
+            before = self._documents()
             self.controller_works()
             self.kubelet_works()
             self.handler_works()
-            if before == (self.vmi, self.pods, self.claims):
+            if before == self._documents():
                 return
         raise AssertionError("it never comes to rest")
+
+    def _documents(self) -> list[object]:
+        return [
+            encode(self.vmi),
+            *({name: encode(item) for name, item in all_.items()} for all_ in (self.pods, self.claims)),
+        ]
 
     def holds_no_volume_without_its_entry(self) -> None:
         """Whoever wants the claim again must see that the guest has it."""
