@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterator
@@ -89,8 +90,14 @@ _LOOPS = {("asyncio", "run"), ("asyncio", "Runner"), ("asyncio", "new_event_loop
 _HELPERS = {"BackgroundThread", "Rounds", "background_task"}
 
 
-def calls() -> Iterator[tuple[str, str, str]]:
+# To parse all modules takes seconds.
+@functools.cache
+def calls() -> list[tuple[str, str, str]]:
     """File, what a call is made on, and its name; sessions of the command line end with their command."""
+    return list(_calls())
+
+
+def _calls() -> Iterator[tuple[str, str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         file = str(path.relative_to(PACKAGE))
         if file.startswith(("cli/", "client/streams/", "rpc/")):
