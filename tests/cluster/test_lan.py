@@ -28,13 +28,13 @@ ADDRESS, NODE_ADDRESS = "198.51.100.2", "198.51.100.1"
 
 
 def vm(image: str) -> JsonObject:
-    """A guest with an address on the LAN, and a page that everybody may ask for."""
+    """A guest that asks for an address on the LAN, and has a page that everybody may ask for."""
     found = copy.deepcopy(small_vm(NAME, image))
     spec = found["spec"]["template"]["spec"]
     devices = spec["domain"]["devices"]
     devices["interfaces"] = [{"name": "default", "masquerade": {}}, {"name": "lan", "bridge": {}}]
     spec["networks"] = [{"name": "default", "pod": {}}, {"name": "lan", "multus": {"networkName": "lan"}}]
-    script = f"#!/bin/sh\nip link set eth1 up; ip addr add {ADDRESS}/24 dev eth1\n"
+    script = "#!/bin/sh\nip link set eth1 up; udhcpc -i eth1 -b >/dev/null 2>&1\n"
     devices["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
     spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": script}})
     return found
@@ -43,7 +43,8 @@ def vm(image: str) -> JsonObject:
 @pytest.fixture
 def node(own_cluster: LocalCluster) -> Iterator[MachineNode]:
     """The only node that has the bridge, and the network of it."""
-    made = own_cluster.cli("network", "create", "lan", "--bridge", BRIDGE)
+    addresses = ("--dhcp", f"{ADDRESS}-198.51.100.9/24", "--filter-addresses")
+    made = own_cluster.cli("network", "create", "lan", "--bridge", BRIDGE, *addresses)
     assert "network lan created" in made.stdout
     found = own_cluster.nodes[NODE]
     yield found
@@ -88,6 +89,7 @@ def test_a_guest_waits_for_a_node_with_its_bridge_and_is_on_the_lan_there(
     assert f"hostname={NAME}" in wait_until(lambda: page(node), "the guest answers on the LAN", 240)
     first, second = vmi.status.interfaces
     assert (first.name, second.name, second.info_source) == ("default", "lan", "domain")
+    assert second.ip_address == ADDRESS, "the network's first, which the controller has reserved for it"
     (port,) = ports(node)
     assert port["master"] == BRIDGE
     node.end("kvedge", signal.SIGKILL)
