@@ -11,11 +11,14 @@ from click.testing import CliRunner, Result
 from kvedge.cli.exits import Refused
 from kvedge.cli.objects import network_verbs, nic_moves
 from kvedge.client.session import Session
-from kvedge.kube.errors import KubeError
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.resources.codec import decode
 from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
 from kvedge.resources.lan_reservations import Reservation, reservations_of
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+
+
+NETWORKS = f"/apis/{NetworkAttachmentDefinition.KIND.api_version}"
 
 
 class Box:
@@ -27,6 +30,7 @@ class Box:
         self.done: list[str] = []
         self.networks: list[NetworkAttachmentDefinition] = []
         self.refuses = False
+        self.has_kind = True
         self.version: dict[str, str] = {"kvedgeVersion": "1"}
         self.keeps = True
 
@@ -36,9 +40,15 @@ class Box:
 
     def request(self, method: str, path: str, document: Any = None) -> Any:
         if method == "GET":
+            if path == NETWORKS and not self.has_kind:
+                raise NotFound(404, "NotFound", "no")
             return self.version if path == "/version" else {}
         if self.refuses:
             raise KubeError(403, "Forbidden", "no")
+        if document["kind"] == "CustomResourceDefinition":
+            self.has_kind = True
+            self.done.append(f"{method} {document['metadata']['name']}")
+            return None
         self.done.append(f"{method} {document['metadata']['name']}")
         self.networks.append(decode(NetworkAttachmentDefinition, document))
         return None
@@ -77,6 +87,13 @@ def test_the_nic_is_moved_before_there_is_a_network(box: Box) -> None:
     assert box.done == ["move eth0 to kvb-eth0", "POST lan"]
     config = json.loads(box.networks[0].spec.config)
     assert (config["bridge"], config["kvedge"]) == ("kvb-eth0", {"nic": "eth0"})
+
+
+def test_a_cluster_that_has_no_networks_gets_the_kind_with_the_first(box: Box) -> None:
+    box.has_kind = False
+    assert "network lan created" in box.run("create", "lan", "--bridge", "br0").output
+    box.run("create", "lan2", "--bridge", "br0")
+    assert box.done == ["POST network-attachment-definitions.k8s.cni.cncf.io", "POST lan", "POST lan2"]
 
 
 def test_in_a_cluster_guests_go_to_nodes_with_the_bridge(box: Box) -> None:
