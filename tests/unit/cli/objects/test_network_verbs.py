@@ -17,7 +17,6 @@ from kvedge.resources.lan_bridges import ONLY_WITH_BRIDGE
 from kvedge.resources.lan_reservations import Reservation, reservations_of
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
-
 NETWORKS = f"/apis/{NetworkAttachmentDefinition.KIND.api_version}"
 
 
