@@ -21,6 +21,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
+from kvedge.controller.pools.pool_work import PoolWork
 from kvedge.controller.replicas.replica_work import ReplicaWork
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
@@ -193,6 +194,7 @@ class _Work:
             )
         )
         self._replicas = ReplicaWork(client, self._vmis, self._events, clock)
+        self._pools = PoolWork(client, self._vms, self._vmis, self._events, clock)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         holders = ClaimHolders(self._vmis, self._pods, self._attachments)
         self._vmi_loop = VmiLoop(
@@ -267,6 +269,7 @@ class _Work:
             Part("start of the loops", self._starter.start, self._stop_starting, needs=tuple(self._loops)),
             part("datavolumes", self._data_volumes, *known),
             part("replicas", self._replicas, *known),
+            part("pools", self._pools, *known),
         ]
 
     def _is_declarative(self) -> bool:

@@ -55,7 +55,6 @@ KINDS: Final = (
         _INSTANCE_TYPES, "v1beta1", "VirtualMachineClusterPreference", "virtualmachineclusterpreferences", False
     ),
     PlayedKind(_INSTANCE_TYPES, "v1beta1", "VirtualMachinePreference", "virtualmachinepreferences"),
-    PlayedKind("pool.kubevirt.io", "v1beta1", "VirtualMachinePool", "virtualmachinepools"),
     PlayedKind("clone.kubevirt.io", "v1beta1", "VirtualMachineClone", "virtualmachineclones"),
     PlayedKind(_SNAPSHOTS, "v1beta1", "VirtualMachineSnapshot", "virtualmachinesnapshots"),
     PlayedKind(_SNAPSHOTS, "v1beta1", "VirtualMachineSnapshotContent", "virtualmachinesnapshotcontents"),

@@ -111,6 +111,14 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch storageprofiles/status.cdi.kubevirt.io",
         "kvedge:controllers: update datavolumes/finalizers.cdi.kubevirt.io",
     ),
+    "a pool is kept (test_pools, under these very rights)": (
+        "kvedge:controllers: create virtualmachines.kubevirt.io",
+        "kvedge:controllers: delete virtualmachines.kubevirt.io",
+        "kvedge:controllers: patch datavolumes.cdi.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinepools.pool.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinepools/status.pool.kubevirt.io",
+        "kvedge:controllers: update virtualmachinepools/finalizers.pool.kubevirt.io",
+    ),
     "a ReplicaSet is kept (test_replica_sets, under these very rights)": (
         "kvedge:controllers: patch virtualmachineinstancereplicasets/status.kubevirt.io",
         "kvedge:controllers: update virtualmachineinstancereplicasets/finalizers.kubevirt.io",

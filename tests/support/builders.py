@@ -249,6 +249,19 @@ def replica_set_of(vmi: JsonObject, replicas: int | None = 2, **spec: Any) -> Js
     }
 
 
+def pool_of(vmi: JsonObject, replicas: int | None = 2, strategy: str = "Halted", **spec: Any) -> JsonObject:
+    """A pool of VMs with that VMI as their template, by the label app=web."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": dict(labels)}, "spec": vm_of(vmi, runStrategy=strategy)["spec"]}
+    numbered = {} if replicas is None else {"replicas": replicas}
+    return {
+        "apiVersion": "pool.kubevirt.io/v1beta1",
+        "kind": "VirtualMachinePool",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {**numbered, "selector": {"matchLabels": labels}, "virtualMachineTemplate": template, **spec},
+    }
+
+
 def put(document: Any, path: str, value: Any) -> None:
     """Set one member by its path, such as `domain.devices.disks[0].cache`; None removes it."""
     names = path.replace("[", ".[").split(".")

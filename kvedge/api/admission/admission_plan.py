@@ -25,6 +25,7 @@ from kvedge.api.admission.rules.subject import Cluster, Subject
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.rules.vm_update_rules import vm_update_is_allowed
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
+from kvedge.api.admission.scaling.pool_verdict import judge_pool
 from kvedge.api.admission.scaling.replica_set_verdict import judge_replica_set
 from kvedge.api.admission.spec_verdict import (
     Verdict,
@@ -39,6 +40,7 @@ from kvedge.api.admission.spec_verdict import (
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.pools import VirtualMachinePool
 from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -70,6 +72,8 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster, presets: Sequence[
         if request.operation == "CREATE":
             causes += preset_conflicts(presets_of(document, presets))
         return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document)))
+    if request.resource.resource == VirtualMachinePool.KIND.plural:
+        return judge_pool(request, document, lambda vm: _judge_new_vm(request, vm, cluster))
     if request.resource.resource == PRESET_KIND.plural:
         return judge_preset(request, document, cluster)
     if request.resource.resource == "virtualmachineinstancereplicasets":
@@ -93,8 +97,14 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster)
         return Verdict()
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
+    allowed = tuple(vm_update_is_allowed(old or {}, document, request.user))
+    judged = _judge_new_vm(request, document, cluster)
+    return Verdict(tuple(distinct((*allowed, *judged.causes))), judged.warnings)
+
+
+def _judge_new_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
+    """Judge all of a VM, whatever it was before."""
     causes = list(unknown_fields(VirtualMachine, body_of(document), Field("")))
-    causes += vm_update_is_allowed(old or {}, document, request.user)
     spec = member_of(document, "spec")
     causes += not_yet(VM_NOT_YET, spec, _SPEC)
     template = spec.get("template")

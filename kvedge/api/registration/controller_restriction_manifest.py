@@ -18,6 +18,7 @@ from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -46,6 +47,10 @@ _LAUNCHER_OWNED: Final = (
     f" && o.name.startsWith('{LAUNCHER_APP}-'))"
 )
 _VM_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachine.KIND.kind}'")
+_POOL_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachinePool.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{VirtualMachinePool.KIND.group}/'"
+)
+_REVISION_OWNED: Final = f"({_VM_OWNED} || {_POOL_OWNED})"
 _DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
 )
@@ -195,12 +200,12 @@ _RULES: Final = (
     ),
     (
         f"{_REVISION} && {_CREATE}",
-        _VM_OWNED.format("owners"),
-        "is not allowed to make other ControllerRevisions than those of VMs",
+        _REVISION_OWNED.format("owners"),
+        "is not allowed to make other ControllerRevisions than those of VMs and pools",
     ),
     (
         f"{_REVISION} && !({_CREATE})",
-        f"!({_UPDATE}) && {_VM_OWNED.format('oldOwners')}",
-        "is not allowed to touch other ControllerRevisions than those of VMs",
+        f"!({_UPDATE}) && {_REVISION_OWNED.format('oldOwners')}",
+        "is not allowed to touch other ControllerRevisions than those of VMs and pools",
     ),
 )

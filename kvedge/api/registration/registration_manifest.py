@@ -29,6 +29,7 @@ from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
+from kvedge.resources.types.pools import POOL_GROUP
 
 _SERVICE_PORT: Final = 443
 _PORT_NAME: Final = "https"
@@ -325,6 +326,10 @@ def validating_webhooks(
         webhook("virtualmachineinstancereplicaset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancereplicasets", operations=("CREATE", "UPDATE"),
                  conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES)),
+        # Fail, for the same reason.
+        webhook("virtualmachinepool-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachinepools",
+                 operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                 served=(POOL_GROUP, ("v1beta1", "v1alpha1"))),
         # Fail: a configuration that cannot be used must be refused when it is written, and there is one object only.
         webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
                  operations=("CREATE",)),

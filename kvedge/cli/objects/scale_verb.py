@@ -65,4 +65,4 @@ def _refuse_unscalable(session: Session, kind: Kind, name: str) -> None:
         session.client.request("GET", kind.path(session.namespace, name))
     except NotFound:
         return
-    raise Refused(f"{kind.plural} cannot be scaled: vmirs can", Exit.USAGE)
+    raise Refused(f"{kind.plural} cannot be scaled: vmirs and vmpool can", Exit.USAGE)

@@ -111,7 +111,7 @@ def _version(custom: CustomKind, version: str) -> JsonObject:
     }
     if custom.columns:
         document["additionalPrinterColumns"] = [dict(column) for column in custom.columns]
-    if deprecated or custom.deprecation:
+    if (deprecated and custom.old_version_is_deprecated) or custom.deprecation:
         warning = custom.deprecation.format(version=version) or _DEPRECATION
         document |= {"deprecated": True, "deprecationWarning": warning}
     return document

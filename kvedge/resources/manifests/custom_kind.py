@@ -30,6 +30,8 @@ class CustomKind:
     required_spec: tuple[str, ...] = ()
     default_spec: tuple[tuple[str, Any], ...] = ()
     default_status: tuple[tuple[str, Any], ...] = ()
+    # Whether clients are told to use the stored version where they use another one.
+    old_version_is_deprecated: bool = True
     # What clients are told when all versions are deprecated, with the version's name in it.
     deprecation: str = ""
     # Whether `kubectl scale` and autoscalers set its number, by the fields that all kinds with one have.

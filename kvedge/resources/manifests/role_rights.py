@@ -68,14 +68,17 @@ _EVERYBODY: Final = (
 )
 
 _CONTROLLER: Final = (
-    # It makes VMIs of VMs and launcher Pods of VMIs, and ends them.
-    right((*READ, "patch"), "kubevirt.io", "virtualmachines"),
+    # It makes VMIs of VMs and launcher Pods of VMIs, and ends them; VMs it makes and ends for pools.
+    right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachines"),
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
     # It keeps the numbers of ReplicaSets, which go after their VMIs where somebody asks for that.
     right(READ, "kubevirt.io", "virtualmachineinstancereplicasets"),
     right(("patch",), "kubevirt.io", "virtualmachineinstancereplicasets/status"),
     right(("update",), "kubevirt.io", "virtualmachineinstancereplicasets/finalizers"),
+    right((*READ, "patch"), "pool.kubevirt.io", "virtualmachinepools"),
+    right(("patch",), "pool.kubevirt.io", "virtualmachinepools/status"),
+    right(("update",), "pool.kubevirt.io", "virtualmachinepools/finalizers"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
@@ -86,7 +89,7 @@ _CONTROLLER: Final = (
     right(("get", "patch"), "k8s.cni.cncf.io", "network-attachment-definitions"),
     right(READ, "storage.k8s.io", "storageclasses"),
     # It fills claims where CDI is not installed, which it tells by the kinds.
-    right((*READ, "create", "delete"), "cdi.kubevirt.io", "datavolumes"),
+    right((*READ, "create", "patch", "delete"), "cdi.kubevirt.io", "datavolumes"),
     right((*READ, "create"), "cdi.kubevirt.io", "storageprofiles"),
     right((*READ, "create", "patch"), "cdi.kubevirt.io", "cdiconfigs"),
     right((*READ, "create", "patch"), "cdi.kubevirt.io", "datasources"),
@@ -95,8 +98,8 @@ _CONTROLLER: Final = (
     right(("get",), "apiextensions.k8s.io", "customresourcedefinitions"),
     # Kubernetes lets only those block an owner's deletion that may write its finalizers.
     right(("update",), "cdi.kubevirt.io", "datavolumes/finalizers"),
-    # It keeps the spec that a run was started from, until the next run is.
-    right(("create", "delete"), "apps", "controllerrevisions"),
+    # It keeps the spec that a run was started from, until the next run is, and those that VMs of a pool are made of.
+    right((*READ, "create", "delete"), "apps", "controllerrevisions"),
     # The readiness gate of a launcher Pod is the controller's to set.
     right(("patch",), "core", "pods/status"),
     # It keeps the KubeVirt object's status true, and makes the object where there is none.

@@ -36,7 +36,11 @@ _EXPAND: Final = PolicyRule(("update",), _SUBRESOURCES, ("expand-vm-spec",))
 # A user who may write a claim's disk may ask for a token to upload with; no token is read again.
 _UPLOAD: Final = PolicyRule(("create",), (UPLOAD_GROUP,), (TOKEN_REQUESTS,))
 # KubeVirt's roles leave it out. A user who may write the number in the object itself may also write it so.
-_SCALE: Final = PolicyRule(("get", "update", "patch"), ("kubevirt.io",), ("virtualmachineinstancereplicasets/scale",))
+_SCALE_VERBS: Final = ("get", "update", "patch")
+_SCALE: Final = (
+    PolicyRule(_SCALE_VERBS, ("kubevirt.io",), ("virtualmachineinstancereplicasets/scale",)),
+    PolicyRule(_SCALE_VERBS, ("pool.kubevirt.io",), ("virtualmachinepools/scale",)),
+)
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
@@ -78,12 +82,12 @@ def user_roles() -> list[JsonObject]:
         binding("kubevirt.io:default", "Group", "system:authenticated"),
         role(
             "kubevirt.io:admin",
-            (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN), _SCALE, *_data_volumes(_OWN), _CLONE),
+            (*_calls("admin"), _EXPAND, _UPLOAD, *_kinds(_OWN), *_SCALE, *_data_volumes(_OWN), _CLONE),
             labels=_aggregation("admin"),
         ),
         role(
             "kubevirt.io:edit",
-            (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), _SCALE, _KUBEVIRTS, *_data_volumes(_WRITE), _CLONE),
+            (*_calls("edit"), _EXPAND, _UPLOAD, *_kinds(_WRITE), *_SCALE, _KUBEVIRTS, *_data_volumes(_WRITE), _CLONE),
             labels=_aggregation("edit"),
         ),
         role(

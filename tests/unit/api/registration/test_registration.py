@@ -32,6 +32,7 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "virtualmachineinstances",
         "virtualmachineinstancereplicasets",
         "virtualmachineinstancepresets",
+        "virtualmachinepools",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -42,7 +43,11 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
 def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
     known = manifest.documents(ENDPOINT, b"CA", judges_data_volumes=False)
     rules = [rule for item in known for webhook in item.body.get("webhooks") or () for rule in webhook["rules"]]
-    assert {group for rule in rules for group in rule["apiGroups"]} == {"kubevirt.io", "k8s.cni.cncf.io"}
+    assert {group for rule in rules for group in rule["apiGroups"]} == {
+        "kubevirt.io",
+        "pool.kubevirt.io",
+        "k8s.cni.cncf.io",
+    }
 
 
 @pytest.mark.parametrize("is_box", [True, False])

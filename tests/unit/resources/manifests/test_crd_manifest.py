@@ -61,7 +61,7 @@ def test_sets_are_scaled_by_a_subresource() -> None:
         for version in crd["spec"]["versions"]
         if "scale" in version["subresources"]
     }
-    assert scales == {"VirtualMachineInstanceReplicaSet": paths}
+    assert scales == {"VirtualMachineInstanceReplicaSet": paths, "VirtualMachinePool": paths}
     # An autoscaler cannot read a number that is not there.
     assert schema_at("virtualmachineinstancereplicasets.kubevirt.io", "spec.replicas")["default"] == 1
 

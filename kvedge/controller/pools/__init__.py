@@ -1,0 +1,1 @@
+"""Pools: a number of VMs of one template, which follow its changes."""

@@ -1,0 +1,219 @@
+"""Brings one VirtualMachinePool after the other to its number of VMs, and VMs to its template.
+
+Run by the controller role. Reads informers, asks :func:`plan_pool`, does what it says in its order. The numbers in the
+names of VMs keep a controller that saw too little from making one twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.pools.pool_plan import CreateVm, PoolView, plan_pool, selector_in_use
+from kvedge.controller.pools.pool_status import FAILURE, next_status, status_body, told_change
+from kvedge.controller.pools.pool_writes import PoolWrites, failure_reason
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import at_version
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.label_selectors import LabelSelector
+from kvedge.resources.meta import condition
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 6
+_CAUGHT_UP_SECONDS: Final = 0.05
+# A revision of an earlier pool of the name has to go first.
+_IN_THE_WAY_SECONDS: Final = 2.0
+# VMs change one after the other: so many changes are counted in one write.
+_GATHER_SECONDS: Final = 0.2
+_FINALIZED: Final = "vms-with-the-finalizer-of-pools"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSources:
+    """The informers and writers that the loop works with."""
+
+    client: KubeClient
+    pools: Informer[VirtualMachinePool]
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
+    revisions: Informer[ControllerRevision]
+    events: EventRecorder
+    clock: Clock
+
+
+class PoolLoop:
+    """One reconcile loop over all pools."""
+
+    def __init__(self, sources: PoolSources) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._client = sources.client
+        self._writes = PoolWrites(sources.client, sources.vms, sources.vmis, sources.revisions, sources.events)
+        self._patience = CreatePatience(sources.clock.monotonic)
+        # Pools of which a VM may have been made without an answer.
+        self._unsure: set[str] = set()
+        sources.vms.add_index(_FINALIZED, _namespace_of_finalized)
+        self.loop = ReconcileLoop("pools", self.reconcile)
+
+    def start(self) -> None:
+        """Begin to work on all pools there are."""
+        self._sources.pools.on_change(self._on_pool)
+        self._sources.vms.on_change(self._on_vm)
+        self._sources.vmis.on_change(self._on_vmi)
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one pool."""
+        for _ in range(_MOST_STEPS):
+            pool = self._sources.pools.get(*key)
+            if pool is None:
+                return None
+            if pool.metadata.deletion_timestamp is not None:
+                self._let_go(pool)
+                return None
+            selector = selector_in_use(pool)
+            if selector is None:
+                return None
+            if POOL_FINALIZER not in pool.metadata.finalizers:
+                self._patch_pool(pool, {"metadata": {"finalizers": [*pool.metadata.finalizers, POOL_FINALIZER]}}, "")
+                continue
+            again = self._pass(pool, selector)
+            if again is not None:
+                return None if again.after < 0 else again
+        return Again(_CAUGHT_UP_SECONDS)
+
+    def _pass(self, pool: VirtualMachinePool, selector: LabelSelector) -> Again | None:
+        """Carry one plan out; when to come back, never for a negative time, or None when there may be more to do."""
+        namespace, uid = pool.metadata.namespace, pool.metadata.uid
+        if uid in self._unsure:
+            self._writes.learn_vms(namespace)
+            self._unsure.discard(uid)
+        wait = self._patience.seconds_left(uid, pool.metadata.generation)
+        taken = self._sources.vms.get
+        plan = plan_pool(
+            self._view(pool), selector, lambda name: taken(namespace, name) is not None, self._sources.clock.now()
+        )
+        for action in plan.actions:
+            if wait > 0 and isinstance(action, CreateVm):
+                self._report(pool, selector, self._known_failure(pool))
+                return Again(wait)
+            try:
+                self._writes.do(pool, action)
+            except Conflict:
+                return Again(_CAUGHT_UP_SECONDS)
+            except AlreadyExists:
+                return Again(_IN_THE_WAY_SECONDS)
+            except KubeError as error:
+                if is_passing(error):
+                    self._unsure.add(uid)
+                    raise
+                return self._refused(pool, selector, failure_reason(action), error)
+        if any(isinstance(action, CreateVm) for action in plan.actions):
+            self._patience.forget(uid)
+        self._report(pool, selector, None)
+        if plan.actions:
+            return None
+        return Again(-1.0 if plan.again_after is None else plan.again_after)
+
+    def _refused(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: KubeError) -> Again:
+        self._report(pool, selector, (reason, str(error)))
+        return Again(self._patience.note_refusal(pool.metadata.uid, pool.metadata.generation))
+
+    def _known_failure(self, pool: VirtualMachinePool) -> tuple[str, str] | None:
+        known = condition(pool.status.conditions, FAILURE)
+        return None if known is None else (known.reason, known.message)
+
+    def _view(self, pool: VirtualMachinePool) -> PoolView:
+        uid, namespace = pool.metadata.uid, pool.metadata.namespace
+        # An owner is in the namespace of what it owns, whatever a reference says.
+        vms = [vm for vm in self._sources.vms.owned_by(uid) if vm.metadata.namespace == namespace]
+        vmis = {vm.metadata.name: self._sources.vmis.get(namespace, vm.metadata.name) for vm in vms}
+        revisions = [item for item in self._sources.revisions.owned_by(uid) if item.metadata.namespace == namespace]
+        return PoolView(
+            pool,
+            vms,
+            {name: vmi for name, vmi in vmis.items() if vmi is not None},
+            {item.metadata.name: item for item in revisions},
+        )
+
+    def _let_go(self, pool: VirtualMachinePool) -> None:
+        """Take our finalizers away: from here on the garbage collector ends the VMs, or orphans them."""
+        if POOL_FINALIZER not in pool.metadata.finalizers:
+            return
+        # A collector that orphans may have taken the owner away before us.
+        for vm in self._sources.vms.indexed(_FINALIZED, pool.metadata.namespace):
+            owner = vm.metadata.controller_reference()
+            if owner.uid == pool.metadata.uid if owner is not None else _is_selected(vm, pool):
+                self._writes.let_go(vm, keeps=False)
+        left = [item for item in pool.metadata.finalizers if item != POOL_FINALIZER]
+        self._patch_pool(pool, {"metadata": {"finalizers": left}}, "")
+
+    def _report(self, pool: VirtualMachinePool, selector: LabelSelector, failure: tuple[str, str] | None) -> None:
+        status = next_status(pool, self._view(pool).vms, selector, failure, self._sources.clock.now())
+        body = status_body(pool, status)
+        if not body:
+            return
+        if failure is not None and condition(pool.status.conditions, FAILURE) is None:
+            self._sources.events.record(pool, "Warning", *failure)
+        told = told_change(pool, status)
+        if self._patch_pool(pool, body, "status") and told is not None:
+            self._sources.events.record(pool, "Normal", *told)
+
+    def _patch_pool(self, pool: VirtualMachinePool, body: dict[str, object], subresource: str) -> bool:
+        meta = pool.metadata
+        patch = at_version(body, meta.resource_version)
+        try:
+            patched = self._client.patch(VirtualMachinePool, meta.namespace, meta.name, patch, subresource)
+        except NotFound:
+            return False
+        if patched.metadata.deletion_timestamp is None or patched.metadata.finalizers:
+            self._sources.pools.observe(patched)
+        return True
+
+    def _on_pool(self, old: VirtualMachinePool | None, new: VirtualMachinePool | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._patience.forget(item.metadata.uid)
+            self._unsure.discard(item.metadata.uid)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        for item in (old, new):
+            owner = None if item is None else item.metadata.controller_reference()
+            if item is not None and owner is not None and owner.kind == VirtualMachinePool.KIND.kind:
+                self.loop.queue.add_after(Key(item.metadata.namespace, owner.name), _GATHER_SECONDS)
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        # A guest's VM has its name; of other VMs' guests nothing changes for a pool.
+        vm = self._sources.vms.get(item.metadata.namespace, item.metadata.name)
+        if vm is not None:
+            self._on_vm(None, vm)
+
+
+def _namespace_of_finalized(vm: VirtualMachine) -> tuple[str, ...]:
+    return (vm.metadata.namespace,) if POOL_FINALIZER in vm.metadata.finalizers else ()
+
+
+def _is_selected(vm: VirtualMachine, pool: VirtualMachinePool) -> bool:
+    selector = selector_in_use(pool)
+    return selector is not None and selector.matches(vm.metadata.labels)

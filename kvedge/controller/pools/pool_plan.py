@@ -1,0 +1,313 @@
+"""Decides what the controller does about one VirtualMachinePool now.
+
+Called by the pool's loop. Pure: the pool, its VMs and VMIs and its revisions go in, steps come out, in the order in
+which they are to be done. A pool first has its number, then VMs follow its template, then guests are restarted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from kvedge.controller.pools.pool_choice import in_order
+from kvedge.controller.pools.pool_template import template_of, update_body, vm_of_pool
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
+from kvedge.resources.meta import condition
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.pools import POOL_FINALIZER, REVISION_LABEL, PoolAutohealing, VirtualMachinePool
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.durations import DurationError, parse_duration
+from kvedge.resources.values.whole_numbers import whole_number
+from kvedge.runtime.clock import parse_rfc3339
+
+# As in KubeVirt.
+MOST_AT_ONCE: Final = 250
+_START_FAILURES: Final = 3
+_FAILING_SECONDS: Final = 300.0
+# How long a change waits for guests that are not ready yet.
+AGAIN_SECONDS: Final = 3.0
+_FAILING: Final = frozenset(
+    (
+        *("CrashLoopBackOff", "ErrorUnschedulable", "DataVolumeError"),
+        *("ErrorPvcNotFound", "ErrImagePull", "ImagePullBackOff"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """A pool, the VMs of its namespace that it owns, their VMIs by name, and its revisions by name."""
+
+    pool: VirtualMachinePool
+    vms: Sequence[VirtualMachine] = ()
+    vmis: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
+    revisions: Mapping[str, ControllerRevision] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Have the pool's spec of this generation written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVm:
+    """Make a VM."""
+
+    vm: VirtualMachine
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVm:
+    """End a VM; with `keeps` its DataVolumes stay for the next one of its number."""
+
+    vm: VirtualMachine
+    keeps: bool
+    why: Literal["scale", "heal", "update"] = "scale"
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Take our finalizer from a VM that is being deleted, its DataVolumes first where they stay."""
+
+    vm: VirtualMachine
+    keeps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """Own a VM no more whose labels do not match any more."""
+
+    vm: VirtualMachine
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVm:
+    """Bring a VM to the pool's template."""
+
+    vm: VirtualMachine
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """End a VMI, so that its VM starts another one."""
+
+    vmi: VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class Relabel:
+    """Have a VMI say that it is of the newer revision: nothing of its template has changed."""
+
+    vmi: VirtualMachineInstance
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Take a revision away that nobody has any more."""
+
+    revision: ControllerRevision
+
+
+PoolAction: TypeAlias = KeepRevision | CreateVm | DeleteVm | LetGo | Detach | UpdateVm | Restart | Relabel | Prune
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """Actions in order, and in how many seconds to look again when nothing changes."""
+
+    actions: tuple[PoolAction, ...] = ()
+    again_after: float | None = None
+
+
+def selector_in_use(pool: VirtualMachinePool) -> LabelSelector | None:
+    """The pool's selector; None where nothing can be done by it, which admission refuses."""
+    spec = pool.spec
+    if spec.selector is None or spec.virtual_machine_template is None or any(selector_problems(spec.selector)):
+        return None
+    selector = selector_of(spec.selector)
+    labels = spec.virtual_machine_template.metadata.labels
+    return selector if labels and selector.matches(labels) else None
+
+
+def revision_name(pool: VirtualMachinePool) -> str:
+    """The name under which the pool's spec of this generation is kept."""
+    return f"{pool.metadata.name}-{pool.metadata.generation}"
+
+
+def plan_pool(view: PoolView, selector: LabelSelector, is_taken: Callable[[str], bool], now: datetime) -> PoolPlan:
+    """Decide what to do; `is_taken` says whether a VM of that name is there, whosever it is."""
+    pool = view.pool
+    strays = [vm for vm in view.vms if not selector.matches(vm.metadata.labels)]
+    if strays:
+        return PoolPlan(tuple(Detach(vm) for vm in strays[:MOST_AT_ONCE]))
+    going = [vm for vm in view.vms if vm.metadata.deletion_timestamp is not None]
+    if leaving := [LetGo(vm, keeps_state(pool)) for vm in going if POOL_FINALIZER in vm.metadata.finalizers]:
+        return PoolPlan(tuple(leaving[:MOST_AT_ONCE]))
+    if pool.spec.paused:
+        return PoolPlan()
+    healed, heal_again = _plan_healing(view, now)
+    if healed:
+        return PoolPlan(tuple(healed[:MOST_AT_ONCE]))
+    if len(view.vms) != pool.replicas:
+        return PoolPlan(_plan_number(view, going, is_taken), heal_again)
+    updated, again = _plan_update(view, going)
+    waits = [each for each in (again, heal_again) if each is not None]
+    if updated or going:
+        return PoolPlan(updated, min(waits, default=None))
+    return PoolPlan(_plan_pruning(view), min(waits, default=None))
+
+
+def keeps_state(pool: VirtualMachinePool) -> bool:
+    """Whether the DataVolumes of a VM that goes stay."""
+    strategy = pool.spec.scale_in_strategy
+    chosen = None if strategy is None else strategy.opportunistic or strategy.proactive
+    return chosen is not None and chosen.state_preservation in ("Offline", "Online")
+
+
+def most_unavailable(pool: VirtualMachinePool) -> int:
+    """How many VMs may be without a ready guest while a change is carried out."""
+    limit = pool.spec.max_unavailable
+    if isinstance(limit, str):
+        share = whole_number(limit.removesuffix("%"))
+        return max(1, pool.replicas * (100 if share is None else share) // 100)
+    return max(1, pool.replicas if limit is None else limit)
+
+
+def _plan_number(
+    view: PoolView, going: Sequence[VirtualMachine], is_taken: Callable[[str], bool]
+) -> tuple[PoolAction, ...]:
+    pool, strategy = view.pool, view.pool.spec.scale_in_strategy
+    missing = pool.replicas - len(view.vms)
+    if missing > 0:
+        revision, number = revision_name(pool), 0
+        numbers: list[int] = []
+        while len(numbers) < min(missing, MOST_AT_ONCE):
+            if not is_taken(f"{pool.metadata.name}-{number}"):
+                numbers.append(number)
+            number += 1
+        return (*_keep_revision(view), *(CreateVm(vm_of_pool(pool, each, revision)) for each in numbers))
+    if strategy is not None and (strategy.unmanaged is not None or strategy.opportunistic is not None):
+        return ()
+    policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
+    there = [vm for vm in view.vms if vm.metadata.deletion_timestamp is None]
+    too_many = min(-missing - len(going), MOST_AT_ONCE)
+    chosen = in_order(there, policy, pool.metadata.generation)[: max(0, too_many)]
+    return tuple(DeleteVm(vm, keeps_state(pool)) for vm in chosen)
+
+
+def _plan_healing(view: PoolView, now: datetime) -> tuple[list[PoolAction], float | None]:
+    healing = view.pool.spec.autohealing
+    if healing is None:
+        return [], None
+    found: list[PoolAction] = []
+    again: list[float] = []
+    for vm in view.vms:
+        wait = _seconds_to_heal(vm, healing, now)
+        if wait is not None and vm.metadata.deletion_timestamp is None:
+            if wait <= 0:
+                found.append(DeleteVm(vm, keeps_state(view.pool), "heal"))
+            else:
+                again.append(wait)
+    return found, min(again, default=None)
+
+
+def _seconds_to_heal(vm: VirtualMachine, healing: PoolAutohealing, now: datetime) -> float | None:
+    """In how many seconds a VM has failed for long enough; None for one that does not fail."""
+    threshold = healing.start_up_failure_threshold
+    failures = 0 if vm.status.start_failure is None else vm.status.start_failure.consecutive_fail_count
+    if failures >= max(1, _START_FAILURES if threshold is None else threshold):
+        return 0.0
+    ready = condition(vm.status.conditions, "Ready")
+    if vm.status.printable_status not in _FAILING or ready is None or ready.status != "False":
+        return None
+    longest = _FAILING_SECONDS
+    with contextlib.suppress(DurationError):
+        longest = parse_duration(healing.min_failing_to_start_duration or f"{_FAILING_SECONDS}s")
+    try:
+        since = parse_rfc3339(ready.last_transition_time or ready.last_probe_time or "")
+    except ValueError:
+        return longest
+    return longest - (now - since).total_seconds()
+
+
+def _plan_update(view: PoolView, going: Sequence[VirtualMachine]) -> tuple[tuple[PoolAction, ...], float | None]:
+    pool, strategy = view.pool, view.pool.spec.update_strategy
+    if strategy is not None and strategy.unmanaged is not None:
+        return (), None
+    wanted = encode(pool.spec.virtual_machine_template) if pool.spec.virtual_machine_template is not None else {}
+    templates = {name: template_of(revision.data) for name, revision in view.revisions.items()}
+    there = [vm for vm in view.vms if vm not in going]
+    policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
+    ordered = in_order(there, policy, pool.metadata.generation)
+    outdated = [vm for vm in ordered if templates.get(vm.metadata.labels.get(REVISION_LABEL, "")) != wanted]
+    changes: list[PoolAction] = []
+    if outdated:
+        changes += _keep_revision(view)
+        for vm in outdated[:MOST_AT_ONCE]:
+            before = templates.get(vm.metadata.labels.get(REVISION_LABEL, ""))
+            changes.append(UpdateVm(vm, update_body(pool, vm, before, revision_name(pool))))
+        return tuple(changes), None
+    if strategy is not None and strategy.opportunistic is not None:
+        return (), None
+    return _plan_restarts(view, ordered, templates)
+
+
+def _plan_restarts(
+    view: PoolView, vms: Sequence[VirtualMachine], templates: Mapping[str, JsonObject]
+) -> tuple[tuple[PoolAction, ...], float | None]:
+    """Restart guests of older revisions: those that are not ready at once, of the others as many as may be missing."""
+    left = most_unavailable(view.pool) - sum(1 for vm in view.vms if not _is_available(view.vmis.get(vm.metadata.name)))
+    actions: list[PoolAction] = []
+    waits = False
+    for vm in vms:
+        vmi = view.vmis.get(vm.metadata.name)
+        step = None if vmi is None else _step_for(vm, vmi, templates)
+        if step is None:
+            continue
+        if isinstance(step, Relabel) or not _is_available(vmi):
+            actions.append(step)
+        elif left > 0:
+            actions.append(step)
+            left -= 1
+        else:
+            waits = True
+    return tuple(actions[:MOST_AT_ONCE]), AGAIN_SECONDS if waits else None
+
+
+def _step_for(
+    vm: VirtualMachine, vmi: VirtualMachineInstance, templates: Mapping[str, JsonObject]
+) -> Restart | Relabel | DeleteVm | None:
+    """What brings a guest to the revision of its VM."""
+    wanted, there = vm.metadata.labels.get(REVISION_LABEL, ""), vmi.metadata.labels.get(REVISION_LABEL, "")
+    if vmi.metadata.deletion_timestamp is not None or wanted == there or wanted not in templates:
+        return None
+    if there not in templates:
+        return Restart(vmi)
+    new, old = (templates[name].get("spec") or {} for name in (wanted, there))
+    if new.get("dataVolumeTemplates") != old.get("dataVolumeTemplates"):
+        return DeleteVm(vm, keeps=False, why="update")
+    return Restart(vmi) if new.get("template") != old.get("template") else Relabel(vmi, wanted)
+
+
+def _is_available(vmi: VirtualMachineInstance | None) -> bool:
+    if vmi is None or vmi.metadata.deletion_timestamp is not None or vmi.status.phase != "Running":
+        return False
+    ready = condition(vmi.status.conditions, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def _keep_revision(view: PoolView) -> tuple[KeepRevision, ...]:
+    return () if revision_name(view.pool) in view.revisions else (KeepRevision(),)
+
+
+def _plan_pruning(view: PoolView) -> tuple[PoolAction, ...]:
+    used = {vm.metadata.labels.get(REVISION_LABEL) for vm in view.vms}
+    used |= {vmi.metadata.labels.get(REVISION_LABEL) for vmi in view.vmis.values()}
+    return tuple(Prune(revision) for name, revision in sorted(view.revisions.items()) if name not in used)

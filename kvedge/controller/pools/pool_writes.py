@@ -1,0 +1,194 @@
+"""Carries out what a pool's plan says, one write after the other, each against what was seen.
+
+Used by the pool's loop. Writes to the API server; the answer of each write goes into the caches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.controller.pools.pool_plan import (
+    CreateVm,
+    DeleteVm,
+    Detach,
+    KeepRevision,
+    LetGo,
+    PoolAction,
+    Prune,
+    Relabel,
+    Restart,
+    UpdateVm,
+    revision_name,
+)
+from kvedge.controller.pools.pool_status import PRUNING, SCALE_IN, SCALE_OUT, UPDATE
+from kvedge.controller.pools.pool_template import owner_reference
+from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient, KubeObject, Preconditions
+from kvedge.kube.patches import at_version
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# On a pool's revisions: by it they are told from those of VMs and of other controllers.
+REVISION_OF_POOL: Final = "kvedge.io/revision-of-pool"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWrites:
+    """The client, and the caches that hear of what it wrote."""
+
+    client: KubeClient
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
+    revisions: Informer[ControllerRevision]
+    events: EventRecorder
+
+    def do(self, pool: VirtualMachinePool, action: PoolAction) -> None:
+        """Do one action.
+
+        Raises:
+            KubeError: when the server refuses or does not answer.
+        """
+        match action:
+            case KeepRevision():
+                self._keep_revision(pool)
+            case CreateVm(vm):
+                self._create(pool, vm)
+            case DeleteVm(vm, keeps, why):
+                self._delete(pool, vm, keeps, "Foreground" if why == "update" else "")
+            case LetGo(vm, keeps):
+                self.let_go(vm, keeps)
+            case Detach(vm):
+                self._patch_vm(vm, {"metadata": {**_without_finalizer(vm), "ownerReferences": _others(vm, pool)}})
+            case UpdateVm(vm, body):
+                self._patch_vm(vm, body)
+                self._tell(pool, "SuccessfulUpdate", f"Updated VM {vm.metadata.namespace}/{vm.metadata.name}")
+            case Restart(vmi):
+                self._restart(pool, vmi)
+            case Relabel(vmi, revision):
+                body = {"metadata": {"labels": {REVISION_LABEL: revision}}}
+                meta = vmi.metadata
+                patch = at_version(body, meta.resource_version)
+                self.vmis.observe(self.client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch))
+            case Prune(revision):
+                meta = revision.metadata
+                with contextlib.suppress(NotFound):
+                    self.client.delete(ControllerRevision, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+
+    def let_go(self, vm: VirtualMachine, keeps: bool) -> None:
+        """Take our finalizer from a VM; with `keeps` its DataVolumes lose it as their owner before."""
+        if keeps:
+            self._keep_data_volumes(vm)
+        if POOL_FINALIZER in vm.metadata.finalizers:
+            self._patch_vm(vm, {"metadata": _without_finalizer(vm)})
+
+    def learn_vms(self, namespace: str) -> None:
+        """Take in all VMs of a namespace as the server has them: an answer was lost."""
+        for vm in self.client.list(VirtualMachine, namespace):
+            self.vms.observe(vm)
+
+    def _keep_revision(self, pool: VirtualMachinePool) -> None:
+        revision = ControllerRevision(
+            metadata=ObjectMeta(
+                name=revision_name(pool),
+                namespace=pool.metadata.namespace,
+                labels={REVISION_OF_POOL: ""},
+                owner_references=[owner_reference(pool)],
+            ),
+            data=encode(pool.spec),
+            revision=pool.metadata.generation,
+        )
+        try:
+            made = self.client.create(revision)
+        except AlreadyExists:
+            made = self.client.get(ControllerRevision, pool.metadata.namespace, revision_name(pool))
+            owner = made.metadata.controller_reference()
+            if owner is None or owner.uid != pool.metadata.uid:
+                # It is of an earlier pool of this name, and goes with that.
+                raise
+        self.revisions.observe(made)
+
+    def _create(self, pool: VirtualMachinePool, vm: VirtualMachine) -> None:
+        try:
+            created = self.client.create(vm)
+        except AlreadyExists:
+            # The cache is behind: another number is taken in the next pass if the VM is another's.
+            with contextlib.suppress(NotFound):
+                self.vms.observe(self.client.get(VirtualMachine, vm.metadata.namespace, vm.metadata.name))
+            return
+        self.vms.observe(created)
+        self._tell(pool, "SuccessfulCreate", f"Created VM {vm.metadata.namespace}/{vm.metadata.name}")
+
+    def _delete(self, pool: VirtualMachinePool, vm: VirtualMachine, keeps: bool, propagation: str) -> None:
+        meta = vm.metadata
+        if keeps:
+            self._keep_data_volumes(vm)
+        as_seen = Preconditions(uid=meta.uid)
+        with contextlib.suppress(NotFound):
+            left = self.client.delete(VirtualMachine, meta.namespace, meta.name, as_seen, propagation=propagation)
+            if left is not None:
+                self.vms.observe(left)
+        words = f"Deleted VM {meta.namespace}/{meta.name} with uid {meta.uid} from pool"
+        self._tell(pool, "SuccessfulDelete", words)
+
+    def _restart(self, pool: VirtualMachinePool, vmi: VirtualMachineInstance) -> None:
+        meta = vmi.metadata
+        with contextlib.suppress(NotFound):
+            left = self.client.delete(VirtualMachineInstance, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+            if left is not None:
+                self.vmis.observe(left)
+        self._tell(pool, "SuccessfulDelete", f"Successfully updated resource {meta.namespace}/{meta.name}")
+
+    def _keep_data_volumes(self, vm: VirtualMachine) -> None:
+        """Their claims belong to them, and stay with them."""
+        volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+        names = {item.metadata.name for item in vm.spec.data_volume_templates} | {name for _, name in claims(volumes)}
+        for name in sorted(names):
+            try:
+                found = self.client.get(DataVolume, vm.metadata.namespace, name)
+            except NotFound:
+                continue
+            others = [encode(owner) for owner in found.metadata.owner_references if owner.uid != vm.metadata.uid]
+            if len(others) != len(found.metadata.owner_references):
+                body = at_version({"metadata": {"ownerReferences": others}}, found.metadata.resource_version)
+                self.client.patch(DataVolume, vm.metadata.namespace, name, body)
+
+    def _patch_vm(self, vm: VirtualMachine, body: JsonObject) -> None:
+        meta = vm.metadata
+        patch = at_version(body, meta.resource_version)
+        with contextlib.suppress(NotFound):
+            patched = self.client.patch(VirtualMachine, meta.namespace, meta.name, patch)
+            if patched.metadata.deletion_timestamp is None or patched.metadata.finalizers:
+                self.vms.observe(patched)
+
+    def _tell(self, pool: KubeObject, reason: str, message: str) -> None:
+        self.events.record(pool, "Normal", reason, message)
+
+
+def failure_reason(action: PoolAction) -> str:
+    """The reason of the condition when an action is refused."""
+    match action:
+        case CreateVm() | KeepRevision():
+            return SCALE_OUT
+        case DeleteVm(_, _, "scale" | "heal") | LetGo() | Detach():
+            return SCALE_IN
+        case Prune():
+            return PRUNING
+    return UPDATE
+
+
+def _without_finalizer(vm: VirtualMachine) -> JsonObject:
+    return {"finalizers": [item for item in vm.metadata.finalizers if item != POOL_FINALIZER]}
+
+
+def _others(vm: VirtualMachine, pool: VirtualMachinePool) -> list[JsonObject]:
+    return [encode(owner) for owner in vm.metadata.owner_references if owner.uid != pool.metadata.uid]
