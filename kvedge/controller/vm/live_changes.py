@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.vm_plan import Hotplug, Live
+from kvedge.controller.vm.vm_actions import Hotplug, Live
 from kvedge.kube.errors import Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.resources.types.vm import VirtualMachine

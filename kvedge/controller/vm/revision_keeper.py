@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.vm_plan import KeepRevision
+from kvedge.controller.vm.vm_actions import KeepRevision
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient, Preconditions

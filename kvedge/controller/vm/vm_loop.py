@@ -18,8 +18,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.live_changes import LiveChanges
 from kvedge.controller.vm.revision_keeper import RevisionKeeper
-from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
-from kvedge.controller.vm.vm_plan import (
+from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
     ChangeRun,
     CreateVmi,
@@ -29,12 +28,9 @@ from kvedge.controller.vm.vm_plan import (
     PatchVmi,
     PatchVmStatus,
     VmAction,
-    is_owned,
-    plan_create_failure,
-    plan_vm,
-    release_body,
-    without_generation,
 )
+from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
+from kvedge.controller.vm.vm_plan import is_owned, plan_create_failure, plan_vm, release_body, without_generation
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer

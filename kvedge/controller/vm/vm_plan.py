@@ -7,16 +7,29 @@ dies in between neither forgets a failure nor counts it twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final
 
 from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import lacks_revision, start_revision, superseded_revision
+from kvedge.controller.vm.vm_actions import (
+    AdoptVmi,
+    ChangeRun,
+    CreateVmi,
+    DeleteVmi,
+    Hotplug,
+    KeepRevision,
+    Live,
+    PatchVm,
+    PatchVmi,
+    PatchVmStatus,
+    VmAction,
+    VmPlan,
+)
 from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
 from kvedge.controller.vm.vmi_template import owner_reference, vmi_from_vm
 from kvedge.controller.vm.volume_changes import changed_volumes
@@ -24,7 +37,6 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import VM_FINALIZER
-from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -33,99 +45,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _ORPHAN = "orphan"
 
 
-@dataclass(frozen=True, slots=True)
-class PatchVm:
-    """Change the VM itself; `body` is a merge patch for the version that was read."""
-
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class PatchVmStatus:
-    """Change the VM's status; `body` is a merge patch for the version that was read."""
-
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class CreateVmi:
-    """Start a run."""
-
-    vmi: VirtualMachineInstance
-
-
-@dataclass(frozen=True, slots=True)
-class KeepRevision:
-    """Keep the spec that the run started from, and drop the one of this name from the run before; "" for none."""
-
-    revision: ControllerRevision
-    superseded: str
-
-
-@dataclass(frozen=True, slots=True)
-class PatchVmi:
-    """Change finalizers or owners of a VMI, in the version that was read."""
-
-    vmi: VirtualMachineInstance
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class AdoptVmi:
-    """Become the owner of a VMI without one, once the server has confirmed that the VM exists and stays."""
-
-    vmi: VirtualMachineInstance
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteVmi:
-    """End a run, gracefully."""
-
-    vmi: VirtualMachineInstance
-
-
-class Live(Enum):
-    """The parts of a VM that reach its running guest; the value is the reason in condition and event when the server
-    refuses the change."""
-
-    VOLUMES = "HotPlugVolumeError"
-    INTERFACES = "HotPlugNetworkInterfaceError"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRun:
-    """Carry hotpluggable volumes or interfaces to the run, in the version that was read."""
-
-    vmi: VirtualMachineInstance
-    body: JsonObject
-    what: Live = Live.VOLUMES
-
-
-VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
-
-
-@dataclass(frozen=True, slots=True)
-class Hotplug:
-    """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
-
-    `plugins` are the network binding plugins whose NICs reach it.
-    """
-
-    is_on: bool = True
-    refusals: Mapping[Live, str] = field(default_factory=dict)
-    plugins: frozenset[str] = frozenset()
-
-
 _HOTPLUG: Final = Hotplug()
-
-
-@dataclass(frozen=True, slots=True)
-class VmPlan:
-    """Actions in order, and in how many seconds to look again when nothing changes."""
-
-    actions: tuple[VmAction, ...] = ()
-    again_after: float | None = None
 
 
 def plan_vm(

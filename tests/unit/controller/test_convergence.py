@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kvedge.controller.vm.vm_plan import VmPlan
+from kvedge.controller.vm.vm_actions import VmPlan
 from kvedge.controller.vmi.vmi_view import VmiPlan
 from kvedge.resources.meta import OwnerReference
 from kvedge.resources.names import VM_FINALIZER

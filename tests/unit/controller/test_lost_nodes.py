@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from kvedge.controller.node.node_plan import NodeState
-from kvedge.controller.vm.vm_plan import CreateVmi, plan_vm
+from kvedge.controller.vm.vm_actions import CreateVmi
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.vmi_end_plan import ENDED_SECONDS, KUBELET_SECONDS, LOST_SECONDS
 from kvedge.controller.vmi.vmi_plan import plan_vmi

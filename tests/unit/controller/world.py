@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from kvedge.controller.node.node_plan import NodeState
-from kvedge.controller.vm.vm_plan import (
+from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
     CreateVmi,
     DeleteVmi,
@@ -20,9 +20,9 @@ from kvedge.controller.vm.vm_plan import (
     PatchVmStatus,
     VmAction,
     VmPlan,
-    plan_vm,
 )
-from kvedge.controller.vm.vm_plan import PatchVmi as PatchVmiOfVm
+from kvedge.controller.vm.vm_actions import PatchVmi as PatchVmiOfVm
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import (

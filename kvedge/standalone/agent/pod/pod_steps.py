@@ -31,7 +31,7 @@ from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.place.container_env import container_env
 from kvedge.standalone.agent.pod.place.device_manager import DeviceError, DeviceManager, device_requests
 from kvedge.standalone.agent.pod.place.pod_place import PlaceError, Places
-from kvedge.standalone.agent.pod.place.pod_volumes import VolumeError
+from kvedge.standalone.agent.pod.place.volume_files import VolumeError
 from kvedge.standalone.agent.pod.pod_plan import (
     AskForImages,
     AskToEnd,

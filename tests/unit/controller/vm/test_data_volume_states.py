@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vm.data_volume_states import failures_told
-from kvedge.controller.vm.vm_plan import PatchVmStatus, plan_vm
+from kvedge.controller.vm.vm_actions import PatchVmStatus
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.resources.codec import decode
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.data_volumes import DataVolume

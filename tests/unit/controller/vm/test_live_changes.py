@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.controller.vm.live_changes import LiveChanges
-from kvedge.controller.vm.vm_plan import Live
+from kvedge.controller.vm.vm_actions import Live
 from kvedge.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.vm import VirtualMachine

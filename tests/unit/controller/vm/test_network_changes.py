@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
-from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus, plan_vm
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.controller.vm.volume_changes import permanent_spec
 from kvedge.resources.codec import JsonObject, decode, encode_json

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kvedge.controller.vm.vm_plan import CreateVmi, KeepRevision, plan_vm
+from kvedge.controller.vm.vm_actions import CreateVmi, KeepRevision
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import encode
 from kvedge.resources.types.vm import VirtualMachine

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vm/vm_actions.py
 """What is done about a VM, and in which order."""
 
 from __future__ import annotations
@@ -7,17 +8,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from kvedge.controller.vm.vm_plan import (
-    AdoptVmi,
-    CreateVmi,
-    DeleteVmi,
-    PatchVm,
-    PatchVmi,
-    PatchVmStatus,
-    VmPlan,
-    plan_create_failure,
-    plan_vm,
-)
+from kvedge.controller.vm.vm_actions import AdoptVmi, CreateVmi, DeleteVmi, PatchVm, PatchVmi, PatchVmStatus, VmPlan
+from kvedge.controller.vm.vm_plan import plan_create_failure, plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.identity import firmware_uuid, guest_mac

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.vm_plan import ChangeRun, Hotplug, Live, PatchVmStatus, plan_vm
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVmStatus
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.controller.vm.volume_changes import changed_volumes
 from kvedge.resources.codec import decode

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from kvedge.controller.vm.vm_plan import PatchVmStatus, plan_vm
+from kvedge.controller.vm.vm_actions import PatchVmStatus
+from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vmi.pending_networks import PATIENCE_SECONDS, with_pending_networks
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance

@@ -11,7 +11,7 @@ from typing import Any
 from kvedge.resources.types.core import Container, EnvVar, Pod
 from kvedge.standalone.agent.container.container_plan import ContainerPlanError, expand
 from kvedge.standalone.agent.pod.place.pod_place import secret_text
-from kvedge.standalone.agent.pod.place.pod_volumes import ObjectReader
+from kvedge.standalone.agent.pod.place.volume_files import ObjectReader
 
 
 def container_env(

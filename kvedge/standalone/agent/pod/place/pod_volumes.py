@@ -6,65 +6,40 @@ the Pod's own directory, tmpfs mounts in it, and hostPaths that a Pod asks to be
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
-from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.types.core import (
-    ConfigMap,
-    ConfigMapVolume,
-    DownwardApiVolume,
     EmptyDirVolume,
     HostPathVolume,
-    KeyToPath,
     Pod,
     PodVolume,
-    ProjectedVolume,
-    Secret,
-    SecretVolume,
 )
 from kvedge.resources.values.quantities import QuantityError, parse_bytes
 from kvedge.runtime.linux.mounts import MNT_DETACH, MS_NODEV, MS_NOSUID, UMOUNT_NOFOLLOW, mount, unmount
 from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, ClaimReader, claim_path, is_device, link_device
-from kvedge.standalone.agent.pod.place.pod_fields import BadField, downward_files
+from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, claim_path, is_device, link_device
+from kvedge.standalone.agent.pod.place.volume_files import (
+    ObjectReader,
+    VolumeError,
+    file_mode,
+    read_config_map,
+    read_downward,
+    read_projected,
+    read_secret,
+)
 
-_DEFAULT_MODE: Final = 0o644
-_TOKEN_SECONDS: Final = 3600
-# By this number Kubernetes knows the tokens that every Pod gets, and stretches them to a year, as programs read them
-# once. A guest's disk is read once as well.
-_STRETCHED_SECONDS: Final = 3607
-_LONGEST_TOKEN_SECONDS: Final = 365 * 24 * 3600
-_T = TypeVar("_T")
 # The kubelet's mode of an emptyDir, and the bits that fsGroup adds: the group may do all, and new files inside belong
 # to it.
 _EMPTY_DIR_MODE: Final = 0o777
 _GROUP_MODE: Final = 0o2070
-
-
-class VolumeError(Exception):
-    """A volume cannot be set up (yet); the text is for a FailedMount event."""
-
-
-class ObjectReader(ClaimReader, Protocol):
-    """Where Secrets, ConfigMaps and claims come from."""
-
-    def token(self, pod: Pod, account: str, audience: str, seconds: int) -> str | None:
-        """A token of a Pod's service account, for so many seconds and while the Pod is there; None without account."""
-
-    def secret(self, namespace: str, name: str) -> Secret | None:
-        """The Secret, or None."""
-
-    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        """The ConfigMap, or None."""
 
 
 def set_up_volumes(pod: Pod, files: PodFiles, images: Mapping[str, Path], reader: ObjectReader) -> dict[str, str]:
@@ -134,10 +109,10 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
     if volume.image is not None:
         return str(images[volume.name])
     if volume.downward_api is not None:
-        contents = _downward_files(pod, volume.downward_api.items, _mode(volume.downward_api.default_mode))
+        contents = read_downward(pod, volume.downward_api.items, file_mode(volume.downward_api.default_mode))
         return str(_project(files.volume("downward-api", volume.name), contents, group))
     if volume.projected is not None:
-        contents = _projected_contents(pod, volume.projected, reader)
+        contents = read_projected(pod, volume.projected, reader)
         target = files.volume("projected", volume.name)
         # Tokens and Secrets may be among them.
         _mount_tmpfs(target, "mode=0755")
@@ -147,13 +122,13 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
     if volume.empty_dir is not None:
         return str(_empty_dir(files.volume("empty-dir", volume.name), volume.empty_dir, group))
     if volume.secret is not None:
-        contents = _secret_files(pod, volume, reader)
+        contents = read_secret(pod, volume, reader)
         target = files.volume("secret", volume.name)
         # Kept in memory, as the kubelet does.
         _mount_tmpfs(target, "mode=0755")
         return str(_project(target, contents, group))
     if volume.config_map is not None:
-        contents = _config_map_files(pod, volume, reader)
+        contents = read_config_map(pod, volume, reader)
         return str(_project(files.volume("configmap", volume.name), contents, group))
     if volume.persistent_volume_claim is not None:
         path = claim_path(pod, volume.persistent_volume_claim, reader)
@@ -195,99 +170,6 @@ def _project(target: Path, contents: Mapping[str, FileContent], group: int | Non
         os.chown(target, -1, group)
     write_files(target, contents, group)
     return target
-
-
-def _mode(wanted: int | None) -> int:
-    return _DEFAULT_MODE if wanted is None else wanted
-
-
-def _downward_files(pod: Pod, items: Iterable[JsonObject], mode: int) -> dict[str, FileContent]:
-    try:
-        return downward_files(pod, items, mode)
-    except BadField as error:
-        raise VolumeError(str(error)) from error
-
-
-def _projected_contents(pod: Pod, wanted: ProjectedVolume, reader: ObjectReader) -> dict[str, FileContent]:
-    """The files of all sources in one directory; a later source replaces an earlier one's file of the same path."""
-    found: dict[str, FileContent] = {}
-    mode = _mode(wanted.default_mode)
-    for source in wanted.sources:
-        kind, value = next(((key, value) for key, value in source.items() if isinstance(value, dict)), ("", {}))
-        found |= _projection(pod, kind, value, mode, reader)
-    return found
-
-
-def _projection(pod: Pod, kind: str, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
-    match kind:
-        case "secret":
-            named = {"secretName": source.get("name"), **source, "defaultMode": mode}
-            return _secret_files(pod, PodVolume(name=kind, secret=_source(SecretVolume, named)), reader)
-        case "configMap":
-            config_map = _source(ConfigMapVolume, {**source, "defaultMode": mode})
-            return _config_map_files(pod, PodVolume(name=kind, config_map=config_map), reader)
-        case "downwardAPI":
-            return _downward_files(pod, _source(DownwardApiVolume, source).items, mode)
-        case "serviceAccountToken":
-            return _token_file(pod, source, mode, reader)
-    raise VolumeError(f"kvedge does not project {kind or 'an empty source'}")
-
-
-def _source(cls: type[_T], document: JsonObject) -> _T:
-    try:
-        return decode(cls, document)
-    except DecodeError as error:
-        raise VolumeError(str(error)) from error
-
-
-def _token_file(pod: Pod, source: JsonObject, mode: int, reader: ObjectReader) -> dict[str, FileContent]:
-    account = pod.spec.service_account_name or "default"
-    seconds, audience = source.get("expirationSeconds"), str(source.get("audience") or "")
-    wanted = seconds if isinstance(seconds, int) else _TOKEN_SECONDS
-    if wanted == _STRETCHED_SECONDS and not audience:
-        wanted = _LONGEST_TOKEN_SECONDS
-    token = reader.token(pod, account, audience, wanted)
-    if token is None:
-        raise VolumeError(f'failed to fetch token: serviceaccounts "{account}" not found')
-    return {str(source.get("path") or "token"): FileContent(token.encode(), mode)}
-
-
-def _secret_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
-    wanted = volume.secret
-    assert wanted is not None
-    found = reader.secret(pod.metadata.namespace, wanted.secret_name)
-    if found is None and not wanted.optional:
-        raise VolumeError(f'secret "{wanted.secret_name}" not found')
-    try:
-        data = {key: base64.b64decode(value) for key, value in found.data.items()} if found else {}
-    except ValueError as error:
-        raise VolumeError(f'secret "{wanted.secret_name}" is not base64') from error
-    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
-
-
-def _config_map_files(pod: Pod, volume: PodVolume, reader: ObjectReader) -> dict[str, FileContent]:
-    wanted = volume.config_map
-    assert wanted is not None
-    found = reader.config_map(pod.metadata.namespace, wanted.name)
-    if found is None and not wanted.optional:
-        raise VolumeError(f'configmap "{wanted.name}" not found')
-    data = {key: value.encode() for key, value in found.data.items()} if found else {}
-    return _choose_files(data, wanted.items, wanted.default_mode, bool(wanted.optional))
-
-
-def _choose_files(
-    data: Mapping[str, bytes], items: list[KeyToPath], mode: int | None, optional: bool
-) -> dict[str, FileContent]:
-    default = _DEFAULT_MODE if mode is None else mode
-    if not items:
-        return {key: FileContent(value, default) for key, value in data.items()}
-    chosen = {}
-    for item in items:
-        if item.key in data:
-            chosen[item.path] = FileContent(data[item.key], default if item.mode is None else item.mode)
-        elif not optional:
-            raise VolumeError(f"references non-existent key: {item.key}")
-    return chosen
 
 
 _KINDS: Final = {

@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/agent/pod/place/volume_files.py
 """Volumes that are made of other objects: projected ones, a service account's token among them."""
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.core import ConfigMap, Pod, Secret
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.place import pod_volumes
-from kvedge.standalone.agent.pod.place.pod_volumes import VolumeError, set_up_volumes, tear_down_volumes
+from kvedge.standalone.agent.pod.place.pod_volumes import set_up_volumes, tear_down_volumes
+from kvedge.standalone.agent.pod.place.volume_files import VolumeError
 
 
 class FakeReader:

@@ -1,0 +1,107 @@
+"""What the plan of a VM can say: the actions that its loop carries out, in their order.
+
+Made by `vm_plan`, done by `vm_loop` and its helpers. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVm:
+    """Change the VM itself; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVmStatus:
+    """Change the VM's status; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVmi:
+    """Start a run."""
+
+    vmi: VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Keep the spec that the run started from, and drop the one of this name from the run before; "" for none."""
+
+    revision: ControllerRevision
+    superseded: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVmi:
+    """Change finalizers or owners of a VMI, in the version that was read."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptVmi:
+    """Become the owner of a VMI without one, once the server has confirmed that the VM exists and stays."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVmi:
+    """End a run, gracefully."""
+
+    vmi: VirtualMachineInstance
+
+
+class Live(Enum):
+    """The parts of a VM that reach its running guest; the value is the reason in condition and event when the server
+    refuses the change."""
+
+    VOLUMES = "HotPlugVolumeError"
+    INTERFACES = "HotPlugNetworkInterfaceError"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRun:
+    """Carry hotpluggable volumes or interfaces to the run, in the version that was read."""
+
+    vmi: VirtualMachineInstance
+    body: JsonObject
+    what: Live = Live.VOLUMES
+
+
+VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
+
+
+@dataclass(frozen=True, slots=True)
+class Hotplug:
+    """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
+
+    `plugins` are the network binding plugins whose NICs reach it.
+    """
+
+    is_on: bool = True
+    refusals: Mapping[Live, str] = field(default_factory=dict)
+    plugins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class VmPlan:
+    """Actions in order, and in how many seconds to look again when nothing changes."""
+
+    actions: tuple[VmAction, ...] = ()
+    again_after: float | None = None
