@@ -27,6 +27,15 @@ import psutil
 from kvedge.appliance.doctor.disk_reader import read_disk
 from kvedge.appliance.doctor.findings import DoctorOptions
 from kvedge.appliance.doctor.host_facts import DeviceState, HostFacts, KvmFacts, Version
+from kvedge.appliance.doctor.kernel_reader import (
+    count_iommu_groups,
+    find_modules,
+    list_cgroup_controllers,
+    read_cpu_flags,
+    read_limits,
+    read_nested,
+    read_text,
+)
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
@@ -35,8 +44,6 @@ from kvedge.runtime.linux.clock import is_clock_synchronized
 from kvedge.runtime.linux.libraries import ask_libvirt_version
 
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
-_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "dm_mod", "vfio_pci")
-_LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
 _SECONDS: Final = 10
@@ -54,30 +61,30 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
     return HostFacts(
         machine=machine,
         kernel=_version(platform.release()),
-        cpu_flags=_cpu_flags(),
-        nested=_read_nested(),
+        cpu_flags=read_cpu_flags(),
+        nested=read_nested(),
         kvm=KvmFacts(True, *check_kvm()) if try_guest and options.emulation != "tcg" else KvmFacts(False),
         devices={path: _device(path) for path in _DEVICES},
-        modules=_modules(),
-        iommu_groups=_iommu_groups(),
+        modules=find_modules(),
+        iommu_groups=count_iommu_groups(),
         libvirt=_libvirt_version(),
         libvirt_qemu_driver=_has_qemu_driver(),
         qemu=_qemu_version(machine),
         commands=frozenset(name for name in _COMMANDS if shutil.which(name)),
-        cgroup_controllers=_cgroup_controllers(),
+        cgroup_controllers=list_cgroup_controllers(),
         disk=read_disk(data_dir),
         memory_total=memory.total,
         memory_available=memory.available,
-        limits={name: int(_text(f"/proc/sys/{name}") or 0) for name in _LIMITS},
+        limits=read_limits(),
         selinux=_selinux(),
-        apparmor=_text("/sys/module/apparmor/parameters/enabled") == "Y",
+        apparmor=read_text("/sys/module/apparmor/parameters/enabled") == "Y",
         port_refusal=_port_refusal(options.port),
         year=time.gmtime().tm_year,
         clock_synchronized=is_clock_synchronized(),
         resolvers=tuple(_resolvers()),
         resolved_runs=Path("/run/systemd/resolve/io.systemd.Resolve").exists(),
         host_name=socket.gethostname(),
-        init=_text("/proc/1/comm"),
+        init=read_text("/proc/1/comm"),
         kvedge_runs=_is_locked(data_dir / "state" / "lock"),
         leftovers=tuple(_leftovers(data_dir, bridge)),
         data_dir_mode=mode,
@@ -97,13 +104,6 @@ def _filters(*, ipv6: bool) -> tuple[str, ...] | None:
     except NetworkError:
         # Only root may look. The rule of the modules reports a kernel without nftables.
         return None
-
-
-def _iommu_groups() -> int:
-    try:
-        return len(os.listdir("/sys/kernel/iommu_groups"))
-    except FileNotFoundError:
-        return 0
 
 
 def _user_name(uid: int) -> str:
@@ -127,30 +127,9 @@ def _others_in_group(gid: int, uid: int) -> list[str]:
     return sorted(names - {_user_name(uid)})
 
 
-def _text(path: str | Path) -> str:
-    try:
-        return Path(path).read_text(errors="replace").strip()
-    except OSError:
-        # An unreadable file counts as missing; the rule that needs it says so.
-        return ""
-
-
 def _version(text: str) -> Version:
     found = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in found.group().split(".")) if found else ()
-
-
-def _cpu_flags() -> frozenset[str]:
-    for line in _text("/proc/cpuinfo").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
-
-
-def _read_nested() -> str:
-    found = (_text(f"/sys/module/{name}/parameters/nested") for name in ("kvm_intel", "kvm_amd"))
-    return next((text for text in found if text), "")
 
 
 def _device(path: str) -> DeviceState:
@@ -161,43 +140,6 @@ def _device(path: str) -> DeviceState:
     except OSError as error:
         return DeviceState(exists=True, refusal=error.strerror or str(error))
     return DeviceState(exists=True)
-
-
-def _modules() -> Mapping[str, bool]:
-    folder = Path("/lib/modules") / platform.release()
-    built_in, loadable = _text(folder / "modules.builtin"), _text(folder / "modules.dep")
-    found = {}
-    for name in _MODULES:
-        pattern = re.compile(rf"(^|/){re.escape(name).replace('_', '[-_]')}\.ko", re.MULTILINE)
-        # A kernel with all modules built in may come without the lists: then a working device proves its module.
-        if Path(f"/sys/module/{name}").exists() or pattern.search(built_in) or _is_used(name):
-            found[name] = True
-        elif pattern.search(loadable):
-            found[name] = False
-    return found
-
-
-def _is_used(module: str) -> bool:
-    evidence = {
-        "tun": "/sys/class/misc/tun",
-        "vhost_net": "/sys/class/misc/vhost-net",
-        "bridge": "/proc/sys/net/bridge",
-        "loop": "/sys/block/loop0",
-        "dm_mod": "/sys/class/misc/device-mapper",
-    }
-    config = {"veth": "CONFIG_VETH=y", "bridge": "CONFIG_BRIDGE=y", "nf_tables": "CONFIG_NF_TABLES=y"}
-    config["nft_connlimit"] = "CONFIG_NFT_CONNLIMIT=y"
-    if module in evidence and Path(evidence[module]).exists():
-        return True
-    return module in config and config[module] in _kernel_config()
-
-
-def _kernel_config() -> str:
-    with suppress(OSError):
-        import gzip
-
-        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
-    return _text(f"/boot/config-{platform.release()}")
 
 
 def _libvirt_version() -> Version:
@@ -223,16 +165,6 @@ def _qemu_version(machine: str) -> Version:
     return _version(found.group(1)) if found else ()
 
 
-def _cgroup_controllers() -> frozenset[str]:
-    found: set[str] = set()
-    for mount in psutil.disk_partitions(all=True):
-        if mount.fstype == "cgroup2":
-            found.update(_text(Path(mount.mountpoint) / "cgroup.controllers").split())
-        elif mount.fstype == "cgroup":
-            found.update(mount.opts.split(","))
-    return frozenset(found)
-
-
 def _mode(path: Path) -> tuple[int | None, int | None]:
     try:
         found = path.stat()
@@ -242,7 +174,7 @@ def _mode(path: Path) -> tuple[int | None, int | None]:
 
 
 def _selinux() -> str:
-    return {"1": "enforcing", "0": "permissive"}.get(_text("/sys/fs/selinux/enforce"), "")
+    return {"1": "enforcing", "0": "permissive"}.get(read_text("/sys/fs/selinux/enforce"), "")
 
 
 def _port_refusal(port: int) -> str:
@@ -259,7 +191,7 @@ def _port_refusal(port: int) -> str:
 
 
 def _resolvers() -> Iterator[str]:
-    for line in _text("/etc/resolv.conf").splitlines():
+    for line in read_text("/etc/resolv.conf").splitlines():
         words = line.split()
         if len(words) > 1 and words[0] == "nameserver":
             yield words[1]
