@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
-from kvedge.kube.kube_client import KubeClient, KubeObject
+from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.kube.watches import KubeObject
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.types.core import Event, EventSource
 from kvedge.runtime.background import BackgroundThread

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from kvedge.kube.errors import KubeError, NotFound, Unauthenticated, Unavailable
-from kvedge.kube.kube_client import KubeClient, T, Unreadable, Watch, WatchEvent
+from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.object_cache import ObjectCache, version_number
+from kvedge.kube.watches import T, Unreadable, Watch, WatchEvent
 from kvedge.runtime.background import BackgroundThread, Pauses, tell_trouble
 
 log = logging.getLogger(__name__)

@@ -7,33 +7,25 @@ everything else is patched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
 from kvedge.kube.credentials import connection_settings
-from kvedge.kube.errors import KubeError, error_from_status
+from kvedge.kube.errors import KubeError
 from kvedge.kube.patches import ApplyPatch, Patch, content_type, document
 from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge
+from kvedge.kube.watches import KubeObject, T, Unreadable, Watch, read_object
 from kvedge.resources.codec import DecodeError, JsonValue, decode_json, encode
-from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import ObjectMeta
 
 # Items per page of a list, as client-go has it.
 _PAGE = 500
 
 
-class KubeObject(Protocol):
-    """Any resource with a kind: what the client can read and write."""
-
-    KIND: ClassVar[Kind]
-    metadata: ObjectMeta
-
-
-T = TypeVar("T", bound=KubeObject)
 S = TypeVar("S")
 
 
@@ -43,16 +35,6 @@ class Preconditions:
 
     uid: str = ""
     resource_version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object that does not fit its type; the rest of a list is served without it."""
-
-    namespace: str
-    name: str
-    resource_version: str
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +56,6 @@ class _ListEnvelope(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-class _Identity(msgspec.Struct):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-
 class _Answer(msgspec.Struct):
     """What a delete is answered with: a metav1.Status, the object as it stays for now, or as it was at its end."""
 
@@ -89,20 +67,6 @@ class _Answer(msgspec.Struct):
         meta = self.metadata
         waits = meta.deletion_grace_period_seconds and grace_seconds != 0
         return meta.deletion_timestamp is not None and bool(meta.finalizers or waits)
-
-
-class _WatchEnvelope(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
-    """One change; `object` is None for a bookmark, and :class:`Unreadable` for one that does not fit its type."""
-
-    type: str
-    object: T | Unreadable | None
-    resource_version: str
 
 
 class KubeClient:
@@ -168,7 +132,7 @@ class KubeClient:
             body = self._call("GET", cls.KIND.path(namespace or ""), query)
             page = decode_json(_ListEnvelope, body)
             for raw in page.items:
-                item = _readable(cls, raw)
+                item = read_object(cls, raw)
                 if isinstance(item, Unreadable):
                     unreadable.append(item)
                 else:
@@ -316,41 +280,6 @@ class KubeClient:
             raise KubeError(0, "Unreadable", f"{cls.__name__} from the server: {error}") from error
 
 
-class Watch(Generic[T]):
-    """One watch of one kind; iterate it in one thread, :meth:`close` it from any."""
-
-    def __init__(self, cls: type[T], stream: LineStream) -> None:
-        self._cls = cls
-        self._stream = stream
-
-    def __iter__(self) -> Iterator[WatchEvent[T]]:
-        """Each change, until the server ends the watch or it is closed.
-
-        Raises:
-            Gone: when the version has become too old.
-            KubeError: for any other error the server reports.
-            Unavailable: when the connection breaks.
-        """
-        for line in self._stream.lines():
-            try:
-                envelope = decode_json(_WatchEnvelope, line)
-            except DecodeError as error:
-                raise KubeError(0, "Unreadable", f"watch of {self._cls.KIND.plural}: {error}") from error
-            if envelope.type == "ERROR":
-                raise error_from_status(msgspec.json.decode(envelope.object), what="watch")
-            if envelope.type == "BOOKMARK":
-                version = decode_json(_Identity, envelope.object).metadata.resource_version
-                yield WatchEvent("BOOKMARK", None, version)
-                continue
-            item = _readable(self._cls, envelope.object)
-            version = item.resource_version if isinstance(item, Unreadable) else item.metadata.resource_version
-            yield WatchEvent(envelope.type, item, version)
-
-    def close(self) -> None:
-        """End the iteration at once."""
-        self._stream.close()
-
-
 # These stand in strings only, as all of JSON's own characters are others.
 _ESCAPED: Final = {
     b"&": rb"\u0026",
@@ -359,14 +288,6 @@ _ESCAPED: Final = {
     "\u2028".encode(): rb"\u2028",
     "\u2029".encode(): rb"\u2029",
 }
-
-
-def _readable(cls: type[T], raw: msgspec.Raw) -> T | Unreadable:
-    try:
-        return decode_json(cls, raw)
-    except DecodeError as error:
-        meta = decode_json(_Identity, raw).metadata
-        return Unreadable(meta.namespace, meta.name, meta.resource_version, str(error))
 
 
 def _encode(resource: KubeObject) -> bytes:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic
 
-from kvedge.kube.kube_client import T
+from kvedge.kube.watches import T
 
 Key = tuple[str, str]
 Change = tuple[T | None, T | None]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, Preconditions, T
+from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.kube.watches import T
 
 
 def delete_observed(client: KubeClient, informer: Informer[T], item: T) -> bool:
