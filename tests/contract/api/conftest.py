@@ -38,7 +38,7 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SERVERS = {"embedded": EmbeddedServer, "real": RealServer}
 
 
-@pytest.fixture(scope="session", params=["embedded", "real"])
+@pytest.fixture(scope="package", params=["embedded", "real"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerUnderTest]:
     """An API server without anything of ours."""
     server = _SERVERS[request.param](tmp_path_factory.mktemp(request.param))
@@ -47,7 +47,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin(server: ApiServerUnderTest) -> Iterator[KubeClient]:
     """A client that may do everything."""
     client = KubeClient.from_kubeconfig(server.write_kubeconfig("admin", ["system:masters"]))
@@ -57,13 +57,13 @@ def admin(server: ApiServerUnderTest) -> Iterator[KubeClient]:
     client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kubectl(server: ApiServerUnderTest) -> Kubectl:
     """kubectl of an admin."""
     return Kubectl(server.write_kubeconfig("admin", ["system:masters"]))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def controller(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[KubeClient]:
     """A client that speaks as the controller."""
     client = KubeClient.from_kubeconfig(server.write_kubeconfig(CONTROLLER_USER, [CONTROLLER_GROUP]))
@@ -76,13 +76,13 @@ def handler_client(server: ApiServerUnderTest, node: str) -> KubeClient:
     return KubeClient.from_kubeconfig(server.write_kubeconfig(handler_user(node), [HANDLER_GROUP]))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def role_clock(server: ApiServerUnderTest) -> TurnedClock:
     """The clock that the role looks at."""
     return TurnedClock()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api_role(server: ApiServerUnderTest, admin: KubeClient, role_clock: TurnedClock) -> Iterator[ApiRole]:
     """The api role, registered under its own user."""
     kubeconfig = server.write_kubeconfig(API_USER, [API_GROUP])
@@ -92,7 +92,7 @@ def api_role(server: ApiServerUnderTest, admin: KubeClient, role_clock: TurnedCl
     role.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def crds_installed(admin: KubeClient, api_role: ApiRole) -> None:
     """The server knows our kinds, as the api role has told it."""
     for document in crds():
@@ -100,13 +100,13 @@ def crds_installed(admin: KubeClient, api_role: ApiRole) -> None:
         wait_until(lambda name=name: crd_condition(admin, name, "Established"), f"{name} is established")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def webhooks_are_called(admin: KubeClient, crds_installed: None) -> None:
     """A server needs a moment to follow its own webhook configuration."""
     wait_until(lambda: judges_writes(admin), "the webhooks are called")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def subresources_answer(admin: KubeClient, webhooks_are_called: None) -> None:
     """A server needs a moment until it forwards to an aggregated API."""
 
@@ -129,7 +129,7 @@ class EchoNode:
     relay: RelayService
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def echo_node(
     server: ApiServerUnderTest, admin: KubeClient, api_role: ApiRole, role_clock: TurnedClock
 ) -> Iterator[EchoNode]:

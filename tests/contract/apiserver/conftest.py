@@ -37,14 +37,14 @@ class Server:
         return self.kind == REAL
 
 
-@pytest.fixture(scope="session", params=[EMBEDDED, REAL])
+@pytest.fixture(scope="package", params=[EMBEDDED, REAL])
 def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Each of the two servers, with the Widget kind installed."""
     directory = tmp_path_factory.mktemp(request.param)
     yield from embedded(directory) if request.param == EMBEDDED else real(directory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The embedded API, for what a kube-apiserver alone does not do (its controllers would)."""
     yield from embedded(tmp_path_factory.mktemp("embedded-alone"))

@@ -9,7 +9,7 @@ import pytest
 from tests.support.either_server import EMBEDDED, REAL, EitherServer, running
 
 
-@pytest.fixture(scope="session", params=[EMBEDDED, REAL])
+@pytest.fixture(scope="package", params=[EMBEDDED, REAL])
 def either_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EitherServer]:
     with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
         yield server
