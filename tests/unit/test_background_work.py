@@ -240,6 +240,25 @@ def _data_volumes(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+def _replicas(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    from kvedge.controller.replicas.replica_work import ReplicaWork
+
+    made = ReplicaWork(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    patch.setattr(made._sets, "start", lambda: None)
+    patch.setattr(made._sets, "wait_synced", thrown)
+    return made
+
+
+def _pools(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    from kvedge.controller.pools.pool_work import PoolWork
+
+    made = PoolWork(MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    patch.setattr(made._revisions, "start", lambda: None)
+    patch.setattr(made._pools, "start", lambda: None)
+    patch.setattr(made._pools, "wait_synced", thrown)
+    return made
+
+
 def _controller(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     from kvedge.controller import controller_service
 
@@ -354,6 +373,8 @@ THREADS: dict[str, Make] = {
     "appliance/install/unpacked_trees.py": _old_versions,
     "controller/controller_service.py": _controller,
     "controller/datavolumes/data_volume_work.py": _data_volumes,
+    "controller/pools/pool_work.py": _pools,
+    "controller/replicas/replica_work.py": _replicas,
     "handler/node/device_plugins.py": _device_plugins,
     "handler/node/node_loop.py": _handlers_node,
     "handler/node/node_platform.py": _platform,
