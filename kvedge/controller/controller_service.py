@@ -171,6 +171,7 @@ class _Work:
         self._nodes = Informer(client, Node)
         self._claims = Informer(client, PersistentVolumeClaim)
         self._events = events
+        self._config = config
         self._configuration = ConfigurationFollower(client, "controller")
         self._configuration.on_change(lambda found: set_verbosity("controller", found.log_levels.controller))
         self._data_volumes = DataVolumeWork(
@@ -178,30 +179,18 @@ class _Work:
             (self._claims, self._vmis, self._vms),
             self._events,
             clock,
-            lambda: config.with_configuration(self._configuration.current, self._nodes.list()),
+            self._read_config,
         )
-        volumes, cdi = self._data_volumes.data_volumes, self._data_volumes.cdi_config
-        self._vm_loop = VmLoop(
-            VmSources(
-                client,
-                self._vms,
-                self._vmis,
-                volumes,
-                self._events,
-                clock,
-                self._is_declarative,
-                lambda: live_plugins(self._configuration.current.bindings),
-            )
-        )
+        self._vm_loop = self._make_vm_loop(client, clock)
         self._replicas = ReplicaWork(client, self._vmis, self._events, clock)
         self._pools = PoolWork(client, self._vms, self._vmis, self._events, clock)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
-        holders = ClaimHolders(self._vmis, self._pods, self._attachments)
+        holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(
             VmiSources(
                 client, self._vmis, self._pods, self._claims, cdi, holders, self._events, clock, self._node_loop.state
             ),
-            lambda: config.with_configuration(self._configuration.current, self._nodes.list()),
+            self._read_config,
         )
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
@@ -211,18 +200,7 @@ class _Work:
         self._node_loop.on_change(self._vmi_loop.node_changed)
         # Hotplugged volumes follow: they are looked at whenever their VMI has changed.
         self._data_volumes.on_cdi_config(self._vmi_loop.cdi_config_changed)
-        self._kubevirt_loop = KubeVirtLoop(
-            KubeVirtSources(
-                client,
-                self._configuration,
-                self._vmis,
-                self._events,
-                clock,
-                self._node_loop.has_schedulable,
-                self._node_loop.versions,
-            ),
-            Release(config.version, config.default_architecture),
-        )
+        self._kubevirt_loop = self._make_kubevirt_loop(client, clock)
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,
@@ -253,6 +231,35 @@ class _Work:
         # First, so that no loop begins while the parts that started last are stopped.
         self._stopped.set()
         self._parts.stop()
+
+    def _read_config(self) -> ClusterConfig:
+        """The configuration in force: ours, with what the KubeVirt object and the nodes say."""
+        return self._config.with_configuration(self._configuration.current, self._nodes.list())
+
+    def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
+        sources = VmSources(
+            client,
+            self._vms,
+            self._vmis,
+            self._data_volumes.data_volumes,
+            self._events,
+            clock,
+            self._is_declarative,
+            lambda: live_plugins(self._configuration.current.bindings),
+        )
+        return VmLoop(sources)
+
+    def _make_kubevirt_loop(self, client: KubeClient, clock: Clock) -> KubeVirtLoop:
+        sources = KubeVirtSources(
+            client,
+            self._configuration,
+            self._vmis,
+            self._events,
+            clock,
+            self._node_loop.has_schedulable,
+            self._node_loop.versions,
+        )
+        return KubeVirtLoop(sources, Release(self._config.version, self._config.default_architecture))
 
     def _make_parts(self) -> list[Part]:
         watching = [part(name, informer) for name, informer in self._informers.items()]
