@@ -113,6 +113,19 @@ def test_a_token_that_is_bound_to_a_pod_ends_with_it(api_server: Server, namespa
     assert use(api_server, other, config_maps(namespace)).status == 200, "that of the account goes on"
 
 
+def test_the_node_agent_gets_a_token_of_a_pod_and_none_of_an_account_alone(
+    api_server: Server, namespace: str, token: str
+) -> None:
+    if api_server.is_real:
+        pytest.skip("the kubelet gets them there, and NodeRestriction looks")
+    api_server.admin.made(pods(namespace), a_pod("p", "robot"))
+    agent = api_server.log_in("kvedge:agent", ["kvedge:agents"])
+    assert ask(agent, namespace, boundObjectRef=bound_to("p")).status == 201
+    refused = ask(agent, namespace)
+    assert (refused.status, "the node agent gets tokens of Pods alone" in refused.message) == (403, True)
+    agent.close()
+
+
 @pytest.mark.parametrize(
     ("reference", "status"),
     [

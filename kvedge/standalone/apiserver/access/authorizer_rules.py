@@ -69,6 +69,8 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(READ, "kubevirt.io", "virtualmachines virtualmachineinstances"),
         # One at a time, as Pods name them.
         right(("get",), "core", "secrets"),
+        # Of a Pod that runs here, and no others: `token_routes` looks.
+        right(("create",), "core", "serviceaccounts/token"),
     ),
     # The storage of one box plays volume binder, provisioner and resizer.
     VOLUMES: (

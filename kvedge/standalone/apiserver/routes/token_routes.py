@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS
 from kvedge.standalone.apiserver.access.service_tokens import (
     ISSUER,
     LONGEST_SECONDS,
@@ -29,6 +30,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
     BadRequest,
     Conflict,
     FieldError,
+    Forbidden,
     Invalid,
     MethodNotAllowed,
     NotFound,
@@ -72,6 +74,8 @@ class TokenRoutes:
         seconds = min(spec.get("expirationSeconds") or _DEFAULT_SECONDS, LONGEST_SECONDS)
         audiences = spec.get("audiences") or [ISSUER]
         pod = await self._pod(context, spec.get("boundObjectRef"))
+        if pod is None and AGENTS in context.caller.groups:
+            raise Forbidden(context.error_target, "the node agent gets tokens of Pods alone")
         account = AccountId(context.namespace, context.target.name, stored.meta.uid, pod)
         token, ends = self._tokens.issue(account, audiences, seconds)
         given: JsonObject = {"audiences": audiences, "expirationSeconds": seconds}

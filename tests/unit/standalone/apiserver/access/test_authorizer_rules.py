@@ -165,6 +165,8 @@ def test_the_agent_runs_pods_and_mounts_what_they_need() -> None:
     assert may(AGENT, "patch", "pods/status", "p")
     assert may(AGENT, "get", "secrets", "s")
     assert not may(AGENT, "list", "secrets")
+    assert may(AGENT, "create", "serviceaccounts/token", "reader")
+    assert not may(AGENT, "create", "serviceaccounts")
     assert may(AGENT, "create", "ipaddresses.networking.k8s.io", namespace="")
     assert not may(AGENT, "update", "secrets", "s")
     assert not may(AGENT, "update", "virtualmachineinstances.kubevirt.io", "x")
