@@ -32,13 +32,14 @@ class PlayedServer:
     drips: bool = False
     after_break: Callable[[PlayedServer], None] = lambda server: None
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    host: str = "127.0.0.1"
     port: int = 0
     scheme: str = "http"
 
     @property
     def url(self) -> str:
         """Of its file."""
-        return f"{self.scheme}://127.0.0.1:{self.port}/disk.img"
+        return f"{self.scheme}://{self.host}:{self.port}/disk.img"
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -119,11 +120,13 @@ class _Quiet(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def played_server(body: bytes = b"", context: ssl.SSLContext | None = None) -> Iterator[PlayedServer]:
-    """A server that has `body`, with TLS by `context`."""
-    played = PlayedServer(body)
+def played_server(
+    body: bytes = b"", context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> Iterator[PlayedServer]:
+    """A server that has `body`, with TLS by `context`; Pods reach it at an address of their network."""
+    played = PlayedServer(body, host=host)
     handler = type("Handler", (_Handler,), {"played": played})
-    server = _Quiet(("127.0.0.1", 0), handler)
+    server = _Quiet((host, 0), handler)
     played.port = server.server_address[1]
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,24 @@ import pytest
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.import_job import JOB_VARIABLE
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
+from tests.support.hotplug_guest import blank_volume
+from tests.support.image_server import played_server
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(900)]
 
 IMAGE = "local/guest:1"
 BLOCK = 4096
-# How often the box is killed while a guest writes.
+# The host on the box's network, where workers reach it, and what is imported from there.
+HOST = "10.98.66.1"
+IMPORTED = os.urandom(4 << 20)
+# How often the box, and the worker of another claim, is killed while a guest writes.
 ROUNDS = int(os.environ.get("KVEDGE_TEST_BOX_KILL_ROUNDS", "2"))
 WRITER = """#!/bin/sh
 i=1
@@ -37,7 +47,7 @@ ACKED = re.compile(rb"acked (\d+)\r?\n")
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    with guest_box(tmp_path_factory.mktemp("box"), "10.98.0.0/24", IMAGE) as found:
+    with guest_box(tmp_path_factory.mktemp("box"), "10.98.66.0/24", IMAGE) as found:
         yield found
 
 
@@ -83,6 +93,30 @@ def said(box: Box, name: str) -> str:
     return "" if found is None else found.message
 
 
+def imported(name: str, url: str) -> JsonObject:
+    made = blank_volume(name)
+    made["spec"]["source"] = {"http": {"url": url}}
+    return made
+
+
+def workers(name: str) -> list[int]:
+    """The processes that fill a claim."""
+    mark = f'"name":"{name}"'.encode()
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            text = place.read_bytes()
+            if JOB_VARIABLE.encode() in text and mark in text.replace(b" ", b""):
+                found.append(int(place.parent.name))
+    return found
+
+
+def is_filled(box: Box, name: str) -> bool:
+    said = box.client.get(DataVolume, "default", name).status
+    assert said.phase != "Failed", said
+    return said.phase == "Succeeded"
+
+
 def images(box: Box) -> list[Path]:
     return sorted((box.data_dir / "volumes").rglob("disk.img"))
 
@@ -119,8 +153,21 @@ def test_what_a_guest_was_told_is_written_is_there_when_the_box_was_killed(box: 
 
     wait_until(lambda: acked() > 5, "the guest writes", 120)
     (image,) = set(images(box)) - known
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         before = acked()
+        with played_server(IMPORTED, host=HOST) as server:
+            # It stops half-way until its worker is killed.
+            released = threading.Event()
+            server.breaks, server.breaks_after, server.after_break = (
+                1,
+                len(IMPORTED) // 2,
+                lambda _, e=released: e.wait(60),
+            )
+            box.apply(imported(f"killed-{number}", server.url))
+            for pid in wait_until(lambda n=number: workers(f"killed-{n}"), "a worker fills the other claim", 60):
+                os.kill(pid, signal.SIGKILL)
+            released.set()
+            wait_until(lambda n=number: is_filled(box, f"killed-{n}"), "another worker has filled it", 120)
         box.end(signal.SIGKILL)
         wait_until(lambda before=before: acked() > before, "the guest writes on without the box", 60)
         box.start()
@@ -133,4 +180,7 @@ def test_what_a_guest_was_told_is_written_is_there_when_the_box_was_killed(box: 
         content = file.read(last * BLOCK)
     lost = [n for n in range(1, last + 1) if not content[(n - 1) * BLOCK :].startswith(b"block %010d" % n)]
     assert (lost, last > 5) == ([], True)
+    for number in range(ROUNDS):
+        uid = box.client.get(PersistentVolumeClaim, "default", f"killed-{number}").metadata.uid
+        assert (box.data_dir / f"volumes/{uid}/disk.img").read_bytes().startswith(IMPORTED)
     remove(box, "writer")
