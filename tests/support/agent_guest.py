@@ -9,10 +9,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.support.guest import build_guest
+from tests.support.guest import KERNEL_ARGUMENTS, build_guest
 from tests.support.launcher_pod import GUEST_ADDRESS, NETWORK, LauncherPod
 
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr no5lvl"
 RUN_PATH = "/cgi-bin/run"
 # Root's commands by HTTP, a disk mounted at /data, and a place where logins are noted.
 USER_DATA = r"""#!/bin/sh

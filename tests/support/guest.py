@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUILDER = Path(__file__).resolve().parents[2] / "packaging" / "guest"
+# For those that boot its kernel without its disk: as packaging/guest has them, for the same reasons.
+_QUICK = "mitigations=off cryptomgr.notests nokaslr no5lvl initcall_blacklist=init_kprobe_trace,crypto_kdf108_init"
+KERNEL_ARGUMENTS = f"console=ttyS0,115200 quiet loglevel=4 {_QUICK}"
 
 
 @dataclass(frozen=True)

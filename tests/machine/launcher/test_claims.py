@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
-from tests.support.guest import build_guest
+from tests.support.guest import KERNEL_ARGUMENTS, build_guest
 from tests.support.launcher_pod import QEMU_USER, LauncherPod, kill, launcher_pod
 from tests.support.waiting import wait_until
 
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.machine
 
 MIB = 1 << 20
 BLOCK = 4096
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr no5lvl"
 # How many kills a guest has to survive with all that it was told is written; a whole proof is 200.
 ROUNDS = int(os.environ.get("KVEDGE_TEST_KILL_ROUNDS", "4"))
 # A launcher that is killed more often is given up by its monitor.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
-from tests.support.guest import build_guest
+from tests.support.guest import KERNEL_ARGUMENTS, build_guest
 from tests.support.launcher_pod import GUEST_ADDRESS, GUEST_MAC, NETWORK, LauncherPod, kill, launcher_pod
 from tests.support.waiting import wait_until
 
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.machine
 
 USER_DATA = "#cloud-config\npassword: a pass word\nchpasswd: { expire: False }\nhostname: smoke\n"
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
-KERNEL_ARGUMENTS = "console=ttyS0,115200 quiet loglevel=4 mitigations=off cryptomgr.notests nokaslr no5lvl"
 
 
 @pytest.fixture(scope="session")
