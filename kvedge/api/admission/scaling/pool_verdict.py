@@ -76,11 +76,8 @@ def judge_pool(request: AdmissionRequest, document: JsonObject, judge_vm: Callab
 
 def _vm_of(document: JsonObject, template: JsonObject) -> JsonObject:
     """The VM that the template becomes, as far as rules look at it."""
-    metadata = {
-        **member_of(template, "metadata"),
-        "name": "vm",
-        "namespace": member_of(document, "metadata").get("namespace"),
-    }
+    namespace = member_of(document, "metadata").get("namespace") or ""
+    metadata = {**member_of(template, "metadata"), "name": "vm", "namespace": namespace}
     kind = VirtualMachine.KIND
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": template.get("spec") or {}}
 

@@ -120,6 +120,10 @@ def test_what_does_not_enter(path: str, value: Any, field: str, message: str) ->
     assert found[0][1].startswith(message)
 
 
+def test_a_pool_whose_namespace_is_not_written_down_enters() -> None:
+    assert causes(changed({"metadata": {"name": "web"}})) == []
+
+
 def test_the_selector_never_changes() -> None:
     new = changed({"spec.selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}})
     assert causes(new, changed()) == [("spec.selector", "selector is immutable after creation.")]
