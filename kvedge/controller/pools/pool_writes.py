@@ -27,8 +27,9 @@ from kvedge.controller.pools.pool_template import owner_reference
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient, KubeObject, Preconditions
+from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import at_version
+from kvedge.kube.watches import KubeObject
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta
