@@ -100,12 +100,12 @@ class ApiRole:
     @property
     def endpoint(self) -> Endpoint:
         """Where the API server finds this role, once started."""
-        return self._running().endpoint
+        return self._require_run().endpoint
 
     @property
     def configuration(self) -> ConfigurationFollower:
         """What it judges by, once started."""
-        return self._running().configuration
+        return self._require_run().configuration
 
     def start(self) -> None:
         """Serve, register, and be ready when both are done.
@@ -144,13 +144,13 @@ class ApiRole:
             FrontProxyError: when the API server does not say who its front proxy is.
         """
         with self._refreshing:
-            self._running().refresh()
+            self._require_run().refresh()
 
     def failure(self) -> str | None:
         """Why it no longer serves, or None while it does."""
         return self._parts.failure()
 
-    def _running(self) -> ApiRun:
+    def _require_run(self) -> ApiRun:
         assert self._run is not None, "not started"
         return self._run
 
@@ -159,13 +159,13 @@ class ApiRole:
         self._parts = Parts([Part("client", stop=client.close)])
         self._parts.start()
         hosts = [*server_names(), address]
-        certificate = self._patiently(lambda: RoleCertificate(client, options.tls, hosts, clock))
+        certificate = self._try_patiently(lambda: RoleCertificate(client, options.tls, hosts, clock))
         server = HttpsServer(*split_address(self._listen), self.name)
         self._parts.start_more([Part("server", server.bind, server.stop, server.failure)])
         endpoint = Endpoint(address, server.port, instance_name(options.instance or socket.gethostname()))
         registration = Registration(client, endpoint, clock, options.upload_front)
         install = options.install_crds
-        run = self._patiently(
+        run = self._try_patiently(
             lambda: ApiRun(client, certificate, registration, options.cluster, clock, install_crds=install)
         )
         self._run = run
@@ -174,17 +174,19 @@ class ApiRole:
     def _make_parts(self, client: KubeClient, server: HttpsServer, run: ApiRun) -> list[Part]:
         configuration, presence = run.configuration, run.registration.presence
         configuration.on_change(lambda found: set_verbosity(self.name, found.log_levels.api))
-        rounds = Rounds("api-registration", "keeps the registration", _ROUND_SECONDS, self._round, stop_seconds=None)
+        rounds = Rounds(
+            "api-registration", "keeps the registration", _ROUND_SECONDS, self._refresh_once, stop_seconds=None
+        )
         parts = [
             Part("serving", lambda: server.start(run.tls, run.application)),
-            Part("policies", lambda: self._patiently(run.registration.check_server)),
-            Part("kinds", lambda: self._patiently(run.register_kinds), needs=("serving", "policies")),
+            Part("policies", lambda: self._try_patiently(run.registration.check_server)),
+            Part("kinds", lambda: self._try_patiently(run.register_kinds), needs=("serving", "policies")),
             Part("configuration", run.learn_configuration, configuration.stop, configuration.failure, ("kinds",)),
             Part("presets", run.learn_presets, run.presets.stop, run.presets.failure, ("kinds",)),
             # From here on calls may come, and go elsewhere before the server ends.
             Part(
                 "webhooks",
-                lambda: self._patiently(run.register),
+                lambda: self._try_patiently(run.register),
                 partial(_withdraw, presence),
                 needs=("configuration", "presets"),
             ),
@@ -196,7 +198,7 @@ class ApiRole:
             parts.append(part("signer", signer, "presence"))
         return [*parts, part("rounds", rounds, "presence")]
 
-    def _round(self) -> None:
+    def _refresh_once(self) -> None:
         try:
             self.refresh()
             self._told.clear()
@@ -205,7 +207,7 @@ class ApiRole:
             if self._told.is_news(error):
                 log.warning("registration not refreshed", extra={"facts": {"reason": str(error)}})
 
-    def _patiently(self, step: Callable[[], T]) -> T:
+    def _try_patiently(self, step: Callable[[], T]) -> T:
         """Do it as soon as the API server answers: the two may be starting at the same time."""
         deadline = self._clock.monotonic() + _FIRST_ROUND_SECONDS
         while True:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.kube.kube_client import KubeClient
-from kvedge.kube.shared_authority import shared_authority
+from kvedge.kube.shared_authority import ensure_shared_authority
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import (
@@ -43,7 +43,7 @@ class RoleCertificate:
         self._hosts = hosts
         self._clock = clock
         self._authority_read = 0.0
-        self.material = self._issued_by(self.authority()) if files is None else files.read()
+        self.material = self._issue(self.authority()) if files is None else files.read()
 
     def authority(self) -> Authorities:
         """The cluster's authority as it is now.
@@ -53,7 +53,7 @@ class RoleCertificate:
             CertificateError: when its Secret holds something else.
         """
         self._authority_read = self._clock.monotonic()
-        return shared_authority(self._client, self._clock.now())
+        return ensure_shared_authority(self._client, self._clock.now())
 
     def renew(self) -> None:
         """Have a fresh one when the time has come, or when the authority has a successor.
@@ -70,8 +70,8 @@ class RoleCertificate:
             return
         authority = self.authority()
         if due or authority.bundle != self.material.ca:
-            self.material = self._issued_by(authority)
+            self.material = self._issue(authority)
             log.info("certificate renewed", extra={"facts": {"service": "api"}})
 
-    def _issued_by(self, authority: Authorities) -> TlsMaterial:
+    def _issue(self, authority: Authorities) -> TlsMaterial:
         return authority.issue(LeafRequest(API_NAME, hosts=self._hosts), self._clock.now())

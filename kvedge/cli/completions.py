@@ -23,7 +23,7 @@ def names_of(ctx: click.Context, resource: str, group: str = "/apis/kubevirt.io/
         named = ctx.params.get("kubeconfig")
         session = open_session(Path(named) if named else None, ctx.params.get("namespace"))
         path = f"{group}/namespaces/{session.namespace}/{resource}"
-        answer = session.client.hurried(_SECONDS).request("GET", path, query={"limit": _MOST})
+        answer = session.client.hurry(_SECONDS).request("GET", path, query={"limit": _MOST})
         return sorted(str(item["metadata"]["name"]) for item in answer["items"])
     except Exception:  # noqa: BLE001 - a shell that completes a word has no place for errors, whatever they are
         return []

@@ -20,7 +20,7 @@ def explain(error: Exception) -> Refused:
     """What to print and to exit with."""
     if isinstance(error, ImportError):
         # First, as the imports below may be the very ones that fail.
-        return _not_loaded(error)
+        return _explain_not_loaded(error)
     from kvedge.appliance.cluster.errors import ClusterError
     from kvedge.client.errors import ClientError
 
@@ -67,7 +67,7 @@ def _code(error: Exception) -> Exit:
     return next((code for code, kinds in codes.items() if isinstance(error, kinds)), Exit.FAILED)
 
 
-def _not_loaded(error: ImportError) -> Refused:
+def _explain_not_loaded(error: ImportError) -> Refused:
     """A part of the program, or a library of the host that it is linked with."""
     from kvedge.runtime.program import is_frozen
 

@@ -57,7 +57,7 @@ class DiskWait:
         self._clock = clock
         self._pause = pause
 
-    def until_filled(self) -> None:
+    def wait_until_filled(self) -> None:
         """Until it is filled.
 
         Raises:

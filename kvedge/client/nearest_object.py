@@ -17,11 +17,11 @@ _SECONDS: Final = 5.0
 _MOST: Final = "500"
 
 
-def not_found(session: Session, kind: Kind, name: str, error: NotFound) -> ClientError:
+def explain_not_found(session: Session, kind: Kind, name: str, error: NotFound) -> ClientError:
     """The server's words, with what helps."""
     path = kind.path(session.namespace if kind.namespaced else "")
     try:
-        answer = session.client.hurried(_SECONDS).request("GET", path, query={"limit": _MOST})
+        answer = session.client.hurry(_SECONDS).request("GET", path, query={"limit": _MOST})
         names = sorted(str(item["metadata"]["name"]) for item in answer["items"])
     except (KubeError, KeyError, TypeError, AttributeError):
         # The first answer is what counts; a second one that is odd adds nothing.

@@ -46,7 +46,7 @@ def _hint(session: Session, resource: str, name: str) -> str:
 
 def _names(session: Session, path: str) -> dict[str, list[str]]:
     """Namespace → names."""
-    answer = session.client.hurried(_SECONDS).request("GET", _KUBEVIRT + path, query={"limit": _MOST})
+    answer = session.client.hurry(_SECONDS).request("GET", _KUBEVIRT + path, query={"limit": _MOST})
     found: dict[str, list[str]] = {}
     for item in answer["items"]:
         found.setdefault(item["metadata"]["namespace"], []).append(item["metadata"]["name"])

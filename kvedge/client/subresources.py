@@ -78,7 +78,7 @@ def get(session: Session, resource: str, name: str, call: str) -> Any:
 def get_content(session: Session, resource: str, name: str, call: str, query: dict[str, str] | None = None) -> bytes:
     """Ask for something that is no document; as :func:`put`."""
     path = subresource_path(session.namespace, resource, name, call)
-    client = session.client.hurried(_SECONDS)
+    client = session.client.hurry(_SECONDS)
     return _ask(session, resource, name, lambda: client.content(path, query))
 
 
@@ -90,7 +90,7 @@ def _words(error: Unavailable) -> str:
 def _call_guest(session: Session, method: str, resource: str, name: str, call: str, body: JsonObject | None) -> Any:
     path = subresource_path(session.namespace, resource, name, call)
     # Calls of a guest are made once: a second start is another one.
-    client = session.client.hurried(_SECONDS)
+    client = session.client.hurry(_SECONDS)
     return _ask(session, resource, name, lambda: client.request(method, path, body))
 
 

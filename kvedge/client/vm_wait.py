@@ -44,7 +44,7 @@ class Seen:
         return self.vmi.metadata.uid if self.vmi is not None else ""
 
 
-def runs_when_applied(kind: Kind, document: JsonObject) -> bool:
+def starts_by_itself(kind: Kind, document: JsonObject) -> bool:
     """Whether a manifest is of a guest that starts by itself."""
     if kind.group != "kubevirt.io" or kind.kind not in ("VirtualMachine", "VirtualMachineInstance"):
         return False
@@ -125,7 +125,7 @@ class VmWait:
         self._runs: set[str] = set()
         self._before = self._look()
 
-    def until_running(self, *, paused: bool = False, anew: bool = False) -> str:
+    def wait_until_running(self, *, paused: bool = False, anew: bool = False) -> str:
         """Until it runs; `anew` when the run that there was does not count.
 
         Raises:
@@ -138,22 +138,22 @@ class VmWait:
         if anew:
             # The run that is to end first may be the one that hangs.
             self._runs.add(before)
-        seen = self._until(lambda seen: is_running(seen, before, paused=paused), before, "run")
+        seen = self._wait_until(lambda seen: is_running(seen, before, paused=paused), before, "run")
         assert seen.vmi is not None
         addresses = [item.ip_address for item in seen.vmi.status.interfaces if item.ip_address]
         return f"VM {self._name} is running{f' at {addresses[0]}' if addresses else ''}"
 
-    def until_stopped(self) -> str:
+    def wait_until_stopped(self) -> str:
         """Until the run that was there is gone.
 
         Raises:
             TimedOutError: with what it is instead.
         """
         self._runs.add(self._before.run)
-        self._until(lambda seen: is_stopped(seen, self._before.run), None, "stop")
+        self._wait_until(lambda seen: is_stopped(seen, self._before.run), None, "stop")
         return f"VM {self._name} is stopped"
 
-    def _until(self, is_so: Callable[[Seen], bool], over_after: str | None, what: str) -> Seen:
+    def _wait_until(self, is_so: Callable[[Seen], bool], over_after: str | None, what: str) -> Seen:
         deadline = time.monotonic() + self._timeout
         pause = _FIRST_LOOK
         seen = Seen(None, None)
@@ -178,9 +178,9 @@ class VmWait:
                 pause = min(_LONGEST_LOOK, pause * 1.5)
 
     def _warnings(self) -> str:
-        from kvedge.client.vm_warnings import newest_warnings
+        from kvedge.client.vm_warnings import read_newest_warnings
 
-        return newest_warnings(self._session.client, self._session.namespace, self._name, self._runs)
+        return read_newest_warnings(self._session.client, self._session.namespace, self._name, self._runs)
 
     def _look(self) -> Seen:
         client, namespace = self._session.client, self._session.namespace

@@ -32,7 +32,7 @@ _MOST_RUNS: Final = 4
 _LONGEST_VERSION: Final = 20
 
 
-def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collection[str] | None = None) -> str:
+def read_newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collection[str] | None = None) -> str:
     """A line for the newest warning about each: launcher Pod, VMI and VM; each line begins with a line break.
 
     Args:
@@ -48,14 +48,14 @@ def newest_warnings(client: KubeClient, namespace: str, name: str, runs: Collect
     # Without the right to read events, and from a silent server, there are no warnings; the caller tells the rest.
     with contextlib.suppress(KubeError):
         if runs is None:
-            wanted = _present_run(client.hurried(_SECONDS), namespace, name)
+            wanted = _find_present_run(client.hurry(_SECONDS), namespace, name)
         looks: list[list[Event]] = []
         for look in range(_LOOKS if wanted else 1):
             # Events are written behind the change that they are about, and that with the cause not always first.
             time.sleep(_LOOK_SECONDS if look else 0)
             for selector in _selectors(name, wanted):
                 if (left := deadline - time.monotonic()) > 0:
-                    found = client.hurried(left).list(Event, namespace, field_selector=selector)
+                    found = client.hurry(left).list(Event, namespace, field_selector=selector)
                     events.update((event.metadata.name, event) for event in found)
             looks.append(choose_warnings(events.values(), name, wanted))
             if looks[-1] and looks[-_SETTLED_LOOKS:] == [looks[-1]] * _SETTLED_LOOKS:
@@ -89,7 +89,7 @@ def _pods(name: str, runs: Collection[str]) -> set[str]:
     return {launcher_pod_name(VirtualMachineInstance(metadata=ObjectMeta(name=name, uid=run))) for run in runs}
 
 
-def _present_run(client: KubeClient, namespace: str, name: str) -> set[str]:
+def _find_present_run(client: KubeClient, namespace: str, name: str) -> set[str]:
     with contextlib.suppress(NotFound):
         return {client.get(VirtualMachineInstance, namespace, name).metadata.uid}
     return set()

@@ -11,7 +11,7 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.core import Capabilities, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
 
 
-def confined_pod(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
+def make_pod_context(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
     """The user of guests, to whose group the Pod's volumes are given."""
     return PodSecurityContext(
         run_as_user=LAUNCHER_UID,
@@ -23,7 +23,7 @@ def confined_pod(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
     )
 
 
-def confined_container(*, read_only_root: bool | None = None) -> SecurityContext:
+def make_container_context(*, read_only_root: bool | None = None) -> SecurityContext:
     """The same user, without a way to any other right."""
     return SecurityContext(
         run_as_user=LAUNCHER_UID,

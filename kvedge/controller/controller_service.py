@@ -136,7 +136,7 @@ class ControllerRole:
         return f"the controller cannot begin: {trouble}" if trouble else ""
 
     def _begin(self, client: KubeClient) -> None:
-        leading = client if self._election is None else client.permitted(self._election.holds)
+        leading = client if self._election is None else client.guard_writes(self._election.holds)
         work = _Work(leading, EventRecorder(client, _COMPONENT, clock=self._clock), self._config, self._clock)
         with self._lock:
             self._work = work
@@ -197,9 +197,9 @@ class _Work:
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
             )
         )
-        self._node_loop.on_change(self._vmi_loop.node_changed)
+        self._node_loop.on_change(self._vmi_loop.note_node_change)
         # Hotplugged volumes follow: they are looked at whenever their VMI has changed.
-        self._data_volumes.on_cdi_config(self._vmi_loop.cdi_config_changed)
+        self._data_volumes.on_cdi_config(self._vmi_loop.note_cdi_config_change)
         self._kubevirt_loop = self._make_kubevirt_loop(client, clock)
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,

@@ -23,16 +23,16 @@ def index_by_claim(vmis: Informer[VirtualMachineInstance]) -> None:
 
 def vmis_of(vmis: Informer[VirtualMachineInstance], namespace: str, claim: str) -> Sequence[VirtualMachineInstance]:
     """The VMIs that name a claim, or still have it by an attachment Pod."""
-    return vmis.indexed(_INDEX, f"{namespace}/{claim}")
+    return vmis.find_indexed(_INDEX, f"{namespace}/{claim}")
 
 
 def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
     """Namespace and name of each claim of a VMI."""
-    names = {name for _, name in claims(vmi.spec.volumes)} | hotplugged_claims(vmi)
+    names = {name for _, name in claims(vmi.spec.volumes)} | find_hotplugged_claims(vmi)
     return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
 
 
-def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
+def find_hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
     """The claims that a VMI has by attachment Pods, also those whose volumes are on their way out."""
     return {
         entry.persistent_volume_claim_info.claim_name
@@ -45,4 +45,4 @@ def hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
 
 def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:
     """Whether a VMI has a claim by an attachment Pod, as far as its status says."""
-    return claim in hotplugged_claims(vmi)
+    return claim in find_hotplugged_claims(vmi)

@@ -194,7 +194,7 @@ class HandlerRole:
         def follow(found: Configuration) -> None:
             set_verbosity(self.name, found.log_levels.of_handler(config.node))
             plugins.offer(found.vmis_per_node)
-            platform.configuration_changed()
+            platform.note_configuration_change()
 
         configuration.on_change(follow)
         return plugins

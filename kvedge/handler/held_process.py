@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from kvedge.runtime.linux.process_stat import ProcessStat
-from kvedge.storage.beneath import AS_ROOT, beneath
+from kvedge.storage.beneath import AS_ROOT, hold_open_beneath
 
 # Device and inode tell a file, a directory or a namespace from every other one.
 Identity = tuple[int, int]
@@ -104,7 +104,7 @@ class HeldProcess:
     def identify_directory(self, path: str) -> Identity | None:
         """The directory that it has at a path; None when there is none. Raises as :meth:`root`."""
         with self.root() as root:
-            return directory_at(root, path)
+            return identify_directory(root, path)
 
     @contextmanager
     def _open(self, name: str, flags: int) -> Iterator[int]:
@@ -144,10 +144,10 @@ def own_namespace(kind: Kind) -> Identity | None:
         return None
 
 
-def directory_at(root: int, path: str) -> Identity | None:
+def identify_directory(root: int, path: str) -> Identity | None:
     """The directory at a path beneath a root, with links followed as if that were the root; None when there is none."""
     try:
-        with beneath(root, path.lstrip("/"), os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as opened:
+        with hold_open_beneath(root, path.lstrip("/"), os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as opened:
             return identity_of(os.fstat(opened))
     except OSError:
         # Not there, or behind something that is no directory.

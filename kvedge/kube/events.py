@@ -70,7 +70,7 @@ class EventRecorder:
     """Records events as one component (and, on a node, one host)."""
 
     def __init__(self, client: KubeClient, component: str, host: str = "", clock: Clock | None = None) -> None:
-        self._client = client.hurried(_CALL_SECONDS)
+        self._client = client.hurry(_CALL_SECONDS)
         self._source = EventSource(component=component, host=host)
         self._clock = clock or SystemClock()
         self._changed = threading.Condition()
@@ -113,7 +113,7 @@ class EventRecorder:
                 self._changed.notify()
 
     def _run(self) -> None:
-        while (item := self._next()) is not None:
+        while (item := self._await_next()) is not None:
             try:
                 self._send(*item)
             except KubeError as error:
@@ -122,7 +122,7 @@ class EventRecorder:
                 level = logging.DEBUG if _has_gone(error) else logging.INFO
                 log.log(level, "event not recorded", extra={"facts": facts})
 
-    def _next(self) -> tuple[_What, _Occurrences] | None:
+    def _await_next(self) -> tuple[_What, _Occurrences] | None:
         with self._changed:
             while not self._pending:
                 if self._stopping:
@@ -146,12 +146,12 @@ class EventRecorder:
                 sent.count += seen.count
                 self._sent.move_to_end(what)
                 return
-        event = self._client.create(self._event(what, seen))
+        event = self._client.create(self._make_event(what, seen))
         self._sent[what] = _Sent(event.metadata.name, seen.count)
         while len(self._sent) > _MOST_REMEMBERED:
             self._sent.popitem(last=False)
 
-    def _event(self, what: _What, seen: _Occurrences) -> Event:
+    def _make_event(self, what: _What, seen: _Occurrences) -> Event:
         self._serial += 1
         stamp = int(self._clock.now().timestamp() * 1_000_000) + self._serial
         involved = ObjectReference(

@@ -107,13 +107,13 @@ class Informer(Generic[T]):
         """All objects, in no order."""
         return self._cache.list()
 
-    def owned_by(self, uid: str) -> Sequence[T]:
+    def find_owned_by(self, uid: str) -> Sequence[T]:
         """The objects whose controller reference has that UID."""
-        return self._cache.indexed("owner", uid)
+        return self._cache.find_indexed("owner", uid)
 
-    def indexed(self, index: str, value: str) -> Sequence[T]:
+    def find_indexed(self, index: str, value: str) -> Sequence[T]:
         """The objects that the index of that name (see :meth:`add_index`) has under `value`."""
-        return self._cache.indexed(index, value)
+        return self._cache.find_indexed(index, value)
 
     def add_index(self, index: str, values: Callable[[T], Iterable[str]]) -> None:
         """Find objects by what `values` says of each; call it before :meth:`start`."""
@@ -211,7 +211,7 @@ class Informer(Generic[T]):
 
     def _take(self, event: WatchEvent[T]) -> None:
         if event.object is None:
-            self._cache.reached(version_number(event.resource_version))
+            self._cache.note_reached(version_number(event.resource_version))
             return
         if isinstance(event.object, Unreadable):
             self._report(event.object)
@@ -248,7 +248,7 @@ class Informer(Generic[T]):
                 callback(old, now)
             except Exception as error:  # noqa: BLE001 - told, and tried again
                 tell_trouble(f"a listener to {self._cls.KIND.plural}", error)
-                missed.due = time.monotonic() + missed.pauses.after_failure()
+                missed.due = time.monotonic() + missed.pauses.count_failure()
                 self._missed[number, *name] = missed
                 return
             missed.old = now

@@ -95,11 +95,11 @@ class KubeClient:
         """The server's address."""
         return self._edge.host
 
-    def hurried(self, read_seconds: float) -> KubeClient:
+    def hurry(self, read_seconds: float) -> KubeClient:
         """The same connections, one attempt per call, and at most that many seconds for an answer."""
         return KubeClient(self._edge, Patience(read_seconds, 1), self._permit)
 
-    def permitted(self, permit: Callable[[], bool]) -> KubeClient:
+    def guard_writes(self, permit: Callable[[], bool]) -> KubeClient:
         """The same connections; `permit` is asked before each single write, which it can stop."""
         return KubeClient(self._edge, self._patience, permit)
 

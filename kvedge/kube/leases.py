@@ -54,7 +54,7 @@ class LeaderElection:
         on_lost: Callable[[], None],
         clock: Clock | None = None,
     ) -> None:
-        self._client = client.hurried(_CALL_SECONDS)
+        self._client = client.hurry(_CALL_SECONDS)
         self._namespace = namespace
         self._name = name
         self._identity = identity

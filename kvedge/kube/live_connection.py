@@ -120,7 +120,7 @@ class LiveConnection:
                 self._look(refused=True)
             return None if self._pooled is used else self._pooled
 
-    def complaint(self, used: Pooled) -> str:
+    def find_complaint(self, used: Pooled) -> str:
         """That the certificate of a call that was refused has ended, and what to do; empty when it has not.
 
         It is logged once: calls fail until somebody acts.

@@ -50,7 +50,7 @@ class ObjectCache(Generic[T]):
         with self._lock:
             return list(self._items.values())
 
-    def indexed(self, index: str, value: str) -> Sequence[T]:
+    def find_indexed(self, index: str, value: str) -> Sequence[T]:
         """The objects that the index has under that value."""
         with self._lock:
             return [self._items[key] for key in self._indexes[index].get(value, ())]
@@ -116,7 +116,7 @@ class ObjectCache(Generic[T]):
         """Up to which version everything is known."""
         return self._reached
 
-    def reached(self, version: int) -> None:
+    def note_reached(self, version: int) -> None:
         """The watch has told everything up to `version`."""
         with self._lock:
             self._reached = max(self._reached, version)

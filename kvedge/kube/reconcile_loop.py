@@ -113,17 +113,17 @@ class ReconcileLoop:
             with self._lock:
                 if self._paused:
                     self._parked.add(key)
-                    self.queue.done(key)
+                    self.queue.finish(key)
                     continue
                 self._begun[key] = time.monotonic()
             try:
-                self._pass(key)
+                self._pass_once(key)
             finally:
                 with self._lock:
                     self._begun.pop(key, None)
-                self.queue.done(key)
+                self.queue.finish(key)
 
-    def _pass(self, key: Key) -> None:
+    def _pass_once(self, key: Key) -> None:
         try:
             again = self._reconcile(key)
         except Conflict as error:

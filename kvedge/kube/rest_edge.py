@@ -111,7 +111,7 @@ class RestEdge:
             if permit is not None and call.method != "GET" and not permit():
                 raise Unavailable(0, "NotPermitted", f"{call}: not sent, as this process does not lead (any more)")
             try:
-                return self._once(call, patience)
+                return self._send_once(call, patience)
             except Unavailable as error:
                 if attempt >= patience.attempts or not _may_repeat(call.method, error):
                     raise
@@ -133,7 +133,7 @@ class RestEdge:
         """Drop idle connections."""
         self._live.close()
 
-    def _once(self, call: Call, patience: Patience) -> bytes:
+    def _send_once(self, call: Call, patience: Patience) -> bytes:
         response = self._send(call, patience)
         if response.status >= 400:
             raise self._refusal(response, call)
@@ -143,7 +143,7 @@ class RestEdge:
         try:
             return response.data
         except HTTPError as error:
-            raise _unreachable(call, error) from error
+            raise _unreachable_error(call, error) from error
         finally:
             response.release_conn()
 
@@ -193,14 +193,14 @@ class RestEdge:
 
     def _refusal(self, response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
         refusal = _refusal(response, call)
-        if isinstance(refusal, Unauthenticated) and (why := self._live.complaint(self._live.newest)):
+        if isinstance(refusal, Unauthenticated) and (why := self._live.find_complaint(self._live.newest)):
             return Unauthenticated(refusal.status, refusal.reason, f"{call}: {why}")
         return refusal
 
     def _explain(self, used: Pooled, call: Call, error: HTTPError) -> KubeError:
-        if isinstance(error, _BROKEN) and (why := self._live.complaint(used)):
+        if isinstance(error, _BROKEN) and (why := self._live.find_complaint(used)):
             return Unauthenticated(0, "Unauthorized", f"{call}: {why}")
-        return _unreachable(call, error)
+        return _unreachable_error(call, error)
 
 
 class LineStream:
@@ -229,7 +229,7 @@ class LineStream:
         except (HTTPError, OSError, ValueError, AttributeError) as error:
             # A socket that another thread shut down fails in any of these ways.
             if not self._closed.is_set():
-                raise _unreachable(self._call, error) from error
+                raise _unreachable_error(self._call, error) from error
         finally:
             # Never back into the pool: the rest of the answer was not read.
             self._response.close()
@@ -259,7 +259,7 @@ def _refusal(response: urllib3.BaseHTTPResponse, call: Call) -> KubeError:
     try:
         body = response.data
     except HTTPError as error:
-        return _unreachable(call, error)
+        return _unreachable_error(call, error)
     finally:
         response.release_conn()
     refusal = error_from_answer(response.status, body, str(call))
@@ -279,7 +279,7 @@ def _is_unseen(error: HTTPError) -> bool:
     return reason == _NOT_OURS or (reason or "").rpartition("ALERT_")[2] in _ALERTS
 
 
-def _unreachable(call: Call, error: Exception) -> Unavailable:
+def _unreachable_error(call: Call, error: Exception) -> Unavailable:
     unavailable = Unavailable(0, "Unreachable", f"{call}: {_why_unreachable(error)}")
     # Nothing was sent when there was no connection, so that even a create may be repeated.
     unavailable.never_sent = isinstance(error, NewConnectionError)

@@ -32,7 +32,7 @@ _PREVIOUS: Final = "previous.crt"
 SIGNS_FROM: Final = "kvedge.io/successor-signs-from"
 
 
-def shared_authority(client: KubeClient, now: datetime, name: str = AUTHORITY_SECRET) -> Authorities:
+def ensure_shared_authority(client: KubeClient, now: datetime, name: str = AUTHORITY_SECRET) -> Authorities:
     """The authority in the Secret of that name, made if there is none, and succeeded by a new one in time.
 
     Raises:

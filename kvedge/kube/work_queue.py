@@ -57,7 +57,7 @@ class WorkQueue:
             self._changed.notify()
 
     def take(self, timeout: float | None = None) -> Key | None:
-        """The next key, to be given back by :meth:`done`; None when the queue is closed or `timeout` is over."""
+        """The next key, to be given back by :meth:`finish`; None when the queue is closed or `timeout` is over."""
         deadline = None if timeout is None else self._monotonic() + timeout
         with self._changed:
             while not self._closed:
@@ -73,7 +73,7 @@ class WorkQueue:
                 self._changed.wait(wait)
             return None
 
-    def done(self, key: Key) -> None:
+    def finish(self, key: Key) -> None:
         """The worker has finished with `key`."""
         with self._changed:
             self._in_work.discard(key)

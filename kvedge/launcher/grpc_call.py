@@ -125,7 +125,7 @@ class UnaryCall:
         if code == OK and int.from_bytes(self._body[1:5]) != len(self._body) - 5:
             self._end(_INTERNAL, "the launcher's answer is not whole")
             return
-        self._end(code, _percent_decoded(headers.get(b"grpc-message", b"")))
+        self._end(code, _decode_percent(headers.get(b"grpc-message", b"")))
 
     def _end(self, status: int, detail: str) -> None:
         self.status, self.detail = status, detail
@@ -216,7 +216,7 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
     return (b"" if packed else block[at : at + length]), at + length
 
 
-def _percent_decoded(text: bytes) -> str:
+def _decode_percent(text: bytes) -> str:
     first, *rest = text.split(b"%")
     made = first
     for part in rest:

@@ -44,7 +44,7 @@ class BoundedLogs:
                 size = os.path.getsize(path)
                 fast = fast or size - known.get(path, 0) > FAST
                 # A log that was cut begins anew.
-                self._sizes[path] = 0 if bound_log(path, largest) else size
+                self._sizes[path] = 0 if cut_log(path, largest) else size
             except OSError as error:
                 log.warning("cannot look after a log", extra={"facts": {"file": path, "why": str(error)}})
         return fast
@@ -58,7 +58,7 @@ def log_files(options: LauncherOptions) -> dict[str, int]:
     return {path: largest for path, largest in found.items() if os.path.exists(path)}
 
 
-def bound_log(path: str, largest: int = LARGEST) -> bool:
+def cut_log(path: str, largest: int = LARGEST) -> bool:
     """Empty a log that has grown past `largest` bytes, whose last part is then in `<path>.1`; whether that was needed.
 
     What is written in the moment between is lost. A disk that is full costs the last part, never the cutting.

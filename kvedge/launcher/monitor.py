@@ -241,7 +241,7 @@ class Monitor:
         for name, number in (("SIGTERM", _signal.SIGTERM), ("SIGKILL", _signal.SIGKILL)):
             deadline = time.monotonic() + QEMU_SECONDS
             asked: set[int] = set()
-            while left := _children():
+            while left := _find_children():
                 for pid in left - asked:
                     _say(f"sending {name} to process {pid}, left by the launcher")
                     os.kill(pid, number)
@@ -266,7 +266,7 @@ def _reap() -> dict[int, int]:
         ended[pid] = status
 
 
-def _children() -> set[int]:
+def _find_children() -> set[int]:
     """Our children that are alive, found in /proc."""
     found = set()
     for name in os.listdir("/proc"):

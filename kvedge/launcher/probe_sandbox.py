@@ -43,7 +43,7 @@ def run_in_sandbox(work: Callable[[], dict[str, Any]], *, kvm: bool) -> dict[str
     child = os.fork()
     if child == 0:
         os.close(reading)
-        os._exit(_inside(work, writing, kvm=kvm))
+        os._exit(_run_inside(work, writing, kvm=kvm))
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read(_LARGEST_ANSWER)
@@ -57,7 +57,7 @@ def run_in_sandbox(work: Callable[[], dict[str, Any]], *, kvm: bool) -> dict[str
     return dict(document)
 
 
-def _inside(work: Callable[[], dict[str, Any]], pipe: int, *, kvm: bool) -> int:
+def _run_inside(work: Callable[[], dict[str, Any]], pipe: int, *, kvm: bool) -> int:
     """Make the namespaces, then let a PID 1 that reaps run the work."""
     try:
         unshare(CLONE_NEWNS | CLONE_NEWPID)

@@ -52,7 +52,7 @@ _GONE: Final = (errno.ENOENT, errno.ENODEV)
 
 
 @contextmanager
-def unless_gone() -> Iterator[None]:
+def pass_over_gone() -> Iterator[None]:
     """Passes over a step for what is gone: links end with a namespace's last process, and anybody may remove ours."""
     try:
         yield

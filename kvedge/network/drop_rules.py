@@ -78,13 +78,13 @@ class Dropped:
     bytes: int
 
 
-def dropped(reason: Reason) -> Expression:
+def drop(reason: Reason) -> Expression:
     """The end of a rule: the frame is dropped, and counted for the link by which it came."""
     return Expression("verdict", {"code": _GOTO, "chain": _chain_name(reason)})
 
 
 def counting(table: Table) -> Table:
-    """The table, with what its rules need that end in `dropped`."""
+    """The table, with what its rules need that end in `drop`."""
     steps = [step for chain in table.chains for rule in chain.rules for step in rule]
     named = {step.attributes.get("chain") for step in steps if step.name == "verdict"}
     chains = tuple(_chain(reason) for reason in Reason if _chain_name(reason) in named)

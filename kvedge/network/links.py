@@ -28,7 +28,7 @@ from kvedge.network.link_messages import (
 )
 from kvedge.network.link_types import PROTO_STATIC, Address, CountedLink, Link, Route
 from kvedge.network.netlink_dump import whole_dump
-from kvedge.network.netlink_errors import translated, unless
+from kvedge.network.netlink_errors import pass_over, translate_errors
 
 # Of linux/neighbour.h.
 NUD_PERMANENT: Final = 0x80
@@ -45,7 +45,7 @@ class Links:
     """An open rtnetlink socket of the namespace in which it was made; a context manager, for one thread."""
 
     def __init__(self) -> None:
-        with translated("cannot open rtnetlink"):
+        with translate_errors("cannot open rtnetlink"):
             # No multicast groups: nobody here waits for news, and a queue that nobody reads overflows.
             self._socket: Any = IPRoute(groups=0)
 
@@ -59,12 +59,12 @@ class Links:
 
     def list_links(self) -> list[Link]:
         """All links of the namespace."""
-        with translated("cannot list links"):
+        with translate_errors("cannot list links"):
             return [read_link(message) for message in whole_dump(lambda: list(self._socket.get_links()))]
 
     def list_counted(self) -> list[CountedLink]:
         """As :meth:`list_links`, with what each has counted."""
-        with translated("cannot list links"):
+        with translate_errors("cannot list links"):
             lost = {
                 message["index"]: int((message.get_attr("TCA_STATS") or {}).get("drop") or 0)
                 for message in whole_dump(lambda: list(self._socket.get_qdiscs()))
@@ -76,7 +76,7 @@ class Links:
     def find(self, name: str) -> Link | None:
         """The link of that name, or None."""
         try:
-            with translated("cannot look up", name):
+            with translate_errors("cannot look up", name):
                 found = list(self._socket.link("get", ifname=name))
         except NetworkError as error:
             if error.errno in (errno.ENODEV, errno.ENOENT):
@@ -93,7 +93,7 @@ class Links:
 
     def list_addresses(self) -> list[Address]:
         """All IPv4 and IPv6 addresses of the namespace."""
-        with translated("cannot list addresses"):
+        with translate_errors("cannot list addresses"):
             return [read_address(message) for message in whole_dump(lambda: list(self._socket.get_addr()))]
 
     def list_routes(self) -> list[Route]:
@@ -109,7 +109,7 @@ class Links:
         return self._list_routes(socket.AF_INET6, read_whole_route)
 
     def _list_routes(self, family: int, read: Callable[[Any], list[Route]]) -> list[Route]:
-        with translated("cannot list routes"):
+        with translate_errors("cannot list routes"):
             found = whole_dump(lambda: list(self._socket.get_routes(family=family)))
             # A kernel without a family answers for those it has.
             of_family = [item for item in found if item["family"] == family and item["type"] == UNICAST]
@@ -117,7 +117,7 @@ class Links:
 
     def list_own_macs(self) -> list[tuple[int, str]]:
         """(port, MAC) of what bridges take for their own ports' MACs, and keep for themselves."""
-        with translated("cannot list the MACs of bridges"):
+        with translate_errors("cannot list the MACs of bridges"):
             found = whole_dump(lambda: list(self._socket.fdb("dump")))
             return [
                 (message["ifindex"], message.get("lladdr").lower())
@@ -127,17 +127,17 @@ class Links:
 
     def forget_own_mac(self, name: str, mac: str) -> None:
         """Makes a bridge treat the MAC of its own port as any other; nothing when it does already."""
-        with translated("cannot change the MACs of bridge port", name), unless(errno.ENOENT):
+        with translate_errors("cannot change the MACs of bridge port", name), pass_over(errno.ENOENT):
             self._socket.fdb("del", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_PERMANENT)
 
     def know_mac(self, name: str, mac: str) -> None:
         """Tells the bridge of this port that the MAC belongs to it, until the port goes; nothing when a port has it."""
-        with translated("cannot give a MAC to bridge port", name), unless(errno.EEXIST):
+        with translate_errors("cannot give a MAC to bridge port", name), pass_over(errno.EEXIST):
             self._socket.fdb("add", ifindex=self.index(name), lladdr=mac, flags=NTF_MASTER, state=NUD_NOARP)
 
     def add(self, name: str, kind: str, **settings: Any) -> int:
         """Makes a link of that kind with rtnetlink's settings for it. Returns its index; EEXIST when it exists."""
-        with translated(f"cannot make {kind}", name):
+        with translate_errors(f"cannot make {kind}", name):
             self._socket.link("add", ifname=name, kind=kind, **settings)
         return self.index(name)
 
@@ -145,7 +145,7 @@ class Links:
         self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int, peer_mtu: int | None = None
     ) -> None:
         """Makes a pair with its other end already in the namespace at `netns`; both have one MTU unless told."""
-        with translated("cannot make veth", name):
+        with translate_errors("cannot make veth", name):
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": peer_mtu or mtu}
@@ -158,7 +158,7 @@ class Links:
 
         EEXIST when that has a link of this name.
         """
-        with translated("cannot make macvtap", name):
+        with translate_errors("cannot make macvtap", name):
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 settings = {"link": self.index(lower), "macvtap_mode": mode, "address": mac, "mtu": mtu}
@@ -172,21 +172,21 @@ class Links:
 
     def set(self, name: str, **settings: Any) -> None:
         """Changes a link by rtnetlink's settings (state, address, mtu, master, ifname, ifalias …)."""
-        with translated("cannot change", name):
+        with translate_errors("cannot change", name):
             self._socket.link("set", index=self.index(name), **settings)
 
     def set_port(self, name: str, **settings: Any) -> None:
         """Changes a bridge port's settings (learning, isolated …)."""
-        with translated("cannot change bridge port", name):
+        with translate_errors("cannot change bridge port", name):
             self._socket.brport("set", index=self.index(name), **settings)
 
     def set_port_vlans(self, name: str, untagged: int, tagged: Iterable[tuple[int, int]]) -> None:
         """Makes a bridge port one of these VLANs alone; `untagged` is that of frames without a tag, 0 for none."""
         index = self.index(name)
-        with translated("cannot change the VLANs of bridge port", name):
+        with translate_errors("cannot change the VLANs of bridge port", name):
             self._socket.vlan_filter("del", index=index, vlan_info={"vid": "1-4094"})
         self.add_port_vlans(name, tagged)
-        with translated("cannot change the VLANs of bridge port", name):
+        with translate_errors("cannot change the VLANs of bridge port", name):
             if untagged:
                 of_untagged = {"vid": untagged, "flags": ["pvid", "untagged"]}
                 self._socket.vlan_filter("add", index=index, vlan_info=of_untagged)
@@ -194,7 +194,7 @@ class Links:
     def add_port_vlans(self, name: str, tagged: Iterable[tuple[int, int]]) -> None:
         """Makes a bridge port carry these VLANs with their tags, too."""
         index = self.index(name)
-        with translated("cannot change the VLANs of bridge port", name):
+        with translate_errors("cannot change the VLANs of bridge port", name):
             for first, last in tagged:
                 vids = first if first == last else f"{first}-{last}"
                 self._socket.vlan_filter("add", index=index, vlan_info={"vid": vids})
@@ -209,7 +209,7 @@ class Links:
 
     def delete(self, name: str) -> None:
         """Removes the link; nothing when it is gone already."""
-        with translated("cannot delete", name), unless(errno.ENODEV):
+        with translate_errors("cannot delete", name), pass_over(errno.ENODEV):
             found = self.find(name)
             if found is not None:
                 self._socket.link("del", index=found.index)
@@ -217,7 +217,7 @@ class Links:
     def add_address(self, name: str, address: str, prefix_length: int, *, connected: bool = True) -> None:
         """Gives the link an address, with or without the route to its subnet; nothing when it has it."""
         flags = {} if connected else {"flags": IFA_F_NOPREFIXROUTE}
-        with translated("cannot give an address to", name), unless(errno.EEXIST):
+        with translate_errors("cannot give an address to", name), pass_over(errno.EEXIST):
             self._socket.addr("add", index=self.index(name), address=address, prefixlen=prefix_length, **flags)
 
     def add_side_address(self, name: str, address: str, protocol: int) -> None:
@@ -225,7 +225,7 @@ class Links:
         length, flags = 128 if ":" in address else 32, IFA_F_NOPREFIXROUTE
         # Of IPv6, one that is not preferred is taken as a source last.
         lifetimes = {"preferred": 0, "valid": 0xFFFFFFFF}
-        with translated("cannot give an address to", name), unless(errno.EEXIST):
+        with translate_errors("cannot give an address to", name), pass_over(errno.EEXIST):
             index = self.index(name)
             self._socket.addr(
                 "add", index=index, address=address, prefixlen=length, flags=flags, proto=protocol, **lifetimes
@@ -233,7 +233,7 @@ class Links:
 
     def delete_address(self, name: str, address: str, prefix_length: int) -> None:
         """Takes an address off the link; nothing when it does not have it."""
-        with translated("cannot take an address off", name), unless(errno.EADDRNOTAVAIL):
+        with translate_errors("cannot take an address off", name), pass_over(errno.EADDRNOTAVAIL):
             self._socket.addr("del", index=self.index(name), address=address, prefixlen=prefix_length)
 
     def add_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
@@ -246,7 +246,7 @@ class Links:
             settings["scope"] = 253
         if metric:
             settings["priority"] = metric
-        with translated(f"cannot add route to {destination} by", name), unless(errno.EEXIST):
+        with translate_errors(f"cannot add route to {destination} by", name), pass_over(errno.EEXIST):
             self._socket.route("add", **settings)
 
     def delete_route(self, destination: str, gateway: str, name: str, metric: int = 0) -> None:
@@ -258,11 +258,11 @@ class Links:
             settings["scope"] = 253
         if metric:
             settings["priority"] = metric
-        with translated(f"cannot delete route to {destination} by", name), unless(errno.ESRCH):
+        with translate_errors(f"cannot delete route to {destination} by", name), pass_over(errno.ESRCH):
             self._socket.route("del", **settings)
 
     def limit_rate(self, name: str, rate: int, bucket: int, queue: int) -> None:
         """Hold what the link sends to so many bytes a second, by a token bucket; a present bucket is changed."""
         index = self.index(name)
-        with translated("cannot limit the bandwidth of", name):
+        with translate_errors("cannot limit the bandwidth of", name):
             self._socket.tc("replace", "tbf", index, rate=rate, burst=bucket, limit=queue)

@@ -12,7 +12,7 @@ from kvedge.network.errors import NetworkError, NotSupportedError
 
 
 @contextmanager
-def translated(doing: str, subject: str = "") -> Iterator[None]:
+def translate_errors(doing: str, subject: str = "") -> Iterator[None]:
     """An error inside leaves as a NetworkError, which says what was being done to what."""
     try:
         yield
@@ -24,7 +24,7 @@ def translated(doing: str, subject: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def unless(code: int) -> Iterator[None]:
+def pass_over(code: int) -> Iterator[None]:
     """The kernel's answer with this number is none of the caller's errors."""
     try:
         yield

@@ -45,7 +45,7 @@ def run_in_netns(netns: NetnsRef, work: Callable[[], T]) -> T:
     return _in_thread("netns", enter_and_work)
 
 
-def netns_identity(netns: NetnsRef) -> str:
+def identify_netns(netns: NetnsRef) -> str:
     """What tells this namespace from every other one of this boot: device and inode. Raises NetworkError."""
     try:
         status = os.stat(netns)

@@ -123,10 +123,10 @@ def list_counts(family: Family, name: str) -> dict[str, list[tuple[bytes, Droppe
     """What the elements of the sets of that name have counted, by the tables that have one."""
     sets = _dump(nft_set_msg, NFT_MSG_GETSET, family)
     tables = [each.get_attr("NFTA_SET_TABLE") for each in sets if each.get_attr("NFTA_SET_NAME") == name]
-    return {table: list(_counted_elements(family, table, name)) for table in tables}
+    return {table: list(_read_counted_elements(family, table, name)) for table in tables}
 
 
-def _counted_elements(family: Family, table: str, name: str) -> Iterator[tuple[bytes, Dropped]]:
+def _read_counted_elements(family: Family, table: str, name: str) -> Iterator[tuple[bytes, Dropped]]:
     only = {"NFTA_SET_ELEM_LIST_TABLE": table, "NFTA_SET_ELEM_LIST_SET": name}
     try:
         found = _dump(nft_set_elem_list_msg, NFT_MSG_GETSETELEM, family, only)
@@ -181,7 +181,7 @@ def _replace(table: Table, messages: list[Message]) -> None:
         # The table itself has all sets and chains that its rules name, so ENOENT means that the kernel lacks an
         # expression.
         if error.errno == errno.ENOENT:
-            raise _not_supported("cannot change nftables table", table.name, errno.ENOENT) from error
+            raise _not_supported_error("cannot change nftables table", table.name, errno.ENOENT) from error
         raise
 
 
@@ -248,7 +248,7 @@ def _remove_table(table: Table) -> list[Message]:
 
 
 def _contents(table: Table, elements: Mapping[str, Iterable[bytes]]) -> list[Message]:
-    messages = [_new_set(table, each, number) for number, each in enumerate(table.sets, start=1)]
+    messages = [_make_set_message(table, each, number) for number, each in enumerate(table.sets, start=1)]
     messages += [_new_chain(table, chain) for chain in table.chains]
     messages += [_new_rule(table, chain, rule) for chain in table.chains for rule in chain.rules]
     for name, keys in elements.items():
@@ -283,7 +283,7 @@ def _new_rule(table: Table, chain: Chain, rule: Rule) -> Message:
     return _message(nft_rule_msg, NFT_MSG_NEWRULE, table.family, NLM_F_CREATE | NLM_F_APPEND, attributes)
 
 
-def _new_set(table: Table, wanted: Set, number: int) -> Message:
+def _make_set_message(table: Table, wanted: Set, number: int) -> Message:
     attributes: dict[str, Any] = {
         "NFTA_SET_TABLE": table.name,
         "NFTA_SET_NAME": wanted.name,
@@ -417,10 +417,10 @@ def _dump(kind: Any, number: int, family: Family, only: Mapping[str, Any] | None
 def _translate_refusal(doing: str, subject: str, code: int) -> NetworkError:
     if code not in NOT_SUPPORTED:
         return NetworkError(doing, subject=subject, errno=code)
-    return _not_supported(doing, subject, code)
+    return _not_supported_error(doing, subject, code)
 
 
-def _not_supported(doing: str, subject: str, code: int) -> NotSupportedError:
+def _not_supported_error(doing: str, subject: str, code: int) -> NotSupportedError:
     remedy = (
         "this kernel needs CONFIG_NF_TABLES with its families ip, inet and bridge, NFT_NAT, NFT_MASQ, NFT_CT and "
         "NFT_CONNLIMIT"

@@ -125,12 +125,12 @@ def snat_to(address: str) -> Rule:
 
 def frame_destination_within(network: str) -> Rule:
     """The IPv4 or IPv6 destination lies in this network."""
-    return _within(DESTINATION, network)
+    return _match_within(DESTINATION, network)
 
 
 def frame_source_within(network: str) -> Rule:
     """The IPv4 or IPv6 source lies in this network."""
-    return _within(SOURCE, network)
+    return _match_within(SOURCE, network)
 
 
 def arp_mac_is_not(mac: str) -> Rule:
@@ -153,7 +153,7 @@ def _address_is(where: dict[int, tuple[int, int]], text: str) -> Rule:
     return (*is_version(address.version), payload(_NETWORK, *where[address.version]), compare(address.packed))
 
 
-def _within(where: dict[int, tuple[int, int]], text: str) -> Rule:
+def _match_within(where: dict[int, tuple[int, int]], text: str) -> Rule:
     network = ip_network(text)
     return (
         payload(_NETWORK, *where[network.version]),

@@ -261,12 +261,12 @@ def destination_not_within(network: str) -> Rule:
     return _address_within(DESTINATION, network, _DIFFERENT)
 
 
-def advertised_within(network: str) -> Rule:
+def match_advertised_within(network: str) -> Rule:
     """The address that a neighbour advertisement is about lies in this network."""
     return _address_within(_ADVERTISED, network, _EQUAL)
 
 
-def advertised_not_within(network: str) -> Rule:
+def match_advertised_outside(network: str) -> Rule:
     """The address that a neighbour advertisement is about lies outside this network."""
     return _address_within(_ADVERTISED, network, _DIFFERENT)
 
@@ -382,7 +382,7 @@ def source_of_port(known_as: str, *, inverted: bool, version: int = 4) -> Rule:
     return _port_key(payload(_NETWORK, *SOURCE[version], AFTER_NAME), known_as, inverted=inverted)
 
 
-def advertised_of_port(known_as: str, *, inverted: bool) -> Rule:
+def match_advertised_of_port(known_as: str, *, inverted: bool) -> Rule:
     """The same for the address that a neighbour advertisement is about."""
     return _port_key(payload(_TRANSPORT, *_ADVERTISED[6], AFTER_NAME), known_as, inverted=inverted)
 

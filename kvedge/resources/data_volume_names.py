@@ -64,7 +64,7 @@ INSTANCETYPE_LABELS: Final = "instancetype.kubevirt.io/default-"
 _LONGEST_NAME: Final = 253
 
 
-def named_after(prefix: str, claim: str) -> str:
+def name_after(prefix: str, claim: str) -> str:
     """The name of what is made for a claim, from which the claim's is told as long as it fits.
 
     >>> named_after("importer-", "disk")

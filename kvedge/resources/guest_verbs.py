@@ -165,7 +165,7 @@ def _forward(resource: str, path: str, *, listed: bool) -> GuestVerb:
     )
 
 
-def _later(
+def _make_later(
     resource: str,
     name: str,
     role: Role = "edit",
@@ -188,13 +188,13 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VM_PLURAL, "expand-spec", "GET", "document", "view"),
     _forward(VM_PLURAL, "{port}", listed=False),
     _forward(VM_PLURAL, "{port}/{protocol}", listed=False),
-    _later(VM_PLURAL, "migrate", "migrate"),
+    _make_later(VM_PLURAL, "migrate", "migrate"),
     _volume(VM_PLURAL, "addvolume", listed=False),
     _volume(VM_PLURAL, "removevolume", listed=False),
-    _later(VM_PLURAL, "memorydump", listed=False),
-    _later(VM_PLURAL, "removememorydump", listed=False),
-    _later(VM_PLURAL, "evacuate/cancel"),
-    _later(VM_PLURAL, "objectgraph", "view", method="GET"),
+    _make_later(VM_PLURAL, "memorydump", listed=False),
+    _make_later(VM_PLURAL, "removememorydump", listed=False),
+    _make_later(VM_PLURAL, "evacuate/cancel"),
+    _make_later(VM_PLURAL, "objectgraph", "view", method="GET"),
     _change("pause", "Pause", "running", "pausable"),
     _change("unpause", "Unpause", "no-snapshot", "vmi-running", "paused"),
     _change("reset", "Reset"),
@@ -218,15 +218,15 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _command("unfreeze", "Unfreeze", "vmi-running"),
     _volume(VMI_PLURAL, "addvolume"),
     _volume(VMI_PLURAL, "removevolume"),
-    _later(VMI_PLURAL, "backup", "nobody"),
-    _later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
-    _later(VMI_PLURAL, "evacuate/cancel"),
-    _later(VMI_PLURAL, "objectgraph", "view", method="GET"),
-    _later(VMI_PLURAL, "usbredir", method="GET", listed=False, check="usb-slots"),
-    _later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
-    _later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),
-    _later(VMI_PLURAL, "sev/querylaunchmeasurement", "view", method="GET"),
-    _later(VMI_PLURAL, "sev/setupsession"),
-    _later(VMI_PLURAL, "sev/injectlaunchsecret"),
+    _make_later(VMI_PLURAL, "backup", "nobody"),
+    _make_later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
+    _make_later(VMI_PLURAL, "evacuate/cancel"),
+    _make_later(VMI_PLURAL, "objectgraph", "view", method="GET"),
+    _make_later(VMI_PLURAL, "usbredir", method="GET", listed=False, check="usb-slots"),
+    _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
+    _make_later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),
+    _make_later(VMI_PLURAL, "sev/querylaunchmeasurement", "view", method="GET"),
+    _make_later(VMI_PLURAL, "sev/setupsession"),
+    _make_later(VMI_PLURAL, "sev/injectlaunchsecret"),
 )
 RELAYED_VERBS: Final[Mapping[str, GuestVerb]] = {verb.name: verb for verb in GUEST_VERBS if verb.is_relayed}

@@ -36,7 +36,7 @@ def wanted_bridges(selector: Mapping[str, str]) -> list[str]:
     return sorted(key.removeprefix(BRIDGE_PREFIX) for key in selector if key.startswith(BRIDGE_PREFIX))
 
 
-def needed_bridge(network: NetworkAttachmentDefinition) -> str:
+def find_needed_bridge(network: NetworkAttachmentDefinition) -> str:
     """The bridge that a node must have for this network's guests; empty where any node will do."""
     if network.metadata.annotations.get(ONLY_WITH_BRIDGE) != "true":
         return ""

@@ -64,6 +64,6 @@ def reserved_address(network: NetworkAttachmentDefinition, mac: str) -> str:
     return found.address if found is not None else ""
 
 
-def written(reservations: Mapping[str, Reservation]) -> str:
+def encode_reservations(reservations: Mapping[str, Reservation]) -> str:
     """The annotation, as `reservations_of` reads it."""
     return msgspec.json.encode(dict(reservations), order="sorted").decode()

@@ -42,6 +42,6 @@ def reaches_pod(annotation: str) -> bool:
     return not annotation.startswith(_KEPT_BACK) and not annotation.partition("/")[0].endswith(_CRIO)
 
 
-def kept_back(annotations: Iterable[str]) -> list[str]:
+def find_kept_back(annotations: Iterable[str]) -> list[str]:
     """The annotations that no launcher Pod gets, sorted."""
     return sorted(name for name in annotations if not reaches_pod(name))

@@ -28,7 +28,7 @@ class BadToken(Exception):
     """A token that opens nothing; the text says why, to the log."""
 
 
-def derived_key(secret: bytes, purpose: bytes) -> bytes:
+def derive_key(secret: bytes, purpose: bytes) -> bytes:
     """The key of tokens for one purpose, made of something secret that all who sign or believe them share."""
     return hmac.digest(secret, purpose, hashlib.sha256)
 

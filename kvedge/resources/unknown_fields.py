@@ -62,24 +62,24 @@ def _in_struct(shape: shapes.StructType, value: Any, at: str) -> Iterator[_Found
     for name, item in value.items():
         path = f"{at}.{name}" if at else str(name)
         if name in known:
-            yield from _in(known[name].type, item, path)
+            yield from _look_into(known[name].type, item, path)
         else:
             yield _Found(path, name, known)
 
 
-def _in(shape: shapes.Type, value: Any, at: str) -> Iterator[_Found]:
+def _look_into(shape: shapes.Type, value: Any, at: str) -> Iterator[_Found]:
     match shape:
         case shapes.StructType():
             yield from _in_struct(shape, value, at)
         case shapes.UnionType():
             for part in shape.types:
                 if isinstance(part, (shapes.StructType, shapes.ListType, shapes.DictType)):
-                    yield from _in(part, value, at)
+                    yield from _look_into(part, value, at)
         case shapes.ListType() if isinstance(value, list):
             for index, item in enumerate(value):
-                yield from _in(shape.item_type, item, f"{at}[{index}]")
+                yield from _look_into(shape.item_type, item, f"{at}[{index}]")
         case shapes.DictType() if isinstance(value, dict):
             for key, item in value.items():
-                yield from _in(shape.value_type, item, f"{at}[{key}]")
+                yield from _look_into(shape.value_type, item, f"{at}[{key}]")
         case _:
             return

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.values.durations import bounded_grace
+from kvedge.resources.values.durations import bound_grace
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 
 # KubeVirt's, for a VMI that says nothing.
@@ -100,7 +100,7 @@ def guest_memory_field(domain: DomainSpec) -> tuple[str, Quantity] | None:
 def grace_seconds(vmi: VirtualMachineInstance) -> int:
     """How long the guest may take to shut down."""
     wanted = vmi.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if wanted is None else bounded_grace(wanted)
+    return DEFAULT_GRACE_SECONDS if wanted is None else bound_grace(wanted)
 
 
 def default_pull_policy(image: str) -> str:

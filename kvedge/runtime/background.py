@@ -43,7 +43,7 @@ def on_trouble(listener: Listener) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def surviving(name: str) -> Iterator[None]:
+def survive(name: str) -> Iterator[None]:
     """Tell an error of the block, and let the loop around it go on; for work whose loop has its own pauses."""
     try:
         yield
@@ -79,7 +79,7 @@ class Pauses:
         """The work begins."""
         self._begun = self._monotonic()
 
-    def after_failure(self) -> float:
+    def count_failure(self) -> float:
         """Seconds until it should begin again."""
         if self._monotonic() - self._begun >= _SETTLED_SECONDS:
             self._failures = 0
@@ -141,7 +141,7 @@ class BackgroundThread:
                 self.heartbeat.rest()
                 self._failures, self._error = self._failures + 1, _words(error)
                 tell_trouble(self.name, error)
-                self._stopping.wait(pauses.after_failure())
+                self._stopping.wait(pauses.count_failure())
             else:
                 self.heartbeat.rest()
                 self._failures = 0
@@ -152,7 +152,7 @@ def passing_thread(name: str, work: Callable[..., None], *args: Any) -> threadin
     """A started daemon thread for work that ends by itself: an error is told once, and nothing begins anew."""
 
     def run() -> None:
-        with surviving(name):
+        with survive(name):
             work(*args)
 
     thread = threading.Thread(target=run, name=name, daemon=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kvedge.runtime.background import Pauses, surviving, tell_trouble
+from kvedge.runtime.background import Pauses, survive, tell_trouble
 
 
 def background_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -22,7 +22,7 @@ def background_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.T
                 await work()
             except Exception as error:  # noqa: BLE001 - told, and begun anew
                 tell_trouble(name, error)
-                await asyncio.sleep(pauses.after_failure())
+                await asyncio.sleep(pauses.count_failure())
             else:
                 return
 
@@ -33,7 +33,7 @@ def passing_task(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task
     """A task for one client's or one connection's work: an error is told once, and nothing begins anew."""
 
     async def run() -> None:
-        with surviving(name):
+        with survive(name):
             await work()
 
     return asyncio.create_task(run(), name=name)

@@ -41,7 +41,7 @@ def is_aside(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def damaged_files(directory: Path, depth: int) -> Iterator[Path]:
+def find_damaged_files(directory: Path, depth: int) -> Iterator[Path]:
     """What was put aside in a directory and, so many levels deep, below it."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
@@ -52,7 +52,7 @@ def damaged_files(directory: Path, depth: int) -> Iterator[Path]:
         if is_aside(entry.name):
             yield Path(entry.path)
         elif depth and entry.is_dir(follow_symlinks=False):
-            yield from damaged_files(Path(entry.path), depth - 1)
+            yield from find_damaged_files(Path(entry.path), depth - 1)
 
 
 def _free_name(path: Path, moment: str) -> Path:

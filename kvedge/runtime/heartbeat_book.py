@@ -43,7 +43,7 @@ class HeartbeatBook:
         with self._lock:
             self._beats.pop(name, None)
 
-    def blind(self, now: float) -> None:
+    def note_blindness(self, now: float) -> None:
         """The API server tells nothing, up to now at least: nobody can be heard."""
         with self._lock:
             self._blind_until = max(self._blind_until, now)

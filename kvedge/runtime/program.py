@@ -44,7 +44,7 @@ def program_directories() -> list[str]:
     They hold the interpreter's environment and the package, or the unpacked executable; those below /usr are left
     out, as a launcher Pod sees all of /usr.
     """
-    found = {Path(sys.executable).parent} if is_frozen() else _interpreted_directories()
+    found = {Path(sys.executable).parent} if is_frozen() else _find_interpreted_directories()
     outside = sorted(path for path in found if not path.is_relative_to("/usr"))
     kept: list[Path] = []
     for path in outside:
@@ -80,7 +80,7 @@ def program_licences() -> Path | None:
     return Path(sys.executable).parent / "licences.txt" if is_frozen() else None
 
 
-def _interpreted_directories() -> set[Path]:
+def _find_interpreted_directories() -> set[Path]:
     package = Path(kvedge.__file__).resolve().parent
     paths = {Path(sys.prefix), Path(sys.base_prefix), package}
     paths.add(Path(sysconfig.get_path("stdlib")))

@@ -68,11 +68,11 @@ class Rounds:
 
     def _run(self) -> None:
         if self._at_once:
-            self._round()
+            self._do_round()
         while not self._stop.wait(self._period):
-            self._round()
+            self._do_round()
 
-    def _round(self) -> None:
+    def _do_round(self) -> None:
         assert self._thread is not None
         self.beat()
         self._do()

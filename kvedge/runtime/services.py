@@ -145,7 +145,7 @@ class ServiceRunner:
         """Stop the started services, last first; a failure does not keep the others from stopping."""
         self._tell_stopping()
         self._parts.stop()
-        self._busy_with("")
+        self._note_work("")
 
     def _tell_stopping(self) -> None:
         self._stop.set()
@@ -154,10 +154,10 @@ class ServiceRunner:
             self._notifier.stopping()
 
     def _stop_one(self, service: Service) -> None:
-        self._busy_with(service.name)
+        self._note_work(service.name)
         service.stop()
 
-    def _busy_with(self, name: str) -> None:
+    def _note_work(self, name: str) -> None:
         if self._last_exit is not None:
             self._last_exit.busy_with = name
 

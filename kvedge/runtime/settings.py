@@ -39,7 +39,7 @@ class SettingsError(Exception):
     """A setting cannot be used; the text names it, its source and the remedy."""
 
 
-def _about(description: str, default: str = "") -> msgspec.Meta:
+def _describe(description: str, default: str = "") -> msgspec.Meta:
     """What a setting is for; `default` says what an empty one becomes."""
     return msgspec.Meta(description=description, extra={"default": default})
 
@@ -47,27 +47,27 @@ def _about(description: str, default: str = "") -> msgspec.Meta:
 class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, frozen=True):
     """What an operator may set; keys in the file are written with dashes."""
 
-    data_dir: Annotated[str, _about("Where state, images and Pods are kept")] = str(DEFAULT_DATA_DIR)
-    bind: Annotated[str, _about("The address to serve the API of one box on")] = "127.0.0.1"
-    port: Annotated[int, _about("The port to serve the API of one box on; 0 takes a free one")] = 6443
-    pod_cidr: Annotated[str, _about("Addresses for VMs of one box; IPV4,IPV6 for both")] = "10.99.0.0/24"
-    service_cidr: Annotated[str, _about("Addresses for Services of one box, as pod-cidr; no network of the host's")] = (
-        DEFAULT_SERVICE_CIDR
-    )
+    data_dir: Annotated[str, _describe("Where state, images and Pods are kept")] = str(DEFAULT_DATA_DIR)
+    bind: Annotated[str, _describe("The address to serve the API of one box on")] = "127.0.0.1"
+    port: Annotated[int, _describe("The port to serve the API of one box on; 0 takes a free one")] = 6443
+    pod_cidr: Annotated[str, _describe("Addresses for VMs of one box; IPV4,IPV6 for both")] = "10.99.0.0/24"
+    service_cidr: Annotated[
+        str, _describe("Addresses for Services of one box, as pod-cidr; no network of the host's")
+    ] = DEFAULT_SERVICE_CIDR
     load_balancer_pool: Annotated[
         str,
-        _about(
+        _describe(
             "Addresses of the LAN for Services of type LoadBalancer of one box, as networks or FIRST-LAST with commas",
             "none; they are at the host's own address",
         ),
     ] = ""
     insecure_registries: Annotated[
         str,
-        _about("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
+        _describe("Registries that may have no https, or be on this host itself, as HOST:PORT with commas", "none"),
     ] = ""
     volume_places: Annotated[
         str,
-        _about(
+        _describe(
             "Further places for the volumes of one box, each with a StorageClass of its name: NAME=DIRECTORY with "
             "commas; the directory is a mounted disk's, or a directory on one",
             "none; the class kvedge keeps its volumes in the data directory",
@@ -75,49 +75,49 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     ] = ""
     volume_overcommit: Annotated[
         int,
-        _about("How much of what a place can hold is promised to claims, in percent: disks are sparse"),
+        _describe("How much of what a place can hold is promised to claims, in percent: disks are sparse"),
     ] = 200
-    emulation: Annotated[Emulation, _about("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
+    emulation: Annotated[Emulation, _describe("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[
-        str, _about("The name of this node", "the host's name; on one box that of its first start")
+        str, _describe("The name of this node", "the host's name; on one box that of its first start")
     ] = ""
-    kubeconfig: Annotated[str, _about("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
+    kubeconfig: Annotated[str, _describe("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
     node_kubeconfig: Annotated[
-        str, _about("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")
+        str, _describe("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")
     ] = ""
     write_kubeconfig: Annotated[
         str,
-        _about(
+        _describe(
             "Where to write the kubeconfig for users",
             "/etc/kvedge/kubeconfig; in another data-dir, its kubeconfig",
         ),
     ] = ""
     kubelet_dir: Annotated[
         str,
-        _about(
+        _describe(
             "The directory of a cluster's kubelet, which some distributions move; not for one box", "/var/lib/kubelet"
         ),
     ] = ""
     containerd_socket: Annotated[
-        str, _about("The socket of a node's containerd, for `kvedge install`", "the distribution's or the kubelet's")
+        str, _describe("The socket of a node's containerd, for `kvedge install`", "the distribution's or the kubelet's")
     ] = ""
     images_dir: Annotated[
-        str, _about("Where a node loads images from when it starts, for `kvedge install`", "the distribution's")
+        str, _describe("Where a node loads images from when it starts, for `kvedge install`", "the distribution's")
     ] = ""
     manifests_dir: Annotated[
-        str, _about("Where a server applies manifests from, for `kvedge install`", "the distribution's")
+        str, _describe("Where a server applies manifests from, for `kvedge install`", "the distribution's")
     ] = ""
-    api_address: Annotated[str, _about("Where the api role listens, as ADDRESS:PORT; 0 takes a free port")] = (
+    api_address: Annotated[str, _describe("Where the api role listens, as ADDRESS:PORT; 0 takes a free port")] = (
         "127.0.0.1:0"
     )
-    relay_address: Annotated[str, _about("Where the handler's relay listens, as ADDRESS:PORT; 0 takes a free port")] = (
-        "127.0.0.1:0"
-    )
-    node_roles: Annotated[str, _about("What `kvedge node` runs, of controller, api and handler, with commas")] = (
+    relay_address: Annotated[
+        str, _describe("Where the handler's relay listens, as ADDRESS:PORT; 0 takes a free port")
+    ] = "127.0.0.1:0"
+    node_roles: Annotated[str, _describe("What `kvedge node` runs, of controller, api and handler, with commas")] = (
         "controller,api,handler"
     )
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _about("What is logged, from which level on")
+        Literal["debug", "info", "warning", "error"], _describe("What is logged, from which level on")
     ] = "info"
 
     @property

@@ -106,7 +106,7 @@ class BoxLock:
         return None
 
 
-def runs_box(data_dir: Path) -> bool:
+def is_box_running(data_dir: Path) -> bool:
     """Whether a process has taken this data directory. Nothing is made there."""
     try:
         descriptor = os.open(data_dir / "state" / "lock", os.O_RDONLY | os.O_CLOEXEC)

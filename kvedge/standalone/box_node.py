@@ -25,16 +25,16 @@ def node_name(state: Path, wanted: str, host: str) -> str:
 
     Boxes of earlier versions have it in their objects alone.
     """
-    is_damaged = (state / NODE_NAME).exists() and not remembered_node(state)
-    if name := remembered_node(state) or ("" if is_damaged else wanted):
+    is_damaged = (state / NODE_NAME).exists() and not read_node_name(state)
+    if name := read_node_name(state) or ("" if is_damaged else wanted):
         return name
     store = state / "kvedge.db"
     copies = StoreCopies(store, state.parent / "backup")
-    stores = [store, *(copies.directory / copy.name for copy in copies.known())]
+    stores = [store, *(copies.directory / copy.name for copy in copies.list_copies())]
     return next((name for path in stores if (name := sole_node(path))), wanted or host)
 
 
-def remembered_node(state: Path) -> str:
+def read_node_name(state: Path) -> str:
     """The name that is kept in this directory; empty when there is none, or the file is damaged."""
     try:
         text = (state / NODE_NAME).read_text()
@@ -79,7 +79,7 @@ class NodeName:
                 " that one or none; or stop all VMs and kvedge, run `kvedge killall`, and remove"
                 f" {self._state / NODE_NAME}",
             )
-        if remembered_node(self._state) == self._node:
+        if read_node_name(self._state) == self._node:
             return
         try:
             if (self._state / NODE_NAME).exists():

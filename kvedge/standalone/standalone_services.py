@@ -31,7 +31,7 @@ from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import Service, ServiceError
 from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
-from kvedge.standalone.agent.node.node_manifest import host_address
+from kvedge.standalone.agent.node.node_manifest import find_host_address
 from kvedge.standalone.agent_requests import AgentRequests
 from kvedge.standalone.apiserver.access.authorizer_rules import (
     AGENTS,
@@ -104,7 +104,7 @@ class _Box:
             self.node,
             service_cidr=settings.service_cidr,
             has_balancer_pool=bool(settings.load_balancer_pool),
-            host_ports=lambda: listening_ports(host_address()),
+            host_ports=lambda: listening_ports(find_host_address()),
         )
         self.server = EmbeddedApi(config, self.logs, self.logs)
         self._accelerator: Accelerator | None = None
@@ -192,7 +192,9 @@ class _Box:
         """Admission and subresources."""
         # By the name that stays: under another one, the address of before would go on being asked.
         # Uploads come in where all else does: the embedded API hands them on.
-        front = UploadFront(self.server.address_for_clients(host_address()), self.server.pki.servers.certificate_pem)
+        front = UploadFront(
+            self.server.address_for_clients(find_host_address()), self.server.pki.servers.certificate_pem
+        )
         options = ApiOptions(instance=self.node, upload_front=front)
         return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
 

@@ -47,7 +47,7 @@ def open_beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolv
 
 
 @contextmanager
-def beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: int = STRICT) -> Iterator[int]:
+def hold_open_beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: int = STRICT) -> Iterator[int]:
     """:func:`open_beneath` for a `with` block."""
     opened = open_beneath(directory, path, flags, mode=mode, resolve=resolve)
     try:
@@ -57,7 +57,7 @@ def beneath(directory: int, path: str, flags: int, *, mode: int = 0, resolve: in
 
 
 @contextmanager
-def directory_of(path: str | os.PathLike[str]) -> Iterator[int]:
+def hold_directory(path: str | os.PathLike[str]) -> Iterator[int]:
     """A descriptor of a directory that the caller trusts, for a `with` block."""
     opened = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

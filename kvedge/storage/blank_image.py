@@ -14,7 +14,7 @@ from typing import Final
 
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.runtime.linux.files import rename_new
-from kvedge.storage.beneath import beneath
+from kvedge.storage.beneath import hold_open_beneath
 
 MEBIBYTE: Final = 1 << 20
 # KubeVirt's defaults: the share that a file system keeps, and how much smaller than the claim an image may become.
@@ -26,7 +26,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLL
 _NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
-def free_bytes(directory: int) -> int:
+def count_free_bytes(directory: int) -> int:
     """What an image may take of the file system of a directory."""
     space = os.fstatvfs(directory)
     return max(0, space.f_bavail * space.f_bsize - RESERVE_BYTES)
@@ -70,7 +70,7 @@ def make_image(
     """
     _remove(directory, staged)
     try:
-        with beneath(directory, staged, _NEW, mode=_MODE) as image:
+        with hold_open_beneath(directory, staged, _NEW, mode=_MODE) as image:
             os.ftruncate(image, size)
             os.fchmod(image, _MODE)
             if owner is not None:
@@ -80,7 +80,7 @@ def make_image(
             _name(directory, staged, name)
     finally:
         _remove(directory, staged)
-    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+    with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         os.fsync(opened)
 
 

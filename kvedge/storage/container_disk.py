@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.storage.beneath import beneath, directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_regular
 
 DISK_DIRECTORY: Final = "disk"
 # QEMU's user; an image whose disk this user cannot read is of no use.
@@ -40,7 +40,7 @@ def find_disk(tree: str | os.PathLike[str], path: str = "") -> ContainerDisk:
     Raises:
         ContainerDiskError: when there is none, or more than one, or it is no plain readable file.
     """
-    with directory_of(tree) as root:
+    with hold_directory(tree) as root:
         return find_disk_at(root, path)
 
 
@@ -50,7 +50,7 @@ def find_disk_at(root: int, path: str = "") -> ContainerDisk:
     Raises:
         ContainerDiskError: as :func:`find_disk`.
     """
-    relative = _clean(path) if path else f"{DISK_DIRECTORY}/{_only_file(root)}"
+    relative = _clean(path) if path else f"{DISK_DIRECTORY}/{_find_only_file(root)}"
     try:
         opened = open_regular(root, relative)
     except OSError as error:
@@ -58,7 +58,7 @@ def find_disk_at(root: int, path: str = "") -> ContainerDisk:
     try:
         facts = os.fstat(opened)
         if not _readable_by_qemu(facts):
-            raise ContainerDiskError(_unreadable(relative))
+            raise ContainerDiskError(_explain_unreadable(relative))
         magic = os.pread(opened, len(_QCOW2_MAGIC), 0)
     finally:
         os.close(opened)
@@ -72,9 +72,12 @@ def _clean(path: str) -> str:
     return "/".join(parts)
 
 
-def _only_file(root: int) -> str:
+def _find_only_file(root: int) -> str:
     try:
-        with beneath(root, DISK_DIRECTORY, os.O_RDONLY | os.O_DIRECTORY) as folder, os.scandir(folder) as entries:
+        with (
+            hold_open_beneath(root, DISK_DIRECTORY, os.O_RDONLY | os.O_DIRECTORY) as folder,
+            os.scandir(folder) as entries,
+        ):
             # Two are enough to know that there are too many.
             names = [entry.name for entry, _ in zip(entries, range(2), strict=False)]
     except OSError as error:
@@ -88,7 +91,7 @@ def _only_file(root: int) -> str:
     return names[0]
 
 
-def _unreadable(path: str) -> str:
+def _explain_unreadable(path: str) -> str:
     return (
         f"disk file /{path} is not readable by user {QEMU_UID}: "
         f"build the image with `COPY --chown={QEMU_UID}:{QEMU_UID}`"
@@ -98,7 +101,7 @@ def _unreadable(path: str) -> str:
 def _explain(error: OSError, path: str) -> str:
     if error.errno == errno.EACCES:
         # In an image volume nobody but that user has looked before.
-        return _unreadable(path)
+        return _explain_unreadable(path)
     reasons = {
         errno.ENOENT: "no such file in the image",
         errno.ELOOP: "it is a symbolic link, or lies behind one; links are not followed",

@@ -92,7 +92,7 @@ def open_decompressed(stream: BinaryIO, limit: int) -> Iterator[BinaryIO]:
         with bz2.BZ2File(rest) as opened_bz2:
             yield cast("BinaryIO", CountedReader(cast("BinaryIO", opened_bz2), limit))
     elif head.startswith(_ZSTD):
-        with _zstd(rest) as opened_zstd:
+        with _open_zstd(rest) as opened_zstd:
             yield cast("BinaryIO", CountedReader(opened_zstd, limit))
     else:
         yield cast("BinaryIO", CountedReader(rest, limit))
@@ -138,9 +138,9 @@ class _XzReader(io.RawIOBase):
         """Up to `size` bytes; empty at the end."""
         wanted = _CHUNK if size < 0 else size
         while True:
-            if self._decoder.eof and not self._next_stream():
+            if self._decoder.eof and not self._begin_next_stream():
                 return b""
-            given = self._more() if self._decoder.needs_input else b""
+            given = self._read_more() if self._decoder.needs_input else b""
             if self._decoder.needs_input and not given:
                 raise EOFError("the data end in the middle")
             if data := self._decompress(given, wanted):
@@ -157,11 +157,11 @@ class _XzReader(io.RawIOBase):
                 f"xz data need more than {_XZ_MEMORY >> 20} MiB of memory to unpack", "compress them with xz -9 or less"
             ) from error
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         given, self._pending = self._pending, b""
         return given or self._stream.read(_XZ_CHUNK)
 
-    def _next_stream(self) -> bool:
+    def _begin_next_stream(self) -> bool:
         """Go on to the stream that follows; streams may have zero bytes between them."""
         following = self._decoder.unused_data.lstrip(b"\0")
         while not following:
@@ -179,11 +179,11 @@ class _XzReader(io.RawIOBase):
 
 
 @contextmanager
-def _zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
+def _open_zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
     try:
         library = importlib.import_module("compression.zstd")
     except ModuleNotFoundError:
-        with _zstd_process(stream) as opened:
+        with _run_zstd(stream) as opened:
             yield opened
     else:
         with library.ZstdFile(stream) as opened:
@@ -191,7 +191,7 @@ def _zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _zstd_process(stream: BinaryIO) -> Iterator[BinaryIO]:
+def _run_zstd(stream: BinaryIO) -> Iterator[BinaryIO]:
     program = shutil.which("zstd")
     if program is None:
         raise StoreError("this image is compressed with zstd, and the program zstd is missing", "apt install zstd")

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 from kvedge.storage.container_disk import ContainerDiskError, find_disk_at
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.qcow2_header import HEADER_SIZE, check_qcow2_header
 
 
-def disk_size(tree: Path) -> int:
+def read_disk_size(tree: Path) -> int:
     """In bytes.
 
     Raises:
         BadImage: when there is no disk that can be used.
     """
     try:
-        with directory_of(tree) as root:
+        with hold_directory(tree) as root:
             disk = find_disk_at(root)
             if disk.format != "qcow2":
                 return disk.size

@@ -22,7 +22,7 @@ _FICLONE: Final = 0x40049409
 Progress = Callable[[int, int], None]
 
 
-def no_progress(done: int, total: int) -> None:
+def ignore_progress(done: int, total: int) -> None:
     """For callers that show none."""
 
 
@@ -50,7 +50,7 @@ def write_blocks(into: int, position: int, data: bytes) -> None:
             write_all(into, position + start, block)
 
 
-def copy_with_digest(source: int, into: int, progress: Progress = no_progress) -> str:
+def copy_with_digest(source: int, into: int, progress: Progress = ignore_progress) -> str:
     """Copy a file into one without content, sharing blocks where the file system can; returns a sha256 of the content.
 
     The digest is over the size and each block that is not zero with its position, so that it does not depend on where
@@ -59,7 +59,7 @@ def copy_with_digest(source: int, into: int, progress: Progress = no_progress) -
     size = os.fstat(source).st_size
     shared = share_blocks(source, into)
     digest = hashlib.sha256(size.to_bytes(8, "big"))
-    for start, end in data_extents(source, size):
+    for start, end in find_data_extents(source, size):
         # Extents begin anywhere; the digest needs one grid.
         position = start - start % _BLOCK
         while position < end:
@@ -99,7 +99,7 @@ def share_blocks(source: int, into: int) -> bool:
     return True
 
 
-def data_extents(source: int, size: int) -> Iterator[tuple[int, int]]:
+def find_data_extents(source: int, size: int) -> Iterator[tuple[int, int]]:
     """The parts of a file that hold data, merged so that no block of the grid comes twice."""
     position = 0
     while position < size:

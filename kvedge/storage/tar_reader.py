@@ -105,21 +105,21 @@ class TarReader:
         common: dict[str, str] = {}
         while True:
             self._skip_rest()
-            header = self._exactly(_BLOCK, at_end_allowed=True)
+            header = self._read_exactly(_BLOCK, at_end_allowed=True)
             if not header.strip(b"\0"):
                 return
             _check_sum(header)
             kind, size = header[156:157], _number(header[124:136])
             if kind in (b"x", b"X"):
-                extended |= _pax_records(self._special(size, _MAX_PAX))
+                extended |= _pax_records(self._read_special(size, _MAX_PAX))
             elif kind == b"g":
-                common |= _pax_records(self._special(size, _MAX_PAX))
+                common |= _pax_records(self._read_special(size, _MAX_PAX))
             elif kind == b"L":
-                extended["path"] = _text(self._special(size, _MAX_NAME).rstrip(b"\0"))
+                extended["path"] = _text(self._read_special(size, _MAX_NAME).rstrip(b"\0"))
             elif kind == b"K":
-                extended["linkpath"] = _text(self._special(size, _MAX_NAME).rstrip(b"\0"))
+                extended["linkpath"] = _text(self._read_special(size, _MAX_NAME).rstrip(b"\0"))
             else:
-                yield self._entry(header, kind, size, common | extended)
+                yield self._make_entry(header, kind, size, common | extended)
                 extended = {}
 
     def read(self, size: int) -> bytes:
@@ -134,9 +134,9 @@ class TarReader:
         self._position += len(data)
         return data
 
-    def _entry(self, header: bytes, kind: bytes, size: int, pax: dict[str, str]) -> TarEntry:
+    def _make_entry(self, header: bytes, kind: bytes, size: int, pax: dict[str, str]) -> TarEntry:
         if kind == b"S":
-            raise _sparse()
+            raise _sparse_error()
         size = _pax_number(pax, "size", size)
         known = _KINDS.get(kind, EntryKind.OTHER)
         # POSIX: only files carry data; a size on a link or directory is to be ignored, as all other readers do.
@@ -161,15 +161,15 @@ class TarReader:
             offset=self._position,
         )
 
-    def _special(self, size: int, limit: int) -> bytes:
+    def _read_special(self, size: int, limit: int) -> bytes:
         if size > limit:
             raise BadImage(f"the archive holds a header of {size} bytes")
         self._budget.take(size)
-        data = self._exactly(size)
-        self._exactly(-size % _BLOCK)
+        data = self._read_exactly(size)
+        self._read_exactly(-size % _BLOCK)
         return data
 
-    def _exactly(self, size: int, *, at_end_allowed: bool = False) -> bytes:
+    def _read_exactly(self, size: int, *, at_end_allowed: bool = False) -> bytes:
         parts = []
         missing = size
         while missing:
@@ -191,10 +191,10 @@ class TarReader:
             self._position += skip
             return
         while skip:
-            skip -= len(self._exactly(min(skip, _SKIP_CHUNK)))
+            skip -= len(self._read_exactly(min(skip, _SKIP_CHUNK)))
 
 
-def _sparse() -> BadImage:
+def _sparse_error() -> BadImage:
     return BadImage("the archive holds a sparse file in GNU's own format", "make it without tar's --sparse")
 
 
@@ -263,7 +263,7 @@ def _pax_records(data: bytes) -> dict[str, str]:
         if end <= space or end > len(data) or not equals or not value.endswith(b"\n"):
             raise BadImage("the archive holds a broken PAX header")
         if key.startswith(b"GNU.sparse"):
-            raise _sparse()
+            raise _sparse_error()
         if key in _KEPT_RECORDS:
             if len(value) > _MAX_NAME:
                 raise BadImage("the archive holds a PAX header with a value that is too long")

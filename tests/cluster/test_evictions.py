@@ -33,7 +33,7 @@ def budget(name: str) -> JsonObject:
 def evict(cluster: Cluster, pod: Pod) -> None:
     meta = {"name": pod.metadata.name, "namespace": cluster.namespace}
     path = f"{Pod.KIND.path(cluster.namespace, pod.metadata.name)}/eviction"
-    cluster.client.hurried(10).request("POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+    cluster.client.hurry(10).request("POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
 
 
 def test_a_disruption_budget_keeps_a_guest_from_being_evicted_until_it_goes(cluster: Cluster) -> None:

@@ -23,7 +23,7 @@ from kvedge.runtime.damaged_files import is_aside
 from kvedge.runtime.linux.boot import read_boot_id
 from kvedge.runtime.services import ServiceError
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import seen_state
+from kvedge.standalone.agent.container.container_state import look_at_container
 from kvedge.standalone.agent.container.log_times import read_times
 from kvedge.standalone.agent.pod.local_pods import LocalPods
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
@@ -131,11 +131,11 @@ def _start(data: Path, expected: str) -> None:
 def _read_pods(data: Path) -> None:
     pods = LocalPods(data / "kubelet" / "pods")
     pods.adopt()
-    for why in pods.damaged().values():
+    for why in pods.list_damaged().values():
         # What becomes of them is the agent's tests' (test_damaged_records).
         logging.getLogger("kvedge").error("%s", why)
     for path in (data / "kubelet" / "pods").glob("*/containers/*.json"):
-        seen_state(PodFiles(path.parents[1]).container(path.stem), read_boot_id())
+        look_at_container(PodFiles(path.parents[1]).container(path.stem), read_boot_id())
     for path in (data / "kubelet" / "pods").glob("*/logs/*.log"):
         read_times(path).at(0)
     for path in (data / "state" / "handler").glob("*/*.json"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kvedge.runtime.tls.certificate_requests import parse_request, requested_names
+from kvedge.runtime.tls.certificate_requests import parse_request, read_requested_names
 from kvedge.runtime.tls.certificates import LEAF_LIFE, CertificateAuthority, LeafRequest
 
 
@@ -59,7 +59,7 @@ class FileAuthority:
     def certify(self, request_pem: bytes, life: timedelta = LEAF_LIFE) -> bytes:
         """A client's certificate for somebody else's request, as a cluster's controller manager signs it."""
         request = parse_request(request_pem)
-        names, key = requested_names(request), request.public_key()
+        names, key = read_requested_names(request), request.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
         leaf = LeafRequest(names.common_names[0], names.organizations, server=False, life=life)
         return self._authority.certify(key, leaf, datetime.now(UTC))

@@ -169,7 +169,7 @@ def _presence(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.api.registration.presence_loop.endpoint_slice", MagicMock())
     presence = Presence(MagicMock(), MagicMock())
     presence._appears = True
-    patch.setattr(presence, "_round", thrown)
+    patch.setattr(presence, "_pass_once", thrown)
     return presence
 
 
@@ -222,7 +222,7 @@ def _lease(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 def _reconcile(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     loop = ReconcileLoop("loop", thrown)
-    patch.setattr(loop, "_pass", thrown)
+    patch.setattr(loop, "_pass_once", thrown)
     for name in "abc":
         loop.add(Key("default", name))
     return loop
@@ -308,7 +308,7 @@ def _old_versions(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 def _drop_ins(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.standalone.drop_ins.drop_in_loop.POLL_SECONDS", 0.01)
     # Also when telling fails.
-    return DropInLoop("drop ins", MagicMock(look=thrown), MagicMock(bad=MagicMock(side_effect=ValueError("no"))))
+    return DropInLoop("drop ins", MagicMock(look=thrown), MagicMock(tell_fault=MagicMock(side_effect=ValueError("no"))))
 
 
 def _domain_watch(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -340,7 +340,7 @@ def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
-    patch.setattr(agent, "_next", lambda: Task(thrown(), 0))
+    patch.setattr(agent, "_await_next", lambda: Task(thrown(), 0))
     # Nothing more to do, for as long as the test lives.
     patch.setattr(agent.freezer, "thaw_in_time", threading.Event().wait)
     agent.follow(connected=True, running=True)
@@ -359,7 +359,7 @@ class _Renewal:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = self._api._renewing(MagicMock(), MagicMock())
+        self._task = self._api._start_renewal(MagicMock(), MagicMock())
 
     def stop(self) -> None:
         assert self._task is not None

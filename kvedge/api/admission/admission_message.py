@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from kvedge.api.admission.rules.causes import Cause, listed, summary
+from kvedge.api.admission.rules.causes import Cause, cut_list, summary
 from kvedge.resources.codec import DecodeError, JsonObject, KubeStruct, decode_json
 from kvedge.resources.role_users import UserInfo
 
@@ -83,7 +83,7 @@ def verdict(uid: str, causes: Sequence[Cause], warnings: Sequence[str] = ()) -> 
             "status": "Failure",
             "message": summary(causes),
             "reason": "Invalid",
-            "details": {"causes": [cause.document() for cause in listed(causes)]},
+            "details": {"causes": [cause.document() for cause in cut_list(causes)]},
             "code": 422,
         }
     if warnings:

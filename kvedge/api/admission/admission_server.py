@@ -75,7 +75,7 @@ def _handler(
 
     async def handle(request: web.Request) -> web.Response:
         try:
-            answered = await judgement.of(judge, await request.read())
+            answered = await judgement.ask(judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
         return web.Response(body=answered, content_type="application/json")

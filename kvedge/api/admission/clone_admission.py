@@ -51,7 +51,7 @@ class CloneAdmission:
         self, client: KubeClient, judgement: Judgement, signing_key: Callable[[], bytes], clock: Clock
     ) -> None:
         """`signing_key` says what grants are signed with now."""
-        self._client = client.hurried(_ASK_SECONDS)
+        self._client = client.hurry(_ASK_SECONDS)
         self._judgement = judgement
         self._signing_key = signing_key
         self._clock = clock
@@ -62,7 +62,7 @@ class CloneAdmission:
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:
-            review = await self._judgement.of(parse_review, await request.read())
+            review = await self._judgement.ask(parse_review, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
         answer = await asyncio.to_thread(self._answer, review)

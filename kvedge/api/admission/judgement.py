@@ -25,7 +25,7 @@ class Judgement:
         self._small = ThreadPoolExecutor(1, "admission")
         self._large = ThreadPoolExecutor(1, "admission-large")
 
-    async def of(self, judge: Callable[[bytes], T], body: bytes) -> T:
+    async def ask(self, judge: Callable[[bytes], T], body: bytes) -> T:
         """What `judge` makes of a body. Raises what it raises."""
         lane = self._small if len(body) <= SMALL_BYTES else self._large
         return await asyncio.get_running_loop().run_in_executor(lane, judge, body)

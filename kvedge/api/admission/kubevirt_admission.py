@@ -44,7 +44,7 @@ class KubeVirtAdmission:
     """Judges writes of the KubeVirt object."""
 
     def __init__(self, client: KubeClient, judgement: Judgement) -> None:
-        self._client = client.hurried(_ASK_SECONDS)
+        self._client = client.hurry(_ASK_SECONDS)
         self._judgement = judgement
 
     def routes(self) -> list[web.RouteDef]:
@@ -53,7 +53,7 @@ class KubeVirtAdmission:
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:
-            review, judged = await self._judgement.of(_judge, await request.read())
+            review, judged = await self._judgement.ask(_judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
         answer = await asyncio.to_thread(self._refusal, review) or judged

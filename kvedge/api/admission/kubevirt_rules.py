@@ -39,7 +39,7 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     before = () if any(size_is_sane({"spec": old})) else read_configuration(old).of(Issue.INVALID)
     known = {(item.path, item.message) for item in before}
     causes = [
-        Cause(item.path, item.message).shortened()
+        Cause(item.path, item.message).shorten()
         for item in reading.of(Issue.INVALID)
         if request.old_object is None or (item.path, item.message) not in known
     ]

@@ -31,7 +31,7 @@ def network_can_be_joined(document: JsonObject, old: JsonObject | None) -> Itera
     except DecodeError as error:
         yield Cause(error.path, str(error), "FieldValueTypeInvalid")
         return
-    if old is not None and _judged(old) == _judged(document):
+    if old is not None and _choose_judged(old) == _choose_judged(document):
         return
     try:
         config: LanConfig | MacvtapConfig = parse_macvtap_config(network.spec.config) or parse_lan_config(
@@ -63,6 +63,6 @@ def network_warnings(document: JsonObject) -> Iterator[str]:
                 yield f"no VM can join it here: {error}"
 
 
-def _judged(document: JsonObject) -> tuple[object, object]:
+def _choose_judged(document: JsonObject) -> tuple[object, object]:
     annotations = (document.get("metadata") or {}).get("annotations") or {}
     return document.get("spec"), annotations.get(RESERVATIONS)

@@ -27,7 +27,7 @@ from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.pod_annotations import kept_back
+from kvedge.resources.pod_annotations import find_kept_back
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
 
@@ -64,7 +64,7 @@ class Verdict:
 
 def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     """Warn of annotations without effect; they are accepted because many manifests have them."""
-    names = kept_back(metadata.annotations)
+    names = find_kept_back(metadata.annotations)
     told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:_MOST_WARNINGS]]
     more = len(names) - _MOST_WARNINGS
     return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
@@ -102,4 +102,4 @@ def member_of(document: JsonObject, name: str) -> JsonObject:
 
 def distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
     """Each field and message once, in order, and cut to a readable length."""
-    return iter(dict.fromkeys(cause.shortened() for cause in causes))
+    return iter(dict.fromkeys(cause.shorten() for cause in causes))

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kvedge.resources.manifests.role_rights import HANDLER_SIGNER
 from kvedge.resources.types.certificate_requests import APPROVED, DENIED, FAILED, CertificateSigningRequest
 from kvedge.runtime.clock import parse_rfc3339
-from kvedge.runtime.tls.certificate_requests import RequestedNames, parse_request, requested_names
+from kvedge.runtime.tls.certificate_requests import RequestedNames, parse_request, read_requested_names
 from kvedge.runtime.tls.certificates import HANDLER_NAME, LEAF_LIFE, CertificateError, LeafRequest, handler_server_name
 
 _SERVER_USAGE: Final = "server auth"
@@ -94,7 +94,7 @@ def _judge(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePub
         return "a handler's certificate is for server auth, with digital signature and key encipherment at most", None
     try:
         parsed = parse_request(base64.b64decode(request.spec.request, validate=True))
-        names = requested_names(parsed)
+        names = read_requested_names(parsed)
     except (CertificateError, ValueError) as error:
         return str(error), None
     if names != RequestedNames((HANDLER_NAME,), hosts=(handler_server_name(who.node),)):

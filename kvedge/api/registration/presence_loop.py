@@ -34,7 +34,7 @@ class Presence:
     """One api role's place among the endpoints; safe for any number of threads."""
 
     def __init__(self, client: KubeClient, endpoint: Endpoint, clock: Clock | None = None) -> None:
-        self._client = client.hurried(_CALL_SECONDS)
+        self._client = client.hurry(_CALL_SECONDS)
         self._own = endpoint_slice(endpoint)
         self._clock = clock or SystemClock()
         self._book = HeartbeatBook()
@@ -67,7 +67,7 @@ class Presence:
         """
         with self._lock:
             self._appears = True
-            return self._round()
+            return self._pass_once()
 
     def stay_away(self) -> None:
         """Write nothing any more: the cluster finds the endpoints by itself."""
@@ -98,7 +98,7 @@ class Presence:
         try:
             with self._lock:
                 if self._appears:
-                    self._round()
+                    self._pass_once()
         except Conflict:
             # Another role was faster; what it wrote is seen in the next round.
             return
@@ -112,11 +112,11 @@ class Presence:
             self._told = ""
             log.info("endpoint looked after again")
 
-    def _round(self) -> list[JsonObject]:
+    def _pass_once(self) -> list[JsonObject]:
         slices = self._slices()
         now = self._clock.monotonic()
         if now - self._heard > _BLIND_SECONDS:
-            self._book.blind(now)
+            self._book.note_blindness(now)
         for item in slices:
             self._book.note(name_of(item), heartbeat_of(item), now)
         plan = plan_presence(

@@ -50,7 +50,7 @@ def plan_presence(
     # Alone, nobody is told anything: one server, or one box, does not write for nothing.
     if there is not None and heartbeat_of(there) and not left and covers(there, wanted):
         return PresencePlan(None, gone, left)
-    return PresencePlan(plan_write(_beating(wanted, beat), there), gone, left)
+    return PresencePlan(plan_write(_add_heartbeat(wanted, beat), there), gone, left)
 
 
 def other_slices(own: JsonObject, slices: Sequence[JsonObject]) -> list[JsonObject]:
@@ -94,6 +94,6 @@ def _addresses(document: JsonObject) -> list[Any]:
     return [addresses, [entry.get("port") for entry in document.get("ports") or ()]]
 
 
-def _beating(wanted: JsonObject, beat: str) -> JsonObject:
+def _add_heartbeat(wanted: JsonObject, beat: str) -> JsonObject:
     metadata = wanted["metadata"]
     return {**wanted, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), HEARTBEAT: beat}}}

@@ -254,10 +254,10 @@ def endpoints(slices: Sequence[JsonObject]) -> Document:
 
 def api_service(version: str, ca_bundle: bytes) -> Document:
     """The aggregated API of subresources in one version."""
-    return aggregated_service(SUBRESOURCE_GROUP, version, ca_bundle)
+    return api_service_document(SUBRESOURCE_GROUP, version, ca_bundle)
 
 
-def aggregated_service(group: str, version: str, ca_bundle: bytes) -> Document:
+def api_service_document(group: str, version: str, ca_bundle: bytes) -> Document:
     """An aggregated API that the role serves."""
     body = {
         "apiVersion": "apiregistration.k8s.io/v1",

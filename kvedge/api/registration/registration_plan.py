@@ -36,9 +36,9 @@ def plan_beside_newer(wanted: JsonObject, there: JsonObject | None) -> JsonObjec
     """
     if there is None:
         return wanted
-    bundle = next((str(holder["caBundle"]) for holder in _trusting(wanted)), "")
+    bundle = next((str(holder["caBundle"]) for holder in _find_trusting(wanted)), "")
     trusted: JsonObject = copy.deepcopy(there)
-    for holder in _trusting(trusted):
+    for holder in _find_trusting(trusted):
         holder["caBundle"] = bundle
     return None if trusted == there else trusted
 
@@ -71,7 +71,7 @@ def release_of(document: JsonObject) -> tuple[int, ...]:
     return known if len(known) == len(parts) else ()
 
 
-def _trusting(document: JsonObject) -> Iterator[JsonObject]:
+def _find_trusting(document: JsonObject) -> Iterator[JsonObject]:
     """The members that say whom the API server is to trust."""
     for webhook in document.get("webhooks") or ():
         yield webhook["clientConfig"]

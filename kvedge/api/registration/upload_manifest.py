@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kvedge.api.registration.registration_manifest import Document, Endpoint, aggregated_service
+from kvedge.api.registration.registration_manifest import Document, Endpoint, api_service_document
 from kvedge.api.registration.registration_plan import plan_write
 from kvedge.api.served_paths import SERVICE
 from kvedge.resources.codec import JsonObject
@@ -28,7 +28,7 @@ SERVICE_URL = f"https://{SERVICE}.{SYSTEM_NAMESPACE}.svc"
 
 def upload_api_service(ca_bundle: bytes) -> Document:
     """The aggregated API of upload tokens."""
-    return aggregated_service(UPLOAD_GROUP, UPLOAD_VERSION, ca_bundle)
+    return api_service_document(UPLOAD_GROUP, UPLOAD_VERSION, ca_bundle)
 
 
 def plan_upload_api(wanted: JsonObject, there: JsonObject | None) -> JsonObject | None:

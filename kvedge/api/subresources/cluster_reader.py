@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kvedge.api.access_reviews import REVIEWS, is_allowed
 from kvedge.api.subresources.caller_rules import Asked, access_review
-from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, internal, not_found
+from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, internal, not_found_refusal
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
@@ -33,16 +33,16 @@ class ClusterReader:
     async def vmi(self, namespace: str, name: str) -> VirtualMachineInstance:
         """The VMI. Raises Refusal."""
         try:
-            return await self._blocking(lambda: self._client.get(VirtualMachineInstance, namespace, name))
+            return await self._ask(lambda: self._client.get(VirtualMachineInstance, namespace, name))
         except NotFound as error:
-            raise not_found(VMI, name) from error
+            raise not_found_refusal(VMI, name) from error
 
     async def vmi_of_vm(self, namespace: str, name: str) -> VirtualMachineInstance:
         """The VMI that a VM has made. Raises Refusal, also when another one has its name."""
         try:
-            vm = await self._blocking(lambda: self._client.get(VirtualMachine, namespace, name))
+            vm = await self._ask(lambda: self._client.get(VirtualMachine, namespace, name))
         except NotFound as error:
-            raise not_found(VM, name) from error
+            raise not_found_refusal(VM, name) from error
         if vm.status.created:
             vmi = await self.vmi(namespace, name)
             owner = vmi.metadata.controller_reference()
@@ -57,7 +57,7 @@ class ClusterReader:
             return None
         namespace = vmi.metadata.namespace
         try:
-            vm = await self._blocking(lambda: self._client.get(VirtualMachine, namespace, reference.name))
+            vm = await self._ask(lambda: self._client.get(VirtualMachine, namespace, reference.name))
         except NotFound:
             return None
         return vm if vm.metadata.uid == reference.uid else None
@@ -66,15 +66,15 @@ class ClusterReader:
         """The VM as it is stored. Raises Refusal."""
         path = VirtualMachine.KIND.path(namespace, name)
         try:
-            found: JsonObject = await self._blocking(lambda: self._client.request("GET", path))
+            found: JsonObject = await self._ask(lambda: self._client.request("GET", path))
         except NotFound as error:
-            raise not_found(VM, name) from error
+            raise not_found_refusal(VM, name) from error
         return found
 
     async def relay_address(self, node: str) -> str:
         """Where a node's relay listens. Raises Refusal."""
         try:
-            found = await self._blocking(lambda: self._client.get(Node, "", node))
+            found = await self._ask(lambda: self._client.get(Node, "", node))
         except NotFound as error:
             raise Refusal(503, f"node {node} is not there") from error
         address = found.metadata.annotations.get(HANDLER_ADDRESS, "")
@@ -91,7 +91,7 @@ class ClusterReader:
             Refusal: when there is none.
         """
         namespace, uid = vmi.metadata.namespace, vmi.metadata.uid
-        pods = await self._blocking(lambda: self._client.list(Pod, namespace, f"{CREATED_BY}={uid}"))
+        pods = await self._ask(lambda: self._client.list(Pod, namespace, f"{CREATED_BY}={uid}"))
         for pod in pods:
             owner = pod.metadata.controller_reference()
             if owner is not None and owner.uid == uid and pod.status.phase == "Running" and pod.status.pod_ip:
@@ -101,14 +101,14 @@ class ClusterReader:
     async def may(self, user: UserInfo, asked: Asked) -> bool:
         """Whether the user may do that."""
         review = access_review(user, asked)
-        return is_allowed(await self._blocking(lambda: self._client.request("POST", REVIEWS, review)))
+        return is_allowed(await self._ask(lambda: self._client.request("POST", REVIEWS, review)))
 
     async def version(self) -> str:
         """The API server's version. Raises Refusal."""
-        found = await self._blocking(lambda: self._client.request("GET", "/version"))
+        found = await self._ask(lambda: self._client.request("GET", "/version"))
         return str(found.get("gitVersion", ""))
 
-    async def _blocking(self, ask: Callable[[], T]) -> T:
+    async def _ask(self, ask: Callable[[], T]) -> T:
         try:
             return await asyncio.to_thread(ask)
         except NotFound:

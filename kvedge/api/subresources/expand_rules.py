@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, listed
+from kvedge.api.admission.rules.causes import Cause, Field, cut_list
 from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, not_yet
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -46,5 +46,5 @@ def check_expandable(document: JsonObject, namespace: str) -> None:
 
 
 def _invalid(causes: list[Cause]) -> Refusal:
-    shown = tuple(cause.shortened().document() for cause in listed(causes))
+    shown = tuple(cause.shorten().document() for cause in cut_list(causes))
     return Refusal(400, "Object is not a valid VirtualMachine", causes=shown)

@@ -77,7 +77,7 @@ class GuestCalls:
             await self._relay.call(vmi, verb.method, verb.name, options or None)
         except Refusal as error:
             if verb.way == "command":
-                raise command_failed(verb.name, error) from error
+                raise explain_command_failure(verb.name, error) from error
             raise
 
     def facts(self, verb: GuestVerb) -> Handler:
@@ -159,7 +159,7 @@ def flags_for_relay(request: web.Request, verb: GuestVerb) -> dict[str, str]:
     return {flag: "true" for flag in verb.flags if request.query.get(flag) == "true"}
 
 
-def command_failed(verb: str, refusal: Refusal) -> Refusal:
+def explain_command_failure(verb: str, refusal: Refusal) -> Refusal:
     """The refusal of a guest's launcher as KubeVirt words it: an internal error that names the command.
 
     A node that does not answer keeps its status: the same call may succeed later.

@@ -23,7 +23,7 @@ from kvedge.api.subresources.power_rules import (
     effect_of,
     presence_of,
 )
-from kvedge.api.subresources.status_message import VM, bad_request, conflict, internal, not_found
+from kvedge.api.subresources.status_message import VM, bad_request, conflict, internal, not_found_refusal
 from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, at_version
@@ -130,7 +130,7 @@ class PowerCalls:
         try:
             return self._client.get(VirtualMachine, namespace, name)
         except NotFound as error:
-            raise not_found(VM, name) from error
+            raise not_found_refusal(VM, name) from error
 
     def _vmi(self, vm: VirtualMachine) -> VirtualMachineInstance | None:
         try:
@@ -174,9 +174,13 @@ class _Plan:
     def check(self, effect: object) -> None:
         """Raises Refusal when the call cannot be."""
         name = self.vm.metadata.name
-        if self.call == "start" and effect != ALREADY_RUNNING and (text := self._holds("ManualRecoveryRequired")):
+        if (
+            self.call == "start"
+            and effect != ALREADY_RUNNING
+            and (text := self._read_condition("ManualRecoveryRequired"))
+        ):
             raise conflict(VM, name, f"VM recovery required: {text}")
-        if self.call == "restart" and (text := self._holds("VolumesChange")):
+        if self.call == "restart" and (text := self._read_condition("VolumesChange")):
             raise conflict(VM, name, f"VM cannot be restarted while its volumes change: {text}")
         if isinstance(effect, Refuse):
             raise conflict(VM, name, effect.detail)
@@ -206,7 +210,7 @@ class _Plan:
         template = self.vm.spec.template
         return template is not None and template.spec.liveness_probe is not None
 
-    def _holds(self, type_: str) -> str:
+    def _read_condition(self, type_: str) -> str:
         """What a condition of the VM says while it is True."""
         found = condition(self.vm.status.conditions, type_)
         return found.message or type_ if found is not None and found.status == "True" else ""

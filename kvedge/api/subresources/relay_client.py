@@ -56,7 +56,7 @@ class RelayClient:
             Refusal: with the relay's own status, or 503 when it does not answer.
         """
         body = msgspec.json.encode(options) if options is not None else None
-        url = await self._url(vmi, verb)
+        url = await self._make_url(vmi, verb)
         try:
             async with self._open_session().request(
                 method, url, params=query, data=body, **self._terms(vmi)
@@ -67,7 +67,7 @@ class RelayClient:
 
     async def download(self, vmi: VirtualMachineInstance, what: str, query: dict[str, str]) -> bytes:
         """A file that the relay of the VMI's node has. Raises Refusal as :meth:`call`."""
-        url = await self._url(vmi, what)
+        url = await self._make_url(vmi, what)
         try:
             async with self._open_session().get(url, params=query, **self._terms(vmi)) as response:
                 if response.status != 200:
@@ -94,7 +94,7 @@ class RelayClient:
         Raises:
             Refusal: with the relay's own status, or 503 when it does not answer.
         """
-        url = await self._url(vmi, kind)
+        url = await self._make_url(vmi, kind)
         try:
             return await asyncio.wait_for(
                 self._open_session().ws_connect(
@@ -117,7 +117,7 @@ class RelayClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _no_answer(vmi, error) from error
 
-    async def _url(self, vmi: VirtualMachineInstance, what: str) -> str:
+    async def _make_url(self, vmi: VirtualMachineInstance, what: str) -> str:
         address = await self._address_of(vmi.status.node_name)
         return f"https://{address}{relay_path(vmi.metadata.namespace, vmi.metadata.name, what)}"
 

@@ -64,7 +64,7 @@ def conflict(resource: str, name: str, detail: str) -> Refusal:
     return Refusal(409, f'Operation cannot be fulfilled on {resource} "{name}": {detail}')
 
 
-def not_found(resource: str, name: str) -> Refusal:
+def not_found_refusal(resource: str, name: str) -> Refusal:
     """There is no such object."""
     return Refusal(404, f'{resource} "{name}" not found')
 

@@ -122,7 +122,7 @@ async def dial(address: str, port: int, protocol: str) -> Source:
     _check_address(address)
     try:
         if protocol == "udp":
-            return await _datagrams(address, port)
+            return await _open_datagrams(address, port)
         async with asyncio.timeout(_DIAL_SECONDS):
             reader, writer = await asyncio.open_connection(address, port)
     except (OSError, TimeoutError) as error:
@@ -243,7 +243,7 @@ class DatagramSource(asyncio.DatagramProtocol):
         self.transport.abort()
 
 
-async def _datagrams(address: str, port: int) -> DatagramSource:
+async def _open_datagrams(address: str, port: int) -> DatagramSource:
     loop = asyncio.get_running_loop()
     _, source = await loop.create_datagram_endpoint(DatagramSource, remote_addr=(address, port))
     return source

@@ -55,7 +55,7 @@ class StreamWatch:
         while True:
             await asyncio.sleep(look_seconds)
             try:
-                farewell = await self._objection()
+                farewell = await self._find_objection()
             except Refusal as error:
                 facts = {"vmi": self.vmi.metadata.name, "reason": error.message}
                 log.warning("cannot look whether a stream may stay", extra={"facts": facts})
@@ -63,7 +63,7 @@ class StreamWatch:
             if farewell is not None:
                 return farewell
 
-    async def _objection(self) -> Farewell | None:
+    async def _find_objection(self) -> Farewell | None:
         if not await self.cluster.may(self.user, self.asked):
             return NOT_ALLOWED
         return None if await self._is_there() else GUEST_GONE

@@ -85,7 +85,7 @@ class SubresourceServer:
             _document(_BASE, discovery.api_group),
             _document("/openapi/v2", lambda: discovery.open_api("2.0")),
             _document("/openapi/v3", lambda: {"paths": {}}),
-            web.get("/healthz", self._healthz),
+            web.get("/healthz", self._answer_healthz),
         ]
         for version in SUBRESOURCE_VERSIONS:
             routes += self._version_routes(version)
@@ -97,8 +97,8 @@ class SubresourceServer:
         routes = [
             _document(base, lambda: discovery.api_resource_list(version)),
             _document(f"{base}/version", discovery.version_info),
-            web.get(f"{base}/healthz", self._healthz),
-            web.get(f"{base}/guestfs", _answer(_guestfs)),
+            web.get(f"{base}/healthz", self._answer_healthz),
+            web.get(f"{base}/guestfs", _answer(_refuse_guestfs)),
             web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", _expand))),
         ]
         for verb in GUEST_VERBS:
@@ -163,7 +163,7 @@ class SubresourceServer:
         found = await self._cluster.vm_document(request.match_info["namespace"], request.match_info["name"])
         return web.json_response(found)
 
-    async def _healthz(self, request: web.Request) -> web.StreamResponse:
+    async def _answer_healthz(self, request: web.Request) -> web.StreamResponse:
         status, document = await self._health.answer()
         return web.json_response(document, status=status)
 
@@ -191,7 +191,7 @@ async def _expand(request: web.Request) -> web.StreamResponse:
     return web.json_response(document)
 
 
-async def _guestfs(request: web.Request) -> web.StreamResponse:
+async def _refuse_guestfs(request: web.Request) -> web.StreamResponse:
     raise not_there_yet("guestfs", RELEASE)
 
 

@@ -17,7 +17,7 @@ from kvedge.api.subresources.status_message import (
     bad_request,
     conflict,
     internal,
-    not_found,
+    not_found_refusal,
     unprocessable,
 )
 from kvedge.api.subresources.volume_rules import (
@@ -136,13 +136,13 @@ class VolumeCalls:
         try:
             found: JsonObject = self._client.request("GET", path)
         except NotFound as error:
-            raise not_found(resource, name) from error
+            raise not_found_refusal(resource, name) from error
         return found
 
 
 def _raise_failure(error: KubeError, resource: str, name: str) -> NoReturn:
     if isinstance(error, NotFound):
-        raise not_found(resource, name) from error
+        raise not_found_refusal(resource, name) from error
     what = "vm" if resource == VM else "vmi"
     raise internal(f"unable to patch {what}: {error.message}") from error
 
@@ -169,13 +169,13 @@ def _owner(document: JsonObject) -> JsonObject | None:
     return next((each for each in references if each.get("controller") and each.get("kind") == "VirtualMachine"), None)
 
 
-def _adding(body: bytes) -> tuple[CallOptions, Change]:
+def _read_addition(body: bytes) -> tuple[CallOptions, Change]:
     options = parse_options(AddVolumeOptions, body)
     check_add(options)
     return options, lambda lists, resource, name: add_volume(lists, options, resource, name)
 
 
-def _removing(body: bytes) -> tuple[CallOptions, Change]:
+def _read_removal(body: bytes) -> tuple[CallOptions, Change]:
     options = parse_options(RemoveVolumeOptions, body)
     check_remove(options)
     return options, lambda lists, resource, name: remove_volume(lists, options, resource, name)
@@ -183,6 +183,6 @@ def _removing(body: bytes) -> tuple[CallOptions, Change]:
 
 # The implementation of each verb of the way `volume`.
 VOLUME: Final[Mapping[str, Callable[[bytes], tuple[CallOptions, Change]]]] = {
-    "addvolume": _adding,
-    "removevolume": _removing,
+    "addvolume": _read_addition,
+    "removevolume": _read_removal,
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kvedge.api.admission.rules.causes import Cause, Field, listed, summary
+from kvedge.api.admission.rules.causes import Cause, Field, cut_list, summary
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
 from kvedge.api.admission.rules.storage import disk_rules, volume_rules
 from kvedge.api.admission.rules.subject import Subject
@@ -180,7 +180,7 @@ T = TypeVar("T")
 
 def _check_type(cls: type[T], document: JsonObject, at: str) -> T:
     if wrong := next(unknown_fields(cls, document, Field(at)), None):
-        raise bad_request(wrong.shortened().message)
+        raise bad_request(wrong.shorten().message)
     try:
         return decode(cls, {**document, "name": "volume"})
     except DecodeError as error:
@@ -196,8 +196,8 @@ def _causes(spec: JsonObject, at: Field) -> list[Cause]:
 
 
 def _refusal(causes: list[Cause]) -> Refusal:
-    told = [cause.shortened() for cause in causes]
-    return Refusal(422, summary(told), causes=[cause.document() for cause in listed(told)])
+    told = [cause.shorten() for cause in causes]
+    return Refusal(422, summary(told), causes=[cause.document() for cause in cut_list(told)])
 
 
 def _member(document: JsonObject, at: str) -> JsonObject:

@@ -30,7 +30,7 @@ class ClaimReader:
         except KubeError as error:
             raise UploadRefused(503, f"the API server: {error.message or error}") from error
 
-    async def worker_address(self, claim: PersistentVolumeClaim) -> str:
+    async def find_worker_address(self, claim: PersistentVolumeClaim) -> str:
         """The address of the claim's worker, empty while it has none. Raises as :meth:`claim`."""
         namespace, name = claim.metadata.namespace, upload_pod_name(claim.metadata.name)
         try:

@@ -57,7 +57,7 @@ def upload_resources() -> JsonObject:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": _GROUP_VERSION, "resources": [resource]}
 
 
-def requested_grant(document: JsonObject, namespace: str) -> UploadGrant:
+def read_requested_grant(document: JsonObject, namespace: str) -> UploadGrant:
     """The claim that a request asks a token for; it may not be there yet.
 
     Raises:
@@ -113,7 +113,7 @@ class TokenRequests:
         if (request.content_length or 0) > _LARGEST:
             raise Refusal(413, f"the body is larger than {_LARGEST} bytes")
         document = parse_document(await _read_bounded(request))
-        grant = requested_grant(document, request.match_info["namespace"])
+        grant = read_requested_grant(document, request.match_info["namespace"])
         now = self._clock.now()
         # A dry run is told what a run would be told, and gets nothing that opens anything.
         is_dry = "dryRun" in request.query

@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.api.uploads.upload_token import token_key
 from kvedge.kube.kube_client import KubeClient
-from kvedge.kube.shared_authority import shared_authority
+from kvedge.kube.shared_authority import ensure_shared_authority
 from kvedge.resources.disks.clone_grants import grant_key
 from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_CLIENT_NAME
 from kvedge.runtime.clock import Clock
@@ -62,7 +62,7 @@ class UploadAuthority:
         return grant_key(self._authorities.signing.key_pem)
 
     def _read(self) -> Authorities:
-        found = shared_authority(self._client, self._clock.now(), UPLOAD_AUTHORITY_SECRET)
+        found = ensure_shared_authority(self._client, self._clock.now(), UPLOAD_AUTHORITY_SECRET)
         self._read_at = self._clock.monotonic()
         known = [found.signing, *([found.successor] if found.successor is not None else [])]
         keys = [token_key(each.key_pem) for each in known]

@@ -72,10 +72,10 @@ class UploadProxy:
         """Everything that is served."""
         routes = []
         for path in sorted(UPLOAD_PATHS):
-            routes.append(web.post(path, _render_refusals(self._upload), expect_handler=_await_checks))
-            routes.append(web.put(path, _render_refusals(self._upload), expect_handler=_await_checks))
+            routes.append(web.post(path, _render_refusals(self._handle_upload), expect_handler=_await_checks))
+            routes.append(web.put(path, _render_refusals(self._handle_upload), expect_handler=_await_checks))
             routes.append(web.head(path, _render_refusals(self._probe)))
-            routes.append(web.options(path, _preflight))
+            routes.append(web.options(path, _answer_preflight))
         return routes
 
     async def close(self) -> None:
@@ -84,15 +84,15 @@ class UploadProxy:
 
     async def _probe(self, request: web.Request) -> web.StreamResponse:
         grant = self._read_grant(request)
-        with self._questions.taken(grant.namespace):
+        with self._questions.take(grant.namespace):
             claim, address = await self._find(grant)
             return _answer(await self._worker.call(address, claim.metadata.uid, "HEAD", request.path, {}))
 
-    async def _upload(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_upload(self, request: web.Request) -> web.StreamResponse:
         grant = self._read_grant(request)
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             raise UploadRefused(400, "the header Content-Encoding is not supported: send a compressed image as it is")
-        with self._slots.taken(grant.namespace):
+        with self._slots.take(grant.namespace):
             claim, address = await self._find(grant)
             facts = {"claim": f"{grant.namespace}/{claim.metadata.name}", "call": request.path}
             log.info("upload begins", extra={"facts": facts})
@@ -115,7 +115,7 @@ class UploadProxy:
         while True:
             claim = await self._claims.claim(grant.namespace, grant.name)
             if takes_data(claim, grant.name) and claim is not None:
-                address = await self._claims.worker_address(claim)
+                address = await self._claims.find_worker_address(claim)
                 if address:
                     return claim, address
             if loop.time() >= deadline:
@@ -132,7 +132,7 @@ class UploadProxy:
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
-        pieces = body.file() if is_form else body.pieces()
+        pieces = body.read_file() if is_form else body.read_pieces()
         try:
             return await self._worker.call(address, claim.metadata.uid, "POST", path, headers, pieces)
         except UploadRefused as error:
@@ -148,18 +148,18 @@ class _Body:
         self._pace = UploadPace()
         self.refusal: UploadRefused | None = None
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def read_pieces(self) -> AsyncIterator[bytes]:
         """All of the body."""
         while piece := await self._read_piece(self._request.content.readany):
             yield piece
 
-    async def file(self) -> AsyncIterator[bytes]:
-        """The field `file` of a form."""
-        part = await self._file_part()
+    async def read_file(self) -> AsyncIterator[bytes]:
+        """The field `read_file` of a form."""
+        part = await self._find_file_part()
         while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             yield piece
 
-    async def _file_part(self) -> BodyPartReader:
+    async def _find_file_part(self) -> BodyPartReader:
         try:
             reader = await self._request.multipart()
             for _ in range(_MOST_FIELDS):
@@ -172,14 +172,16 @@ class _Body:
                 await self._skip(part)
         except (ValueError, AssertionError, TimeoutError) as error:
             raise self._note_refusal(UploadRefused(400, "the body is no form: send multipart/form-data")) from error
-        raise self._note_refusal(UploadRefused(400, "the form has no field `file` among its first fields"))
+        raise self._note_refusal(UploadRefused(400, "the form has no field `read_file` among its first fields"))
 
     async def _skip(self, part: BodyPartReader) -> None:
         size = 0
         while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             size += len(piece)
             if size > _LONGEST_FIELD:
-                raise self._note_refusal(UploadRefused(400, "a field before `file` is too long: send `file` first"))
+                raise self._note_refusal(
+                    UploadRefused(400, "a field before `read_file` is too long: send `read_file` first")
+                )
 
     async def _read_piece(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         loop = asyncio.get_running_loop()
@@ -187,7 +189,7 @@ class _Body:
         try:
             async with asyncio.timeout(self._pace.patience):
                 piece = await read()
-            self._pace.came(loop.time() - begin, len(piece))
+            self._pace.note_arrival(loop.time() - begin, len(piece))
         except TimeoutError as error:
             raise self._note_refusal(too_slow()) from error
         except UploadRefused as error:
@@ -232,5 +234,5 @@ async def _await_checks(request: web.Request) -> web.StreamResponse | None:
     return None
 
 
-async def _preflight(request: web.Request) -> web.StreamResponse:
+async def _answer_preflight(request: web.Request) -> web.StreamResponse:
     return web.Response(status=204, headers=_PREFLIGHT)

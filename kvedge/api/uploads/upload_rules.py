@@ -92,7 +92,7 @@ class UploadSlots:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, namespace: str) -> Iterator[None]:
+    def take(self, namespace: str) -> Iterator[None]:
         """One upload more, until it ends.
 
         Raises:
@@ -123,7 +123,7 @@ class UploadPace:
         """For how many seconds the next bytes may be waited for."""
         return PACE_SECONDS - self._waited
 
-    def came(self, waited: float, size: int) -> None:
+    def note_arrival(self, waited: float, size: int) -> None:
         """So many bytes came after a wait of so many seconds.
 
         Raises:

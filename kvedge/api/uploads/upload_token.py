@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.resources.signed_tokens import SKEW, BadToken, derived_key, read, sign
+from kvedge.resources.signed_tokens import SKEW, BadToken, derive_key, read, sign
 
 TOKEN_LIFE: Final = timedelta(minutes=5)
 _ISSUER: Final = "cdi-apiserver"
@@ -40,7 +40,7 @@ class _Payload(msgspec.Struct):
 
 def token_key(secret: bytes) -> bytes:
     """The key of tokens, made of something secret that all api roles share."""
-    return derived_key(secret, b"kvedge upload tokens")
+    return derive_key(secret, b"kvedge upload tokens")
 
 
 def sign_token(key: bytes, grant: UploadGrant, now: datetime) -> str:

@@ -28,7 +28,7 @@ from kvedge.appliance.bundle.bundle_format import (
     read_sums,
 )
 from kvedge.runtime.durable_files import sync
-from kvedge.storage.beneath import STRICT, directory_of, make_directories
+from kvedge.storage.beneath import STRICT, hold_directory, make_directories
 
 _PIECE: Final = 1 << 20
 # Where the program of a bundle lies until it is installed, below the data directory.
@@ -71,7 +71,7 @@ def check_bundle(path: Path, sha256: str = "") -> Bundle:
     description: Description | None = None
     for name, content, size in _members(path):
         if not digests:
-            digests = read_sums(_first(path, name, content, size))
+            digests = read_sums(_read_first(path, name, content, size))
             continue
         if name not in digests or name in sizes:
             raise BundleError(f"{path}: {name!r} is not in {SUMS}, or is there twice: the bundle was changed")
@@ -99,7 +99,7 @@ def unpack_bundle(bundle: Bundle, data_dir: Path) -> list[str]:
         OSError: as the file system has it; nothing has changed then either.
     """
     data_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with directory_of(data_dir) as root:
+    with hold_directory(data_dir) as root:
         pending = _Pending(root)
         try:
             for name, content, _ in _members(bundle.path):
@@ -212,7 +212,7 @@ def _open(path: Path) -> Iterator[BufferedReader]:
         yield stream
 
 
-def _first(path: Path, name: str, content: _Content, size: int) -> bytes:
+def _read_first(path: Path, name: str, content: _Content, size: int) -> bytes:
     if name != SUMS or size > MOST_SUMS_BYTES:
         raise BundleError(f"{path} does not begin with {SUMS}: it is no bundle of kvedge")
     return content.read(size)

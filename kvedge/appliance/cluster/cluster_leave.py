@@ -43,7 +43,7 @@ def leave_node(
     problems = []
     for path in kubeconfigs:
         try:
-            if clear_node(admin_client(path).hurried(_NODE_SECONDS), node):
+            if clear_node(admin_client(path).hurry(_NODE_SECONDS), node):
                 progress(f"remove from the cluster what kvedge says of node {node}")
             return
         except (KubeError, KubeconfigError) as error:

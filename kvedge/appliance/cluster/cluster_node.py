@@ -27,7 +27,7 @@ from kvedge.appliance.cluster.errors import NoKubeconfigError, SilentClusterErro
 from kvedge.appliance.cluster.image_loader import ARCHIVE, NotLoadedError, load_image, remove_image
 from kvedge.appliance.cluster.node_kubeconfigs import administrator_kubeconfig, roles_directory
 from kvedge.appliance.host.distributions import DISTRIBUTIONS, of_node
-from kvedge.appliance.host.kubelet_facts import running_kubelet
+from kvedge.appliance.host.kubelet_facts import find_running_kubelet
 from kvedge.appliance.host.layout import Layout
 from kvedge.appliance.host.node_places import NodePlaces, node_places
 from kvedge.appliance.host.own_file import OwnFile
@@ -154,7 +154,7 @@ class _Found:
         self.roles = roles_directory(settings, layout)
         self.is_ours = self.roles == layout.roles
         self.admin = administrator_kubeconfig(settings)
-        self.kubelet = running_kubelet()
+        self.kubelet = find_running_kubelet()
         self.places = node_places(settings, of_node(Path.exists), self.kubelet, Path.is_dir)
         self.node = self.places.node
 
@@ -349,4 +349,4 @@ def find_left_files(settings: Settings, layout: Layout) -> list[Path]:
 
 def places_here(operators: Settings) -> NodePlaces:
     """Where things are on this host as a node of its cluster; looks through all processes for its kubelet."""
-    return node_places(operators, of_node(Path.exists), running_kubelet(), Path.is_dir)
+    return node_places(operators, of_node(Path.exists), find_running_kubelet(), Path.is_dir)

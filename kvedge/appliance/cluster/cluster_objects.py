@@ -18,7 +18,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.manifests.cluster_manifest import applied_documents
+from kvedge.resources.manifests.cluster_manifest import list_applied_documents
 from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.core import Node
@@ -47,7 +47,7 @@ def apply_documents(client: KubeClient) -> int:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    documents = applied_documents()
+    documents = list_applied_documents()
     for document in documents:
         query = {"fieldManager": _MANAGER, "force": "true"}
         client.request("PATCH", _path(document), document, query, _APPLY)
@@ -65,7 +65,7 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
     registered = [mutating_webhooks(b""), validating_webhooks(b""), clone_webhooks(b"", serves=False)]
     # The bindings first: without them the policies judge nobody.
     registered += reversed([*node_restriction(), *controller_restriction()])
-    applied = [_path(document) for document in reversed(applied_documents()) if document["kind"] != "Namespace"]
+    applied = [_path(document) for document in reversed(list_applied_documents()) if document["kind"] != "Namespace"]
     for path in [*(document.path for document in registered), *applied]:
         try:
             client.request("DELETE", path)

@@ -15,7 +15,7 @@ from typing import Final
 
 from kvedge.appliance.cluster.image_loader import ARCHIVE, NotLoadedError, is_kept, load_image
 from kvedge.appliance.host.distributions import of_node
-from kvedge.appliance.host.kubelet_facts import running_kubelet
+from kvedge.appliance.host.kubelet_facts import find_running_kubelet
 from kvedge.appliance.host.node_places import node_places
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.settings import Settings
@@ -36,7 +36,7 @@ class ImageSource:
 
 def image_source(settings: Settings) -> ImageSource:
     """As the node is now: its kubelet may start after us."""
-    places = node_places(settings, of_node(Path.exists), running_kubelet(), Path.is_dir)
+    places = node_places(settings, of_node(Path.exists), find_running_kubelet(), Path.is_dir)
     return ImageSource((places.images or settings.data_path) / ARCHIVE, places.load)
 
 

@@ -64,7 +64,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         cpu_flags=read_cpu_flags(),
         nested=read_nested(),
         kvm=KvmFacts(True, *check_kvm()) if try_guest and options.emulation != "tcg" else KvmFacts(False),
-        devices={path: _device(path) for path in _DEVICES},
+        devices={path: _try_device(path) for path in _DEVICES},
         modules=find_modules(),
         iommu_groups=count_iommu_groups(),
         libvirt=_libvirt_version(),
@@ -78,7 +78,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         limits=read_limits(),
         selinux=_selinux(),
         apparmor=read_text("/sys/module/apparmor/parameters/enabled") == "Y",
-        port_refusal=_port_refusal(options.port),
+        port_refusal=_try_port(options.port),
         year=time.gmtime().tm_year,
         clock_synchronized=is_clock_synchronized(),
         resolvers=tuple(_resolvers()),
@@ -132,7 +132,7 @@ def _version(text: str) -> Version:
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
-def _device(path: str) -> DeviceState:
+def _try_device(path: str) -> DeviceState:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def _selinux() -> str:
     return {"1": "enforcing", "0": "permissive"}.get(read_text("/sys/fs/selinux/enforce"), "")
 
 
-def _port_refusal(port: int) -> str:
+def _try_port(port: int) -> str:
     if port == 0:
         return ""
     with socket.socket() as probe:

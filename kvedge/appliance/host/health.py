@@ -55,7 +55,9 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
     except (KubeError, OSError) as error:
         return Health((*problems, f"the API does not answer: {error}"))
     problems += [problem for node in nodes if (problem := _node_problem(node))]
-    problems += [_not_served(nodes[0])] if own_node and nodes[0].metadata.labels.get(SCHEDULABLE) != "true" else []
+    problems += (
+        [_explain_not_served(nodes[0])] if own_node and nodes[0].metadata.labels.get(SCHEDULABLE) != "true" else []
+    )
     if not nodes:
         problems.append("no node has been registered")
     phases: dict[str, int] = {}
@@ -86,7 +88,7 @@ def _describe(nodes: Sequence[Node]) -> Iterator[str]:
             yield told
 
 
-def _not_served(node: Node) -> str:
+def _explain_not_served(node: Node) -> str:
     refusal = node.metadata.annotations.get(REFUSAL, "")
     return f"this node takes no VM: {refusal}" if refusal else _NOT_SERVED
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 
 _NAME: Final = "kubelet"
 
@@ -42,7 +42,7 @@ def kubelet_facts(words: Sequence[str]) -> KubeletFacts | None:
     )
 
 
-def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
+def find_running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
     """The kubelet of this host, or None where none runs as a program of its own."""
     own = os.readlink(proc / "self/ns/pid")
     for entry in sorted(proc.iterdir()):
@@ -51,7 +51,7 @@ def running_kubelet(proc: Path = Path("/proc")) -> KubeletFacts | None:
             with (
                 suppress(FileNotFoundError, ProcessLookupError, PermissionError),
                 # The open directory stays with this process, even when another one gets its number.
-                directory_of(entry) as process,
+                hold_directory(entry) as process,
             ):
                 words = _read(process, "cmdline").rstrip("\0").split("\0")
                 # A process in a container can take this name, and so can a program of root's that a user of the host

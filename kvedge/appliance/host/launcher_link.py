@@ -28,7 +28,7 @@ def launcher_directories(data_dir: Path) -> list[str]:
     return [str(data_dir / LINK)] if is_frozen() else program_directories()
 
 
-def point(link: Path, tree: Path) -> None:
+def point_link(link: Path, tree: Path) -> None:
     """Make the link name the tree. A process that looks meanwhile finds the old tree or the new one.
 
     Raises:
@@ -60,7 +60,7 @@ class LauncherLink:
         if not is_frozen():
             return
         try:
-            point(self._link, Path(sys.executable).parent)
+            point_link(self._link, Path(sys.executable).parent)
         except OSError as error:
             raise ServiceError(self.name, f"{self._link} cannot be made: {error.strerror}") from error
 

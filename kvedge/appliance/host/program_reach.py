@@ -66,7 +66,7 @@ def find_unreachable(
     for directory in directories:
         if any(_is_below(directory, own) for own in _OWN_IN_A_LAUNCHER):
             return Unreachable(directory, "is below a directory that every launcher has of its own", _ELSEWHERE)
-    return _first_obstacle(directories, itertools.chain([executable], libraries, _package(package)))
+    return _first_obstacle(directories, itertools.chain([executable], libraries, _list_package(package)))
 
 
 def find_closed_library(directories: Sequence[str], libraries: Sequence[str]) -> Unreachable | None:
@@ -76,7 +76,7 @@ def find_closed_library(directories: Sequence[str], libraries: Sequence[str]) ->
         directories: what a launcher sees of the host beside /usr.
         libraries: directories in which libraries lie; the entries of each are looked at.
     """
-    return _first_obstacle(directories, itertools.chain.from_iterable(map(_entries, libraries)))
+    return _first_obstacle(directories, itertools.chain.from_iterable(map(_list_entries, libraries)))
 
 
 def _first_obstacle(directories: Sequence[str], paths: Iterable[str]) -> Unreachable | None:
@@ -84,7 +84,7 @@ def _first_obstacle(directories: Sequence[str], paths: Iterable[str]) -> Unreach
     doubt: OSError | None = None
     for path in paths:
         try:
-            found = view.obstacle(path)
+            found = view.find_obstacle(path)
         except FileNotFoundError:
             # Gone since its directory was read.
             continue
@@ -107,7 +107,7 @@ class _View:
         self._roots = sorted(roots, key=len, reverse=True)
         self._passed: set[str] = set()
 
-    def obstacle(self, path: str, links: int = 0) -> Unreachable | None:
+    def find_obstacle(self, path: str, links: int = 0) -> Unreachable | None:
         """What keeps the launcher from reading this file or directory."""
         if path.split("/")[1] in _MERGED:
             path = f"{_SHARED}{path}"
@@ -126,7 +126,7 @@ class _View:
                     return Unreachable(path, "is a link that leads nowhere", _ELSEWHERE)
                 rest = path[len(walked) :]
                 target = os.path.normpath(os.path.join(os.path.dirname(walked), os.readlink(walked)))
-                return self.obstacle(target + rest, links + 1)
+                return self.find_obstacle(target + rest, links + 1)
             if (found := self._check_path(walked, root)) is not None:
                 return found
         return None
@@ -162,11 +162,11 @@ def _is_below(path: str, parent: str) -> bool:
     return path == parent or path.startswith(f"{parent.rstrip('/')}/")
 
 
-def _package(directory: str) -> Iterator[str]:
+def _list_package(directory: str) -> Iterator[str]:
     """Our package with everything below it; the unpacked executable with what lies beside it."""
     yield directory
     if not os.path.exists(os.path.join(directory, "__init__.py")):
-        yield from _entries(directory)
+        yield from _list_entries(directory)
         return
     for at, directories, files in os.walk(directory):
         directories[:] = [name for name in directories if _is_needed(at, name)]
@@ -174,7 +174,7 @@ def _package(directory: str) -> Iterator[str]:
         yield from (os.path.join(at, name) for name in files if _is_needed(at, name))
 
 
-def _entries(directory: str) -> Iterator[str]:
+def _list_entries(directory: str) -> Iterator[str]:
     try:
         names = sorted(os.listdir(directory))
     except OSError:

@@ -66,8 +66,8 @@ def _words(process: Path) -> list[str]:
 
 
 def _title(words: list[str]) -> str:
-    return f"{_after(words, '--namespace')}/{_after(words, '--name')}"
+    return f"{_find_word_after(words, '--namespace')}/{_find_word_after(words, '--name')}"
 
 
-def _after(words: list[str], option: str) -> str:
+def _find_word_after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1] if option in words[:-1] else "?"

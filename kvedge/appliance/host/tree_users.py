@@ -46,12 +46,12 @@ def _texts(pods: Path | None, proc: Path) -> Iterator[bytes]:
     spaces: set[bytes] = set()
     for entry in proc.iterdir():
         if entry.name.isdigit():
-            yield from _of_process(entry, spaces)
+            yield from _read_process(entry, spaces)
 
 
-def _of_process(process: Path, spaces: set[bytes]) -> Iterator[bytes]:
+def _read_process(process: Path, spaces: set[bytes]) -> Iterator[bytes]:
     """What a process was started as, runs and has mapped, and what is mounted where it lives."""
-    for read in (_command, _program, _maps):
+    for read in (_command, _read_program, _maps):
         with suppress(*_HIDDEN):
             yield read(process)
     with suppress(*_HIDDEN):
@@ -66,7 +66,7 @@ def _command(process: Path) -> bytes:
     return (process / "cmdline").read_bytes()
 
 
-def _program(process: Path) -> bytes:
+def _read_program(process: Path) -> bytes:
     return os.readlink(os.fsencode(process / "exe"))
 
 

@@ -86,7 +86,7 @@ def purge(directory: Path) -> list[Path]:
         # A directory that holds something else, or is a mount of its own, stays.
         with contextlib.suppress(OSError):
             (root / name).rmdir()
-    left = [path for name in sorted(root.iterdir()) for path in _inside(name)]
+    left = [path for name in sorted(root.iterdir()) for path in _list_inside(name)]
     with contextlib.suppress(OSError):
         root.rmdir()
     return left
@@ -149,7 +149,7 @@ def _is_program(entry: Path) -> bool:
     return all(is_of_trees(tree.name) for tree in entry.iterdir())
 
 
-def _inside(entry: Path) -> list[Path]:
+def _list_inside(entry: Path) -> list[Path]:
     """The entries of a directory that we share with others, else the entry itself."""
     is_shared = entry.name in _SHARED and entry.is_dir() and not entry.is_symlink()
     return sorted(entry.iterdir()) or [entry] if is_shared else [entry]

@@ -139,7 +139,7 @@ class Installation:
 
     def _choose_start_time(self, facts: InstallFacts) -> str:
         """When the upgrade began: now, unless one was cut short after its program was put in place: it may have run."""
-        before = self._pending()
+        before = self._read_pending()
         if before is None or not before.begun or facts.installed_digest != facts.source_digest:
             return f"{datetime.now(UTC):{_MOMENT}}"
         return before.begun
@@ -151,7 +151,7 @@ class Installation:
             return "there is no program to go back to"
         self.progress("going back to the version before")
         try:
-            state = way_back_of_state(self.layout, self._pending())
+            state = way_back_of_state(self.layout, self._read_pending())
             digest = _digest(self.layout.previous / "kvedge")
             own = read_kept_files(self.layout)
             steps = plan_way_back(self._facts(), self.layout, self.role, previous, digest, own)
@@ -163,7 +163,7 @@ class Installation:
             return f"and going back failed as well: {what}"
         return "the version before runs again"
 
-    def _pending(self) -> Pending | None:
+    def _read_pending(self) -> Pending | None:
         try:
             return msgspec.json.decode(self.layout.pending.read_bytes(), type=Pending)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -187,7 +187,7 @@ class Installation:
             source=self.source,
             source_digest=_digest(self.source),
             installed_digest=_digest(layout.program),
-            running=self._running(),
+            running=self._find_running(),
             units={name: text for name in ALL_UNITS if (text := _content(layout.units / name)) is not None},
             config_exists=layout.config.exists(),
             modules=_content(layout.modules) or b"",
@@ -195,7 +195,7 @@ class Installation:
             own={file.path: content for file in self.own if (content := _content(file.path)) is not None},
         )
 
-    def _running(self) -> Literal["nothing", "this", "another"]:
+    def _find_running(self) -> Literal["nothing", "this", "another"]:
         try:
             pid = unit_property(main_unit(self.role), "MainPID")
         except SystemdError:

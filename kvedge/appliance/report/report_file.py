@@ -52,7 +52,7 @@ class ReportFile:
         if len(text) > 2 * MOST_MEMBER_BYTES:
             # A line that is cut may begin in the middle of a secret.
             text = text[-2 * MOST_MEMBER_BYTES :].partition("\n")[2]
-        data = self._redaction.text(text).encode(errors="replace")
+        data = self._redaction.clean_text(text).encode(errors="replace")
         if len(data) > MOST_MEMBER_BYTES:
             self.notes.append(f"{name}: only the last {MOST_MEMBER_BYTES >> 20} MiB")
             data = data[-MOST_MEMBER_BYTES:]

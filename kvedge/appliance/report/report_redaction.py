@@ -47,7 +47,7 @@ class Redaction:
 
     def document(self, document: JsonObject) -> JsonObject:
         """A copy of an object without what is secret in it by its place; what was removed is remembered."""
-        found = self._without(document)
+        found = self._remove_secrets(document)
         assert isinstance(found, dict)
         if document.get("kind") in ("Secret", "ConfigMap"):
             for part in ("data", "stringData", "binaryData"):
@@ -67,14 +67,14 @@ class Redaction:
         return found
 
     def scrub(self, value: JsonValue) -> JsonValue:
-        """The same with every text in it run through :meth:`text`; to be called once all objects are known."""
+        """The same with every text in it run through :meth:`clean_text`; to be called once all objects are known."""
         if isinstance(value, dict):
             return {key: self.scrub(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.scrub(item) for item in value]
-        return self.text(value) if isinstance(value, str) else value
+        return self.clean_text(value) if isinstance(value, str) else value
 
-    def text(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """A text without what is known to be secret, or looks so."""
         if self._secrets:
             if self._pattern is None:
@@ -85,14 +85,14 @@ class Redaction:
             text = pattern.sub(REMOVED, text)
         return _NAMED.sub(rf"\g<1>{REMOVED}", text)
 
-    def _without(self, value: JsonValue, key: str = "") -> JsonValue:
+    def _remove_secrets(self, value: JsonValue, key: str = "") -> JsonValue:
         if isinstance(value, dict):
             if _is_named_secret(value):
                 self._remember(str(value["value"]))
                 value = {**value, "value": REMOVED}
-            return {name: self._without(item, name) for name, item in value.items()}
+            return {name: self._remove_secrets(item, name) for name, item in value.items()}
         if isinstance(value, list):
-            return [self._without(item, key) for item in value]
+            return [self._remove_secrets(item, key) for item in value]
         if isinstance(value, str) and value and _KEY.fullmatch(key):
             self._remember(value)
             return REMOVED

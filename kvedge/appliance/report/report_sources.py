@@ -16,7 +16,7 @@ import psutil
 
 from kvedge import __version__
 from kvedge.appliance.host.layout import ALL_UNITS
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 
 _SECONDS: Final = 20.0
 _LOG_BYTES: Final = 256 << 10
@@ -49,7 +49,7 @@ def mounts(data_dir: Path) -> str:
     return "\n".join(line for line in lines if str(data_dir) in line or "kvedge" in line)
 
 
-def cgroups(instance: str) -> str:
+def describe_cgroups(instance: str) -> str:
     """Our cgroups, with how many processes and how much memory is in each."""
     lines = []
     for folder, below, _ in os.walk("/sys/fs/cgroup"):
@@ -89,12 +89,12 @@ def pod_logs(pods: Path) -> Iterator[tuple[str, str]]:
     found = [path for path in pods.glob("*/logs/*.log*") if not path.is_symlink()]
     newest = sorted(found, key=lambda path: path.lstat().st_mtime, reverse=True)[:_MOST_LOGS]
     for path in newest:
-        yield str(path.relative_to(pods)).replace("/logs/", "/"), tail(path.parent, path.name)
+        yield str(path.relative_to(pods)).replace("/logs/", "/"), read_tail(path.parent, path.name)
 
 
-def tail(directory: Path, name: str) -> str:
+def read_tail(directory: Path, name: str) -> str:
     """The end of a log that others write: opened without following links."""
-    with directory_of(directory) as root:
+    with hold_directory(directory) as root:
         opened = open_regular(root, name)
     with open(opened, "rb") as stream:
         begin = max(0, os.fstat(opened).st_size - _LOG_BYTES)

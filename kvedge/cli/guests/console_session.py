@@ -45,7 +45,7 @@ async def _attach(session: Session, vmi: str, deadline: float) -> None:
     async with StreamClient(session) as client:
         socket = await _connect(session, client, vmi, deadline)
         click.echo(f"Successfully connected to {vmi} console. Press Ctrl+] or Ctrl+5 to exit console.\r", err=True)
-        with _raw_terminal():
+        with _make_terminal_raw():
             ended = await _pump(socket)
     if ended:
         click.echo(f"\r\n{ended}\r", err=True)
@@ -66,9 +66,9 @@ async def _connect(
 
 
 def _warnings(session: Session, vmi: str) -> str:
-    from kvedge.client.vm_warnings import newest_warnings
+    from kvedge.client.vm_warnings import read_newest_warnings
 
-    return newest_warnings(session.client, session.namespace, vmi)
+    return read_newest_warnings(session.client, session.namespace, vmi)
 
 
 async def _pump(socket: aiohttp.ClientWebSocketResponse) -> str:
@@ -119,7 +119,7 @@ async def _receive(socket: aiohttp.ClientWebSocketResponse) -> str:
 
 
 @contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
+def _make_terminal_raw() -> Iterator[None]:
     if not sys.stdin.isatty():
         yield
         return

@@ -63,17 +63,17 @@ def _forward(session: Session, target: Target, ports: Sequence[ForwardedPort]) -
     from kvedge.cli.guests.stream_runs import run_here
     from kvedge.client.streams.port_forwarder import Told, forward, need_target
 
-    async def until_signal() -> None:
+    async def forward_until_signal() -> None:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        await forward(session, target, ports, Told(_listening, _tell_failure), stopped)
+        await forward(session, target, ports, Told(_tell_listening, _tell_failure), stopped)
 
     need_target(session, target)
-    run_here(until_signal())
+    run_here(forward_until_signal())
 
 
-def _listening(text: str) -> None:
+def _tell_listening(text: str) -> None:
     # A caller behind a pipe waits for this line.
     print(text, flush=True)
 

@@ -31,10 +31,10 @@ def join_stdio_to(session: Session, target: Target, port: ForwardedPort) -> None
     Raises:
         ClientError: when the server will not open it.
     """
-    run_here(_stdio(session, target, port))
+    run_here(_forward_stdio(session, target, port))
 
 
-async def _stdio(session: Session, target: Target, port: ForwardedPort) -> None:
+async def _forward_stdio(session: Session, target: Target, port: ForwardedPort) -> None:
     async with StreamClient(session) as client:
         try:
             stream = await client.open(target.resource, target.name, port_call(port))
@@ -57,18 +57,18 @@ async def _join_stdio(stream: aiohttp.ClientWebSocketResponse) -> None:
         with contextlib.suppress(RuntimeError):
             asyncio.run_coroutine_threadsafe(typed.put(b""), loop)
 
-    async def to_guest() -> None:
+    async def send_to_guest() -> None:
         while data := await typed.get():
             await stream.send_bytes(data)
 
-    async def to_local() -> None:
+    async def write_locally() -> None:
         async for data in receive(stream):
             quiet.note_data()
             await asyncio.to_thread(_write_all, data)
 
     threading.Thread(target=read_all, name="stdin", daemon=True).start()
     try:
-        await join(to_guest(), to_local(), quiet, QUIET_SECONDS)
+        await join(send_to_guest(), write_locally(), quiet, QUIET_SECONDS)
     finally:
         await stream.close()
 

@@ -75,7 +75,7 @@ def _take_no_vm(settings: Settings) -> None:
     kubeconfig, node = health_source(settings, "agent")
     patch = {"metadata": {"labels": {SCHEDULABLE: "false"}}}
     try:
-        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-host-shutdown").hurried(_TELL_SECONDS)
+        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-host-shutdown").hurry(_TELL_SECONDS)
         client.request("PATCH", f"/api/v1/nodes/{node}", patch, None, "application/merge-patch+json")
     except (KubeError, KubeconfigError) as error:
         click.echo(f"the cluster was not told that node {node} takes no VM: {error}", err=True)

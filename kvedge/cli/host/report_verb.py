@@ -91,7 +91,7 @@ class _Collector:
         """Objects first: their secrets are removed from all that follows."""
         from kvedge.appliance.report import report_sources
 
-        self._try("objects", self._objects)
+        self._try("objects", self._collect_objects)
         rows = "".join(f"{key} = {value}   # {origin}\n" for key, value, origin in self._loaded.rows())
         self._archive.add("settings.txt", rows)
         instance = self._instance()
@@ -102,22 +102,22 @@ class _Collector:
             "state.txt": self._state,
             "host/networks.txt": lambda: report_sources.networks(instance),
             "host/mounts.txt": lambda: report_sources.mounts(self._settings.data_path),
-            "host/cgroups.txt": lambda: report_sources.cgroups(instance),
+            "host/cgroups.txt": lambda: report_sources.describe_cgroups(instance),
             "host/processes.txt": report_sources.processes,
             "host/data-directory.txt": self._data_directory,
         }
         for name, make in texts.items():
             self._try(name, lambda name=name, make=make: self._archive.add(name, make()))  # type: ignore[misc]
-        self._try("journal", self._journals)
-        self._try("logs of Pods", self._pod_logs)
+        self._try("journal", self._collect_journals)
+        self._try("logs of Pods", self._collect_pod_logs)
 
     def _try(self, what: str, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - whatever is broken here, the rest is wanted all the more
-            self._archive.notes.append(f"{what}: {type(error).__name__}: {self._redaction.text(str(error))}")
+            self._archive.notes.append(f"{what}: {type(error).__name__}: {self._redaction.clean_text(str(error))}")
 
-    def _objects(self) -> None:
+    def _collect_objects(self) -> None:
         import yaml
 
         by_kind: dict[str, list[JsonObject]] = {}
@@ -150,13 +150,13 @@ class _Collector:
 
         settings = self._settings
         kubeconfig = administrator_kubeconfig(settings) or health_source(settings, role_here(settings))[0]
-        client = KubeClient.from_kubeconfig(kubeconfig).hurried(20.0)
+        client = KubeClient.from_kubeconfig(kubeconfig).hurry(20.0)
         for kind in (served.kind for served in list_served_kinds(client)):
             if is_told(kind):
-                for item in self._listed(client, kind):
+                for item in self._list(client, kind):
                     yield kind.qualified_plural, {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
-    def _listed(self, client: KubeClient, kind: Kind) -> list[JsonObject]:
+    def _list(self, client: KubeClient, kind: Kind) -> list[JsonObject]:
         """Objects of a kind. A kind that may not be read, or comes too slowly, becomes a note and costs no other."""
         found: list[JsonObject] = []
 
@@ -203,7 +203,7 @@ class _Collector:
                 lines.append(f"{facts.st_mode:o} {facts.st_uid}:{facts.st_gid} {facts.st_size:>12} {path}")
         return "\n".join(lines)
 
-    def _journals(self) -> None:
+    def _collect_journals(self) -> None:
         from kvedge.appliance.host.systemctl_client import systemd_runs
         from kvedge.appliance.report.report_sources import journals
 
@@ -211,7 +211,7 @@ class _Collector:
             for unit, text in journals():
                 self._archive.add(f"journal/{unit}.txt", text)
 
-    def _pod_logs(self) -> None:
+    def _collect_pod_logs(self) -> None:
         from kvedge.appliance.report.report_sources import pod_logs
 
         for name, text in pod_logs(self._settings.box_kubelet_path / "pods"):

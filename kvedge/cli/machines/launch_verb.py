@@ -98,7 +98,7 @@ def launch(
         from kvedge.cli.progress import Progress
         from kvedge.client.vm_wait import VmWait
 
-        told = VmWait(session, vm, timeout, Progress).until_running()
+        told = VmWait(session, vm, timeout, Progress).wait_until_running()
         click.echo(told, err=output is not None)
 
 
@@ -183,7 +183,7 @@ def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: fl
             ) from error
         bar.end()
     if wait:
-        DiskWait(session, name, timeout, Progress).until_filled()
+        DiskWait(session, name, timeout, Progress).wait_until_filled()
 
 
 def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptions:

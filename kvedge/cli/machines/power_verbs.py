@@ -37,7 +37,7 @@ def start(
     waiting = _wait(session, vm, timeout) if wait and not dry_run else None
     _ask(session, vm, "start", {"paused": paused or None}, dry_run)
     if waiting is not None:
-        click.echo(waiting.until_running(paused=paused))
+        click.echo(waiting.wait_until_running(paused=paused))
 
 
 @click.command(cls=VerbCommand)
@@ -63,7 +63,7 @@ def stop(
     waiting = _wait(session, vm, timeout) if wait and not dry_run else None
     _ask(session, vm, "stop", {"gracePeriod": grace_period}, dry_run)
     if waiting is not None:
-        click.echo(waiting.until_stopped())
+        click.echo(waiting.wait_until_stopped())
 
 
 @click.command(cls=VerbCommand)
@@ -89,7 +89,7 @@ def restart(
     waiting = _wait(session, vm, timeout) if wait and not dry_run else None
     _ask(session, vm, "restart", {"gracePeriodSeconds": grace_period}, dry_run)
     if waiting is not None:
-        click.echo(waiting.until_running(anew=True))
+        click.echo(waiting.wait_until_running(anew=True))
 
 
 def _check_force(force: bool, grace_period: int | None) -> None:

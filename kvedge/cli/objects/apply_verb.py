@@ -67,15 +67,15 @@ def apply(
 def _wait(session: Session, targets: list[tuple[Kind, JsonObject]], timeout: float) -> None:
     """Until the VMs run that are to run, and the VMIs; all within the same time."""
     from kvedge.cli.progress import Progress
-    from kvedge.client.vm_wait import VmWait, runs_when_applied
+    from kvedge.client.vm_wait import VmWait, starts_by_itself
 
     deadline = time.monotonic() + timeout
     for kind, document in targets:
-        if runs_when_applied(kind, document):
+        if starts_by_itself(kind, document):
             metadata = document["metadata"]
             there = dataclasses.replace(session, namespace=metadata["namespace"])
             waiting = VmWait(there, metadata["name"], max(0.0, deadline - time.monotonic()), Progress)
-            click.echo(waiting.until_running())
+            click.echo(waiting.wait_until_running())
 
 
 def _apply(session: Session, kind: Kind, document: JsonObject, query: dict[str, str]) -> None:

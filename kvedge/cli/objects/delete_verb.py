@@ -17,7 +17,7 @@ from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind, list_served_kinds
 from kvedge.client.manifests.manifest_files import read_manifests, target_of
-from kvedge.client.nearest_object import not_found
+from kvedge.client.nearest_object import explain_not_found
 from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
@@ -63,7 +63,7 @@ def delete(
             answer = session.client.request("DELETE", path, options)
         except NotFound as error:
             # The others go all the same, as with kubectl.
-            missing += [] if ignore_not_found else [not_found(session, kind, name, error).text]
+            missing += [] if ignore_not_found else [explain_not_found(session, kind, name, error).text]
             continue
         click.echo(f'{kind.kind.lower()} "{name}" deleted')
         deleted.append((path, name, _uid(answer)))
@@ -123,9 +123,9 @@ def _wait_gone(session: Session, path: str, name: str, uid: str, deadline: float
 
 def _warnings(session: Session, present: JsonObject) -> str:
     """The newest ones about a VM or VMI that stays."""
-    from kvedge.client.vm_warnings import newest_warnings
+    from kvedge.client.vm_warnings import read_newest_warnings
 
     if present.get("kind") not in ("VirtualMachine", "VirtualMachineInstance"):
         return ""
     metadata = present["metadata"]
-    return newest_warnings(session.client, metadata["namespace"], metadata["name"])
+    return read_newest_warnings(session.client, metadata["namespace"], metadata["name"])

@@ -13,7 +13,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
-from kvedge.client.nearest_object import not_found
+from kvedge.client.nearest_object import explain_not_found
 from kvedge.client.session import check_name
 from kvedge.client.tables import columns
 from kvedge.kube.errors import NotFound
@@ -35,7 +35,7 @@ def describe(kind_name: str, name: str | None, kubeconfig: Path | None, namespac
     try:
         document = session.client.request("GET", kind.path(session.namespace, check_name(name)))
     except NotFound as error:
-        raise not_found(session, kind, name, error) from error
+        raise explain_not_found(session, kind, name, error) from error
     metadata = document.pop("metadata")
     document.pop("apiVersion", None)
     document.pop("kind", None)

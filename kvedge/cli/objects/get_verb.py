@@ -15,7 +15,7 @@ from kvedge.cli.output import render
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
-from kvedge.client.nearest_object import not_found
+from kvedge.client.nearest_object import explain_not_found
 from kvedge.client.session import Session, check_name
 from kvedge.client.tables import TABLE_ACCEPT, columns, table_rows
 from kvedge.kube.errors import NotFound
@@ -135,7 +135,7 @@ class _Request:
         except NotFound as error:
             if not names:
                 raise
-            raise not_found(self._session, self._kind, path.rpartition("/")[2], error) from error
+            raise explain_not_found(self._session, self._kind, path.rpartition("/")[2], error) from error
         return answer
 
     def _paths(self, names: tuple[str, ...]) -> list[str]:

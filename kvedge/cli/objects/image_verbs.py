@@ -19,7 +19,7 @@ from kvedge.client.session import Session, check_name
 from kvedge.client.tables import columns
 from kvedge.runtime.settings import Settings, load_settings
 from kvedge.storage.image_errors import BadImage, ImageError, ImageInUse, ImageNotFound, StoreError
-from kvedge.storage.image_size import disk_size
+from kvedge.storage.image_size import read_disk_size
 from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.image_work import import_work, pull_work
@@ -66,7 +66,7 @@ def import_(
         check_name(datasource)
     elif size or storage_class:
         raise Refused("--size and --storage-class are of the claim that --datasource NAME makes", Exit.USAGE)
-    with _explain_errors(), _progress() as progress:
+    with _explain_errors(), _show_progress() as progress:
         images = import_work(_store(data_dir), file, name).run(progress)
     for found in images:
         click.echo(f"imported {found.name}")
@@ -85,10 +85,10 @@ def _fill_claim(session: Session, found: Image, name: str, wish: tuple[str, str,
     size, storage_class, timeout = wish
     claim = claim_name(name, found.id)
     with _explain_errors():
-        document = golden_volume(claim, found.name, _bytes(size) if size else disk_size(found.tree), storage_class)
+        document = golden_volume(claim, found.name, _bytes(size) if size else read_disk_size(found.tree), storage_class)
     if make_golden_volume(session, document):
         click.echo(f"DataVolume {session.namespace}/{claim} was created")
-    DiskWait(session, claim, timeout, Progress).until_filled()
+    DiskWait(session, claim, timeout, Progress).wait_until_filled()
     lead_data_source(session, name, claim)
     click.echo(f"DataSource {session.namespace}/{name} leads to it")
 
@@ -107,7 +107,7 @@ def _bytes(size: str) -> int:
 @_DATA_DIR
 def pull(reference: str, data_dir: str | None) -> None:
     """Fetch an image from its registry."""
-    with _explain_errors(), _progress() as progress:
+    with _explain_errors(), _show_progress() as progress:
         insecure = _settings(data_dir).registries_without_tls
         [found] = pull_work(_store(data_dir), reference, insecure=insecure).run(progress)
     click.echo(f"pulled {found.name}")
@@ -174,7 +174,7 @@ class _Progress:
 
 
 @contextmanager
-def _progress() -> Iterator[_Progress | _Silence]:
+def _show_progress() -> Iterator[_Progress | _Silence]:
     if not sys.stderr.isatty():
         yield _Silence()
         return

@@ -177,7 +177,12 @@ def create(
     its own there. The host itself and these guests do not reach each other. A VM joins such a network by the binding
     {name: macvtap}, a plugin of domainAttachmentType tap in the KubeVirt object.
     """
-    from kvedge.client.networks.network_calls import bind_to_nodes, made_bridge, network_document, note_reservations
+    from kvedge.client.networks.network_calls import (
+        bind_to_nodes,
+        make_bridge_name,
+        network_document,
+        note_reservations,
+    )
     from kvedge.network.lan.lan_config import LanConfig
     from kvedge.network.nics.nic_state import bridge_of_nic
 
@@ -197,7 +202,7 @@ def create(
     tagged = _trunk(trunk, vlan, native)
     made = bridge is None and nic is None
     if bridge is None:
-        bridge = made_bridge(session.namespace, name) if nic is None else bridge_of_nic(nic)
+        bridge = make_bridge_name(session.namespace, name) if nic is None else bridge_of_nic(nic)
     wanted = LanConfig(
         bridge=bridge,
         made=made,
@@ -277,10 +282,16 @@ def _create_on_nic(
     session: Session, document: JsonObject, wanted: LanConfig, config: Path | None, data_dir: str | None
 ) -> None:
     """The NIC is moved before there is a network that says so, and moved back when there will be none."""
-    from kvedge.cli.objects.nic_moves import give_nic_back, make_bridge, nic_journal, refuse_elsewhere, refuse_unkept
+    from kvedge.cli.objects.nic_moves import (
+        give_nic_back,
+        make_bridge,
+        open_nic_journal,
+        refuse_elsewhere,
+        refuse_unkept,
+    )
     from kvedge.client.networks.network_calls import create_network, refuse_known
 
-    journal = nic_journal(config, data_dir)
+    journal = open_nic_journal(config, data_dir)
     refuse_elsewhere(session.client.host)
     refuse_unkept(session.client, config, data_dir)
     refuse_known(session, document["metadata"]["name"])
@@ -298,9 +309,9 @@ def _create_on_nic(
 @_DATA_DIR
 def confirm(config: Path | None, data_dir: str | None) -> None:
     """Keep a NIC's bridge: say, over a new connection, that this host is still reached."""
-    from kvedge.cli.objects.nic_moves import confirm_moves, nic_journal
+    from kvedge.cli.objects.nic_moves import confirm_moves, open_nic_journal
 
-    for bridge in confirm_moves(nic_journal(config, data_dir)):
+    for bridge in confirm_moves(open_nic_journal(config, data_dir)):
         click.echo(f"{bridge} stays")
 
 
@@ -347,9 +358,9 @@ def delete(
                 " Take it out of the manifest or delete the VM first, or say --force."
             )
         if (bridge := nic_bridge_of(session, name)) is not None:
-            from kvedge.cli.objects.nic_moves import give_nic_back, nic_journal, refuse_elsewhere
+            from kvedge.cli.objects.nic_moves import give_nic_back, open_nic_journal, refuse_elsewhere
 
-            journal = nic_journal(config, data_dir)
+            journal = open_nic_journal(config, data_dir)
             refuse_elsewhere(session.client.host)
             give_nic_back(journal, bridge)
         session.client.delete(NetworkAttachmentDefinition, session.namespace, name)

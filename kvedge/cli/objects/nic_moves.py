@@ -28,7 +28,7 @@ from kvedge.network.nics.nic_filters import filters_of_nic
 from kvedge.network.nics.nic_guard import outcome, run_guard, start_guard, wait_moved, waiting_bridges
 from kvedge.network.nics.nic_journal import NicJournal, nics_path
 from kvedge.network.nics.nic_move import CONFIRM_SECONDS, survey_nic
-from kvedge.network.nics.nic_rules import listed
+from kvedge.network.nics.nic_rules import cut_names
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.resources.types.core import Node
 
@@ -42,7 +42,7 @@ _KEEP_SECONDS: Final = 10.0
 _LEARNT: Final = "the addresses that routers tell it"
 
 
-def nic_journal(config: Path | None, data_dir: str | None) -> NicJournal:
+def open_nic_journal(config: Path | None, data_dir: str | None) -> NicJournal:
     """The journal of this box.
 
     Raises:
@@ -62,7 +62,7 @@ def refuse_unkept(client: KubeClient, config: Path | None, data_dir: str | None)
     """
     from kvedge.appliance.install.installed import role_here
     from kvedge.runtime.linux.boot import read_boot_id
-    from kvedge.standalone.box_lock import runs_box
+    from kvedge.standalone.box_lock import is_box_running
 
     settings = _settings(config, data_dir)
     if (role := role_here(settings)) in ("server", "agent"):
@@ -71,7 +71,7 @@ def refuse_unkept(client: KubeClient, config: Path | None, data_dir: str | None)
             " a reboot: make the bridge in this host's network configuration, and name it with --bridge",
             Exit.HOST,
         )
-    if not runs_box(settings.data_path):
+    if not is_box_running(settings.data_path):
         raise Refused(
             f"--nic: no kvedge standalone runs in {settings.data_path}, which would keep the NIC's bridge: start it, or"
             " name its directory with --data-dir",
@@ -145,7 +145,7 @@ def confirm_moves(journal: NicJournal) -> list[str]:
         for bridge in bridges:
             journal.confirm(bridge)
         for bridge in bridges:
-            if not _stays(journal, bridge, _KEEP_SECONDS):
+            if not _await_end(journal, bridge, _KEEP_SECONDS):
                 raise Refused(f"{bridge} was taken back before: create the network again", Exit.TIMED_OUT)
     if not bridges:
         raise Refused("no NIC waits for a word", Exit.NOT_FOUND)
@@ -194,7 +194,7 @@ def _ask(record: NicRecord, filters: Sequence[str], *, listens: bool) -> None:
     )
     if filters:
         click.echo(
-            f"This session shows nothing: rules of {listed(filters)} (nftables) are about {record.nic}. They let old"
+            f"This session shows nothing: rules of {cut_names(filters)} (nftables) are about {record.nic}. They let old"
             f" connections go on, and may refuse new ones by {record.bridge}."
         )
     else:
@@ -219,7 +219,7 @@ def _wait_for_word(journal: NicJournal, bridge: str, *, listens: bool) -> None:
         )
 
 
-def _stays(journal: NicJournal, bridge: str, seconds: float) -> bool:
+def _await_end(journal: NicJournal, bridge: str, seconds: float) -> bool:
     for _ in range(round(seconds / _POLL_SECONDS)):
         found = outcome(journal, bridge)
         if found is not None:

@@ -13,7 +13,7 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import kind_argument, object_argument
 from kvedge.client.discovery import find_kind
-from kvedge.client.nearest_object import not_found
+from kvedge.client.nearest_object import explain_not_found
 from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import NotFound
 from kvedge.resources.kinds import Kind
@@ -52,7 +52,7 @@ def _write(session: Session, kind: Kind, name: str, replicas: int, expected: int
     except NotFound as error:
         # A kind without a scale is answered in the same way; the object itself tells which it is.
         _refuse_unscalable(session, kind, name)
-        raise not_found(session, kind, name, error) from error
+        raise explain_not_found(session, kind, name, error) from error
     wanted = found["spec"].get("replicas", 0)
     if expected is not None and wanted != expected:
         raise Refused(f"{wanted} are wanted now, not the {expected} of --current-replicas", Exit.FAILED)

@@ -167,10 +167,10 @@ def usage(
 
 def _usage(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> dict[str, Any]:
     from kvedge.client.volumes.volume_rows import size_text
-    from kvedge.client.volumes.volume_usage import usage_of
+    from kvedge.client.volumes.volume_usage import read_usage
 
     source = (volume.spec.local or volume.spec.host_path) if volume is not None else None
-    here = usage_of(volume) if volume is not None else None
+    here = read_usage(volume) if volume is not None else None
     return {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,

@@ -77,7 +77,7 @@ def _server_version(kubeconfig: Path | None, *, is_needed: bool) -> dict[str, An
         if not isinstance(refused, NoKubeconfig):
             click.echo(f"the server is not asked: {refused.text}", err=True)
         return None
-    client = session.client.hurried(_SECONDS)
+    client = session.client.hurry(_SECONDS)
     version = client.request("GET", _GROUP)["preferredVersion"]["groupVersion"]
     answer: dict[str, Any] = client.request("GET", f"/apis/{version}/version")
     return answer

@@ -79,13 +79,13 @@ def service_manifest(options: ServiceOptions, exposed: JsonObject) -> JsonObject
 
 
 def _check(options: ServiceOptions) -> None:
-    _one_of("protocol", options.protocol, _PROTOCOLS, "unknown protocol")
-    _one_of("type", options.type, _TYPES, "unknown service type")
-    _one_of("ip-family", options.ip_family.lower(), tuple(_FAMILIES), "unknown IPFamily/s")
-    _one_of("ip-family-policy", options.ip_family_policy, _POLICIES, "unknown IPFamilyPolicy/s")
+    _check_choice("protocol", options.protocol, _PROTOCOLS, "unknown protocol")
+    _check_choice("type", options.type, _TYPES, "unknown service type")
+    _check_choice("ip-family", options.ip_family.lower(), tuple(_FAMILIES), "unknown IPFamily/s")
+    _check_choice("ip-family-policy", options.ip_family_policy, _POLICIES, "unknown IPFamilyPolicy/s")
 
 
-def _one_of(flag: str, value: str, known: Sequence[str], words: str) -> None:
+def _check_choice(flag: str, value: str, known: Sequence[str], words: str) -> None:
     if value not in known:
         raise UsageError(f"{words}: {value}; --{flag} is one of {', '.join(item for item in known if item)}")
 

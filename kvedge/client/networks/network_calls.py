@@ -25,8 +25,8 @@ from kvedge.resources.lan_reservations import (
     RESERVATIONS,
     Reservation,
     ReservationsError,
+    encode_reservations,
     reservations_of,
-    written,
 )
 from kvedge.resources.manifests.attachment_crd import attachment_crd
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -46,7 +46,7 @@ class NoNetworks(NotFoundError):
     """The server does not know the kind of which networks are."""
 
 
-def made_bridge(namespace: str, name: str) -> str:
+def make_bridge_name(namespace: str, name: str) -> str:
     """The bridge of an isolated network: a network that is made anew has the one that it had."""
     return _MADE_PREFIX + hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_HASH_LETTERS]
 
@@ -58,7 +58,7 @@ def network_document(name: str, namespace: str, config: LanConfig | MacvtapConfi
         UsageError: for a configuration that no box could use.
     """
     try:
-        text = _checked_text(config)
+        text = _make_checked_text(config)
     except LanConfigError as error:
         raise UsageError(str(error).removeprefix(f"{FIELD}.")) from error
     kind = NetworkAttachmentDefinition.KIND
@@ -70,7 +70,7 @@ def network_document(name: str, namespace: str, config: LanConfig | MacvtapConfi
     }
 
 
-def _checked_text(config: LanConfig | MacvtapConfig) -> str:
+def _make_checked_text(config: LanConfig | MacvtapConfig) -> str:
     if isinstance(config, MacvtapConfig):
         text = macvtap_config_text(config)
         parse_macvtap_config(text)
@@ -91,7 +91,7 @@ def create_network(session: Session, document: JsonObject) -> None:
     """
     if not _has_networks(session):
         _make_kind(session)
-    with _where_there_are_networks(session):
+    with _explain_no_networks(session):
         session.client.request("POST", NetworkAttachmentDefinition.KIND.path(session.namespace), document)
 
 
@@ -123,7 +123,7 @@ def note_reservations(document: JsonObject, config: LanConfig, reserved: Iterabl
             why = str(error) if equals else "it is no MAC=ADDRESS"
             raise UsageError(f"--reserve {pair[:60]!r}: {why}") from error
         found[mac] = Reservation(address)
-    _annotate(document, RESERVATIONS, written(found))
+    _annotate(document, RESERVATIONS, encode_reservations(found))
     try:
         reservations_of(decode(NetworkAttachmentDefinition, document))
     except ReservationsError as error:
@@ -208,12 +208,12 @@ def list_networks(session: Session, namespace: str | None) -> list[NetworkAttach
         NoNetworks: when the server has no such kind.
         KubeError: as the server answers.
     """
-    with _where_there_are_networks(session):
+    with _explain_no_networks(session):
         return session.client.list(NetworkAttachmentDefinition, namespace)
 
 
 @contextmanager
-def _where_there_are_networks(session: Session) -> Iterator[None]:
+def _explain_no_networks(session: Session) -> Iterator[None]:
     try:
         yield
     except NotFound:

@@ -27,12 +27,12 @@ def way_notes(interface: dict[str, Any]) -> list[str]:
 
 def _guest(status: dict[str, Any]) -> list[str]:
     # The guest's own words, as its agent has them, may steer a terminal.
-    addresses = _printable(", ".join(status.get("ipAddresses") or [])) or "-"
-    name = _printable(str(status.get("interfaceName") or status.get("mac") or "-"))
+    addresses = _clean_text(", ".join(status.get("ipAddresses") or [])) or "-"
+    name = _clean_text(str(status.get("interfaceName") or status.get("mac") or "-"))
     return ["guest", name, addresses, str(status.get("linkState") or "not plugged in"), "", "", "", "", ""]
 
 
-def _printable(text: str) -> str:
+def _clean_text(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

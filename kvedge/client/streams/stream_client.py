@@ -79,7 +79,7 @@ class StreamClient:
         path = subresource_path(self._session.namespace, resource, name, call)
         url = self._connection.host + path + (f"?{urlencode(query)}" if query else "")
         try:
-            async with _within(_CONNECT_SECONDS):
+            async with _limit_time(_CONNECT_SECONDS):
                 return await self._http.ws_connect(
                     url,
                     protocols=(_PROTOCOL,),
@@ -92,7 +92,7 @@ class StreamClient:
                     proxy=self._proxy,
                 )
         except aiohttp.WSServerHandshakeError as error:
-            message = await self._refusal(url)
+            message = await self._read_refusal(url)
             raise StreamRefused(error.status, message or f"{call}: refused with HTTP {error.status}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise StreamRefused(0, f"{call}: the API server cannot be reached: {_words(error)}") from error
@@ -107,12 +107,12 @@ class StreamClient:
         authorization = self._connection.authorization()
         return {"Authorization": authorization} if authorization else {}
 
-    async def _refusal(self, url: str) -> str:
+    async def _read_refusal(self, url: str) -> str:
         """A handshake's refusal has no readable body: the same path without the upgrade says why."""
         assert self._http is not None
         try:
             async with (
-                _within(_CONNECT_SECONDS),
+                _limit_time(_CONNECT_SECONDS),
                 self._http.get(
                     url,
                     headers=self._headers(),
@@ -156,7 +156,7 @@ async def receive(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[byte
 
 
 @contextlib.asynccontextmanager
-async def _within(seconds: float) -> AsyncIterator[None]:
+async def _limit_time(seconds: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -28,18 +28,18 @@ async def join_socket(
     """Until either side ends; closes both. After our side's end the rest is waited for while it comes."""
     quiet = Quiet()
 
-    async def to_guest() -> None:
+    async def send_to_guest() -> None:
         while data := await reader.read(_CHUNK):
             await stream.send_bytes(data)
 
-    async def to_local() -> None:
+    async def write_locally() -> None:
         async for data in receive(stream):
             quiet.note_data()
             writer.write(data)
             await writer.drain()
 
     try:
-        await join(to_guest(), to_local(), quiet, rest_seconds)
+        await join(send_to_guest(), write_locally(), quiet, rest_seconds)
     finally:
         await stream.close()
         writer.close()
@@ -66,7 +66,7 @@ class Quiet:
 async def join(
     to_guest: Coroutine[Any, Any, None], to_local: Coroutine[Any, Any, None], quiet: Quiet, rest_seconds: float
 ) -> None:
-    """Run both directions until either ends; `to_local` tells `quiet` whenever something has come."""
+    """Run both directions until either ends; `write_locally` tells `quiet` whenever something has come."""
     up, down = asyncio.ensure_future(to_guest), asyncio.ensure_future(to_local)
     try:
         await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)

@@ -89,16 +89,16 @@ class ImageUpload:
         Raises:
             ClientError, KubeError: with what is in the way.
         """
-        self._have_target()
+        self._ensure_target()
         self._wait_ready()
         address = self._address()
         self._tell(f"uploading to {address.url}")
         UploadStream(address, self._wish.file, self._token, self._show, self._pause).send(self._wish.tries)
         if self._wish.data_source:
-            self._have_data_source()
+            self._ensure_data_source()
         self._wait_done()
 
-    def _have_target(self) -> None:
+    def _ensure_target(self) -> None:
         claim = self._read(self._claim_path)
         if claim is not None:
             self._check_claim(claim)
@@ -240,7 +240,7 @@ class ImageUpload:
         path = f"/apis/{UPLOAD_GROUP}/{UPLOAD_VERSION}/namespaces/{self._session.namespace}/{TOKEN_REQUESTS}"
         return str(self._call("POST", path, document)["status"]["token"])
 
-    def _have_data_source(self) -> None:
+    def _ensure_data_source(self) -> None:
         lead_data_source(self._session, self._name, self._name)
         self._tell(f"DataSource {self._session.namespace}/{self._name} leads to it")
 

@@ -27,7 +27,7 @@ class Usage:
     partial: bool = False
 
 
-def usage_of(volume: PersistentVolume) -> Usage | None:
+def read_usage(volume: PersistentVolume) -> Usage | None:
     """What a volume uses here; None when it is elsewhere, or may not be looked at."""
     source = volume.spec.local or volume.spec.host_path
     if source is None:
@@ -38,12 +38,12 @@ def usage_of(volume: PersistentVolume) -> Usage | None:
             return None
         if stat.S_ISREG(found.st_mode):
             return Usage(found.st_blocks * _BLOCK, found.st_size)
-        return _usage_below(source.path)
+        return _count_below(source.path)
     except OSError:
         return None
 
 
-def _usage_below(top: str) -> Usage:
+def _count_below(top: str) -> Usage:
     used = apparent = count = 0
     # Raised here: a directory that is not this user's would seem empty.
     os.listdir(top)

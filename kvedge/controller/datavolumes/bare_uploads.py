@@ -86,13 +86,13 @@ def claim_plan(plan: DataVolumePlan, claim: PersistentVolumeClaim, user: str) ->
         if not isinstance(action, CreateWorker):
             actions.append(action)
         elif user:
-            actions += _told_in_use(claim, user)
+            actions += _tell_in_use(claim, user)
         else:
             actions.append(replace(action, pod=_with_owner(action.pod, claim)))
     return DataVolumePlan(tuple(actions), (), plan.again_after)
 
 
-def _told_in_use(claim: PersistentVolumeClaim, user: str) -> list[PatchClaim]:
+def _tell_in_use(claim: PersistentVolumeClaim, user: str) -> list[PatchClaim]:
     wanted = {
         names.RUNNING: "false",
         names.RUNNING_REASON: IN_USE,

@@ -11,7 +11,7 @@ from kvedge.resources.types.data_volumes import CdiCondition, data_volume_condit
 from kvedge.runtime.clock import rfc3339
 
 
-def dated(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> CdiCondition:
+def date_condition(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> CdiCondition:
     """The condition with its times: those that it has among `conditions`, as far as it says the same."""
     old, stamp = data_volume_condition(conditions, made.type), rfc3339(now)
     made.last_transition_time = made.last_heartbeat_time = stamp
@@ -24,7 +24,7 @@ def dated(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> 
 
 def with_condition(conditions: list[CdiCondition], made: CdiCondition, now: datetime) -> list[CdiCondition]:
     """The conditions with this one in its place, or at the end where it is new."""
-    made = dated(conditions, made, now)
+    made = date_condition(conditions, made, now)
     if all(item.type != made.type for item in conditions):
         return [*conditions, made]
     return [made if item.type == made.type else item for item in conditions]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from kvedge.controller.datavolumes.storage_facts.provisioners import known_property_sets
+from kvedge.controller.datavolumes.storage_facts.provisioners import find_property_sets
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import (
     APP,
@@ -80,14 +80,14 @@ class StorageSeen:
             return found.status.claim_property_sets
         # A class that has just come has no profile yet, and virtctl gives up at the first "not valid".
         made = self.class_of(class_name, virt=False)
-        return () if made is None else known_property_sets(made.provisioner)
+        return () if made is None else find_property_sets(made.provisioner)
 
     def overhead(self, class_name: str | None) -> Fraction:
         """The part of a claim that its file system may take."""
         return parse_quantity(filesystem_overhead(self.config or CdiConfig(), class_name))
 
 
-def wanted_size(dv: DataVolume) -> int:
+def parse_wanted_size(dv: DataVolume) -> int:
     """What is asked for, in bytes; 0 when nothing is.
 
     Raises:
@@ -106,7 +106,7 @@ def disk_size(dv: DataVolume, claim: PersistentVolumeClaim, storage: StorageSeen
     """What the guest's disk shall have in a claim, in bytes; 0 leaves it to the device or to a clone's source."""
     if claim.is_block or dv.spec.content_type == ARCHIVE_CONTENT:
         return 0
-    wanted = wanted_size(dv)
+    wanted = parse_wanted_size(dv)
     if dv.spec.storage is not None:
         return wanted
     usable = claim_size(claim) * (1 - storage.overhead(claim.spec.storage_class_name))
@@ -230,7 +230,7 @@ def _properties(
 def _claim_bytes(
     dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None, class_name: str | None, *, block: bool
 ) -> int | ClaimProblem:
-    wanted = wanted_size(dv)
+    wanted = parse_wanted_size(dv)
     if not wanted:
         if source is None:
             return ClaimProblem(NOT_VALID, "PVC size is missing")

@@ -46,7 +46,7 @@ class CloneSources:
         self._data_sources = data_sources
         self._vmis = vmis
 
-    def seen(self, dv: DataVolume) -> SourceSeen | None:
+    def find_source(self, dv: DataVolume) -> SourceSeen | None:
         """The source, or None when the DataVolume copies nothing."""
         snapshot = None if dv.spec.source is None else dv.spec.source.snapshot
         if snapshot is not None:

@@ -152,13 +152,15 @@ class DataVolumeLoop:
         meta, sources = dv.metadata, self._sources
         config = sources.configs.get("", CONFIG_NAME)
         claim = sources.claims.get(meta.namespace, meta.name)
-        source = self._clones.seen(dv)
+        source = self._clones.find_source(dv)
         sent = self._ends.senders_to(meta.namespace, meta.name)
         return DataVolumeView(
             dv=dv,
             claim=claim,
             # A user who may make Pods elsewhere may name any owner there.
-            workers=[pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace],
+            workers=[
+                pod for pod in sources.workers.find_owned_by(meta.uid) if pod.metadata.namespace == meta.namespace
+            ],
             consumer=self._consumer(dv),
             source=source,
             storage=StorageSeen(sources.classes.list(), sources.profiles.list(), config),
@@ -220,7 +222,7 @@ class DataVolumeLoop:
             self._creations.forget(item.metadata.uid)
         key = Key(item.metadata.namespace, item.metadata.name)
         self.loop.add(key)
-        for copy in self._volumes.indexed(_SOURCE_INDEX, f"{key.namespace}/{key.name}"):
+        for copy in self._volumes.find_indexed(_SOURCE_INDEX, f"{key.namespace}/{key.name}"):
             self.loop.add(Key(copy.metadata.namespace, copy.metadata.name))
 
     def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
@@ -239,7 +241,7 @@ class DataVolumeLoop:
         for named in claim_keys(item):
             namespace, _, name = named.partition("/")
             self.loop.add(Key(namespace, name))
-            for copy in self._volumes.indexed(_SOURCE_INDEX, named):
+            for copy in self._volumes.find_indexed(_SOURCE_INDEX, named):
                 self.loop.add(Key(copy.metadata.namespace, copy.metadata.name))
 
     def _look_at_all(self) -> None:

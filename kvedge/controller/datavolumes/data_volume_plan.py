@@ -15,14 +15,14 @@ from kvedge.controller.datavolumes.claim_plan import (
     claim_annotations,
     claim_size,
     merge_owner,
+    parse_wanted_size,
     plan_claim,
-    wanted_size,
 )
 from kvedge.controller.datavolumes.data_volume_report import (
     IDLE,
     annotate,
-    bound_of,
     goes,
+    judge_bound,
     report,
     restarts_of,
     running_of,
@@ -128,7 +128,7 @@ def _describe(claim: PersistentVolumeClaim, source: PersistentVolumeClaim) -> No
 
 
 def _too_small(dv: DataVolume, source: SourceSeen) -> ClaimProblem | None:
-    wanted = wanted_size(dv)
+    wanted = parse_wanted_size(dv)
     if source.claim is None or not wanted:
         return None
     there = claim_size(source.claim)
@@ -155,7 +155,7 @@ def _plan_foreign(view: DataVolumeView, claim: PersistentVolumeClaim, now: datet
                 f" image-upload pvc {claim.metadata.name} --no-create --image-path FILE`, or take the annotation"
                 f" {names.UPLOAD_TARGET} off it"
             )
-            return report(view, Outlook(PENDING, bound_of(claim), State("False", _EXISTS, text)), now, (), 60.0)
+            return report(view, Outlook(PENDING, judge_bound(claim), State("False", _EXISTS, text)), now, (), 60.0)
         body = merge_owner(claim, dv)
         body["metadata"]["annotations"] = {names.POPULATED_FOR: dv.metadata.name, names.POD_PHASE: SUCCEEDED}
         return DataVolumePlan((PatchClaim(claim, body),))
@@ -167,7 +167,7 @@ def _plan_claimed(
     view: DataVolumeView, claim: PersistentVolumeClaim, cluster: ClusterConfig, now: datetime
 ) -> DataVolumePlan:
     dv, said = view.dv, claim.metadata.annotations
-    bound = bound_of(claim)
+    bound = judge_bound(claim)
     if said.get(names.POD_PHASE) == SUCCEEDED:
         return _plan_done(view, claim, bound, now)
     if names.FATAL_ERROR in said:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.datavolumes.data_volume_status import Outlook, State, changes_told, next_status
+from kvedge.controller.datavolumes.data_volume_status import Outlook, State, next_status, tell_changes
 from kvedge.controller.datavolumes.data_volume_view import (
     Action,
     DataVolumePlan,
@@ -29,7 +29,7 @@ IDLE: Final = State("False")
 RUNNING_NAMES: Final = (names.RUNNING, names.RUNNING_REASON, names.RUNNING_MESSAGE)
 
 
-def bound_of(claim: PersistentVolumeClaim) -> State:
+def judge_bound(claim: PersistentVolumeClaim) -> State:
     name = claim.metadata.name
     if claim.status.phase == "Bound":
         return State("True", "Bound", f"PVC {name} Bound")
@@ -75,5 +75,5 @@ def report(
     status = next_status(dv, outlook, now)
     body = merge_difference(encode(dv.status), encode(status))
     written: tuple[Action, ...] = (PatchStatus({"status": body}),) if body else ()
-    told = tuple(changes_told(dv, outlook)) if body else ()
+    told = tuple(tell_changes(dv, outlook)) if body else ()
     return DataVolumePlan((*written, *actions), told, again_after)

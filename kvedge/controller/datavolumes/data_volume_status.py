@@ -72,7 +72,7 @@ def next_status(dv: DataVolume, outlook: Outlook, now: datetime) -> DataVolumeSt
     )
 
 
-def changes_told(dv: DataVolume, outlook: Outlook) -> list[Told]:
+def tell_changes(dv: DataVolume, outlook: Outlook) -> list[Told]:
     """Events for what is new: a phase, or a condition's reason."""
     told = []
     if outlook.phase != dv.status.phase and (found := phase_event(dv, outlook.phase)) is not None:

@@ -42,7 +42,7 @@ class GrantedClones:
                 raise BadToken("it has none")
             moment = parse_rfc3339(made_at)
             moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-            grant = read_grant(self._known_keys(), token, moment)
+            grant = read_grant(self._read_keys(), token, moment)
             if (grant.namespace, grant.name) != (dv.metadata.namespace, dv.metadata.name):
                 raise BadToken("it is another DataVolume's")
             if namespace not in grant.sources:
@@ -54,7 +54,7 @@ class GrantedClones:
             )
         return ""
 
-    def _known_keys(self) -> tuple[bytes, ...]:
+    def _read_keys(self) -> tuple[bytes, ...]:
         read_at, keys = self._keys
         if self._clock.monotonic() - read_at < _READ_SECONDS:
             return keys

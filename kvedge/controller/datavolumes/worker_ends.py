@@ -37,7 +37,7 @@ class WorkerEnds:
 
     def senders_to(self, namespace: str, name: str) -> Sequence[Pod]:
         """The Pods that send to a DataVolume, as they themselves say."""
-        return self._workers.indexed(_SENDER_INDEX, f"{namespace}/{name}")
+        return self._workers.find_indexed(_SENDER_INDEX, f"{namespace}/{name}")
 
     def end_strangers(self, key: Key, dv: DataVolume | None) -> bool:
         """End what sends to a DataVolume that is gone: no owner takes it away, as that was of another namespace.
@@ -53,7 +53,7 @@ class WorkerEnds:
 
     def end_uploads(self, claim: PersistentVolumeClaim) -> None:
         """End the worker of a claim that takes no upload any more: somebody took the mark off, to use what is in it."""
-        for pod in self._workers.owned_by(claim.metadata.uid):
+        for pod in self._workers.find_owned_by(claim.metadata.uid):
             if pod.metadata.deletion_timestamp is None and pod.metadata.namespace == claim.metadata.namespace:
                 self._is_ended(pod)
 

@@ -23,7 +23,7 @@ from kvedge.controller.datavolumes.data_volume_report import (
     RUNNING_NAMES,
     annotate,
     annotate_changed,
-    bound_of,
+    judge_bound,
     report,
     restarts_of,
     running_of,
@@ -103,9 +103,9 @@ def plan_worker(
     view: DataVolumeView, claim: PersistentVolumeClaim, seen: WorkerSeen, cluster: ClusterConfig, now: datetime
 ) -> DataVolumePlan:
     dv, restarts = view.dv, restarts_of(claim)
-    bound = bound_of(claim)
+    bound = judge_bound(claim)
     if seen.outcome is not None and seen.succeeded:
-        return DataVolumePlan((annotate(claim, _done_annotations(dv, seen), seen.outcome.labels),))
+        return DataVolumePlan((annotate(claim, _make_done_annotations(dv, seen), seen.outcome.labels),))
     if seen.ended:
         return _plan_failed(view, claim, seen, now)
     if view.source is not None and view.source.writer:
@@ -150,15 +150,15 @@ def _plan_failed(view: DataVolumeView, claim: PersistentVolumeClaim, seen: Worke
         if seen.fatal:
             wanted[names.FATAL_ERROR] = seen.message
         return DataVolumePlan((annotate(claim, wanted),))
-    left = restart_wait(restarts) - seen.ended_seconds(now)
+    left = restart_wait(restarts) - seen.count_ended_seconds(now)
     phase = view.dv.status.phase or running_phase(view.dv, begun=False, ready=False)
-    outlook = Outlook(phase, bound_of(claim), running, restarts=restarts)
+    outlook = Outlook(phase, judge_bound(claim), running, restarts=restarts)
     if left > 0:
         return report(view, outlook, now, (), left)
     return report(view, outlook, now, (DeleteWorker(seen.pod),))
 
 
-def _done_annotations(dv: DataVolume, seen: WorkerSeen) -> Mapping[str, str]:
+def _make_done_annotations(dv: DataVolume, seen: WorkerSeen) -> Mapping[str, str]:
     outcome = seen.outcome
     assert outcome is not None
     running = State("False", "Completed", outcome.message or complete_message(dv))

@@ -33,7 +33,7 @@ def uses_image_volumes(nodes: Iterable[Node], gates: FeatureGates) -> bool:
 
     The KubeVirt object's word wins over what nodes say of themselves, except where nodes know no other way.
     """
-    counted = _counted_nodes(nodes)
+    counted = _choose_counted_nodes(nodes)
     if counted and all(_runtime(node)[0] == _AGENT for node in counted):
         return True
     if GATE in gates.disabled:
@@ -47,7 +47,7 @@ def unable_nodes(nodes: Iterable[Node]) -> list[str]:
     A node counts once a handler has labelled it, also while its handler is away: VMs come back to it. As long as there
     is none, every node counts.
     """
-    return sorted(node.metadata.name for node in _counted_nodes(nodes) if not mounts_images(node))
+    return sorted(node.metadata.name for node in _choose_counted_nodes(nodes) if not mounts_images(node))
 
 
 def mounts_images(node: Node) -> bool:
@@ -56,7 +56,7 @@ def mounts_images(node: Node) -> bool:
     return _mounts_images(runtime, version, str(node.status.node_info.get("kubeletVersion", "")))
 
 
-def _counted_nodes(nodes: Iterable[Node]) -> list[Node]:
+def _choose_counted_nodes(nodes: Iterable[Node]) -> list[Node]:
     known = list(nodes)
     return [node for node in known if SCHEDULABLE in node.metadata.labels] or known
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, status_patch, wanted_status
+from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, plan_status, status_patch
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
@@ -62,7 +62,7 @@ class KubeVirtLoop:
 
     def __init__(self, sources: KubeVirtSources, release: Release) -> None:
         self._client = sources.client
-        self._hurried = sources.client.hurried(_ASK_SECONDS)
+        self._hurried = sources.client.hurry(_ASK_SECONDS)
         self._follower = sources.follower
         self._vmis = sources.vmis
         self._events = sources.events
@@ -91,8 +91,8 @@ class KubeVirtLoop:
         kubevirt = self._follower.informer.get(*key)
         if kubevirt is None:
             return None
-        health = self._health()
-        wanted = wanted_status(kubevirt, self._follower.in_force, health, self._release, self._clock.now())
+        health = self._judge_health()
+        wanted = plan_status(kubevirt, self._follower.in_force, health, self._release, self._clock.now())
         patch = status_patch(kubevirt, wanted)
         if patch is not None:
             for told in events_of(kubevirt.status, wanted):
@@ -126,7 +126,7 @@ class KubeVirtLoop:
         self._follower.informer.observe(made)
         return None
 
-    def _health(self) -> Health:
+    def _judge_health(self) -> Health:
         others = {node: version for node, version in self._versions().items() if version != self._release.version}
         return Health(self._api_answers(), self._has_node(), self._count_outdated(), others)
 

@@ -68,7 +68,7 @@ class Told:
     message: str
 
 
-def wanted_status(
+def plan_status(
     kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release, now: datetime
 ) -> KubeVirtStatus:
     """The status that the object should have; `in_force` may come from another object, which then is the one."""
@@ -129,12 +129,12 @@ def _phase(kubevirt: KubeVirt, health: Health) -> str:
 def _conditions(
     kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release, now: datetime
 ) -> list[Condition]:
-    wanted = [_valid(in_force), _applied_condition(in_force), _one_version(health, release)]
+    wanted = [_judge_valid(in_force), _judge_applied(in_force), _one_version(health, release)]
     if kubevirt.metadata.deletion_timestamp is not None:
         wanted += _same_reason("DeletionInProgress", "Deletion was triggered", "False", "False", "True")
         dropped = ["Synchronized", "Created"]
     else:
-        wanted += [_created_condition(), *_working(kubevirt, in_force, health, release)]
+        wanted += [_make_created_condition(), *_judge_working(kubevirt, in_force, health, release)]
         dropped = ["Synchronized"]
     conditions = without_conditions(kubevirt.status.conditions, dropped)
     for condition in wanted:
@@ -142,11 +142,11 @@ def _conditions(
     return conditions
 
 
-def _created_condition() -> Condition:
+def _make_created_condition() -> Condition:
     return Condition(type="Created", status="True", reason="AllResourcesCreated", message="All resources were created.")
 
 
-def _working(kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release) -> list[Condition]:
+def _judge_working(kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release) -> list[Condition]:
     if health.problems and kubevirt.status.phase != "Deployed":
         text = f"Deploying version {release.tag} with registry {_REGISTRY}: {health.problems}"
         return _same_reason("DeploymentInProgress", text, "False", "True", "False")
@@ -164,7 +164,7 @@ def _same_reason(reason: str, message: str, available: str, progressing: str, de
     return [Condition(type=type_, status=status, reason=reason, message=message) for type_, status in by_type.items()]
 
 
-def _valid(in_force: InForce) -> Condition:
+def _judge_valid(in_force: InForce) -> Condition:
     bad, unknown = (_messages(in_force.findings, issue) for issue in (Issue.INVALID, Issue.UNKNOWN))
     if not bad and not unknown:
         return Condition(type=VALID, status="True", reason="AllKeysUnderstood", message="All keys are understood.")
@@ -176,7 +176,7 @@ def _valid(in_force: InForce) -> Condition:
     return Condition(type=VALID, status="False", reason=reason, message="; ".join(parts))
 
 
-def _applied_condition(in_force: InForce) -> Condition:
+def _judge_applied(in_force: InForce) -> Condition:
     without = _messages(in_force.findings, Issue.NO_EFFECT)
     if not without:
         return Condition(type=APPLIED, status="True", reason="EverythingApplies", message="All keys have an effect.")

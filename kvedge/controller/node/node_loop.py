@@ -89,7 +89,7 @@ class NodeLoop:
             return None
         now = self._clock.monotonic()
         if self._nodes.silent_seconds() > _BLIND_SECONDS:
-            self._book.blind(now)
+            self._book.note_blindness(now)
         plan = plan_node(node, self._book.silent_seconds(key.name, now))
         if plan.patch is not None:
             self._mark(node, at_version(plan.patch, node.metadata.resource_version), plan.warning)

@@ -105,7 +105,7 @@ class PoolLoop:
         if uid in self._unsure:
             self._writes.learn_vms(namespace)
             self._unsure.discard(uid)
-        wait = self._patience.seconds_left(uid, pool.metadata.generation)
+        wait = self._patience.count_seconds_left(uid, pool.metadata.generation)
         taken = self._sources.vms.get
         plan = plan_pool(
             self._view(pool), selector, lambda name: taken(namespace, name) is not None, self._sources.clock.now()
@@ -124,7 +124,7 @@ class PoolLoop:
                 if is_passing(error):
                     self._unsure.add(uid)
                     raise
-                return self._refused(pool, selector, failure_reason(action), error)
+                return self._note_refusal(pool, selector, failure_reason(action), error)
         if any(isinstance(action, CreateVm) for action in plan.actions):
             self._patience.forget(uid)
         self._report(pool, selector, None)
@@ -132,7 +132,7 @@ class PoolLoop:
             return None
         return Again(-1.0 if plan.again_after is None else plan.again_after)
 
-    def _refused(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: KubeError) -> Again:
+    def _note_refusal(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: KubeError) -> Again:
         self._report(pool, selector, (reason, str(error)))
         return Again(self._patience.note_refusal(pool.metadata.uid, pool.metadata.generation))
 
@@ -143,9 +143,11 @@ class PoolLoop:
     def _view(self, pool: VirtualMachinePool) -> PoolView:
         uid, namespace = pool.metadata.uid, pool.metadata.namespace
         # An owner is in the namespace of what it owns, whatever a reference says.
-        vms = [vm for vm in self._sources.vms.owned_by(uid) if vm.metadata.namespace == namespace]
+        vms = [vm for vm in self._sources.vms.find_owned_by(uid) if vm.metadata.namespace == namespace]
         vmis = {vm.metadata.name: self._sources.vmis.get(namespace, vm.metadata.name) for vm in vms}
-        revisions = [item for item in self._sources.revisions.owned_by(uid) if item.metadata.namespace == namespace]
+        revisions = [
+            item for item in self._sources.revisions.find_owned_by(uid) if item.metadata.namespace == namespace
+        ]
         return PoolView(
             pool,
             vms,
@@ -158,7 +160,7 @@ class PoolLoop:
         if POOL_FINALIZER not in pool.metadata.finalizers:
             return
         # A collector that orphans may have taken the owner away before us.
-        for vm in self._sources.vms.indexed(_FINALIZED, pool.metadata.namespace):
+        for vm in self._sources.vms.find_indexed(_FINALIZED, pool.metadata.namespace):
             owner = vm.metadata.controller_reference()
             if owner.uid == pool.metadata.uid if owner is not None else _is_selected(vm, pool):
                 self._writes.let_go(vm, keeps=False)

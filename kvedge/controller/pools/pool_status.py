@@ -45,7 +45,7 @@ def next_status(
     return VirtualMachinePoolStatus(
         replicas=len(vms),
         ready_replicas=sum(1 for vm in vms if _is_ready(vm)),
-        conditions=[_kept(pool, item, now) for item in wanted],
+        conditions=[_keep_time(pool, item, now) for item in wanted],
         label_selector=str(selector),
     )
 
@@ -69,7 +69,7 @@ def _is_ready(vm: VirtualMachine) -> bool:
     return ready is not None and ready.status == "True"
 
 
-def _kept(pool: VirtualMachinePool, wanted: Condition, now: datetime) -> Condition:
+def _keep_time(pool: VirtualMachinePool, wanted: Condition, now: datetime) -> Condition:
     known = condition(pool.status.conditions, wanted.type)
     if known is not None and known.reason == wanted.reason:
         return known

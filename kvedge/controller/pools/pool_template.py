@@ -86,7 +86,7 @@ def update_body(pool: VirtualMachinePool, vm: VirtualMachine, before: JsonObject
     wanted = vm_of_pool(pool, number_of(vm.metadata.name), revision)
     spec = merge_difference(encode(vm.spec), encode(_with_identity(wanted.spec, vm.spec)))
     metadata = {
-        part: _changed(
+        part: _find_changes(
             getattr(vm.metadata, part), getattr(wanted.metadata, part), ((before or {}).get("metadata") or {}).get(part)
         )
         for part in ("labels", "annotations")
@@ -103,7 +103,7 @@ def template_of(document: JsonObject) -> JsonObject:
         return {}
 
 
-def _changed(there: dict[str, str], wanted: dict[str, str], before: dict[str, str] | None) -> JsonObject:
+def _find_changes(there: dict[str, str], wanted: dict[str, str], before: dict[str, str] | None) -> JsonObject:
     gone: JsonObject = {key: None for key in before or {} if key in there and key not in wanted}
     return {**gone, **{key: value for key, value in wanted.items() if there.get(key) != value}}
 

@@ -108,7 +108,7 @@ class ReplicaLoop:
         if not self._claim(replica_set, selector):
             return Again(_CAUGHT_UP_SECONDS)
         plan = plan_replicas(self._view(replica_set), lambda name: self._vmis.get(key.namespace, name) is not None)
-        wait = self._patience.seconds_left(replica_set.metadata.uid, replica_set.metadata.generation)
+        wait = self._patience.count_seconds_left(replica_set.metadata.uid, replica_set.metadata.generation)
         failed = self._carry_out(replica_set, plan, waits=wait > 0)
         return self._end_pass(replica_set, selector, plan, failed, wait if plan.create else 0.0)
 
@@ -138,9 +138,9 @@ class ReplicaLoop:
     def _view(self, replica_set: VirtualMachineInstanceReplicaSet) -> ReplicaView:
         meta = replica_set.metadata
         # An owner is in the namespace of what it owns, whatever a reference says.
-        owned = [vmi for vmi in self._vmis.owned_by(meta.uid) if vmi.metadata.namespace == meta.namespace]
-        ended = self._writes.ended(meta.uid, [vmi.metadata.uid for vmi in owned])
-        orphans = self._vmis.indexed(_ORPHANS, meta.namespace)
+        owned = [vmi for vmi in self._vmis.find_owned_by(meta.uid) if vmi.metadata.namespace == meta.namespace]
+        ended = self._writes.find_ended(meta.uid, [vmi.metadata.uid for vmi in owned])
+        orphans = self._vmis.find_indexed(_ORPHANS, meta.namespace)
         return ReplicaView(replica_set, owned, orphans, ended, self._writes.maybe_made(meta.uid))
 
     def _claim(self, replica_set: VirtualMachineInstanceReplicaSet, selector: LabelSelector) -> bool:
@@ -237,7 +237,7 @@ class ReplicaLoop:
             return [Key(namespace, owner.name)] if is_set else []
         return [
             Key(namespace, item.metadata.name)
-            for item in self._sets.indexed(_SETS, namespace)
+            for item in self._sets.find_indexed(_SETS, namespace)
             if item.spec.selector is not None and selector_of(item.spec.selector).matches(vmi.metadata.labels)
         ]
 

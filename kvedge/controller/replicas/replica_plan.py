@@ -101,12 +101,12 @@ def plan_claims(view: ReplicaView, selector: LabelSelector) -> list[Adopt | Rele
     if replica_set.metadata.deletion_timestamp is not None:
         return []
     released = [
-        Release(vmi, _released(vmi, replica_set.metadata.uid))
+        Release(vmi, _release_body(vmi, replica_set.metadata.uid))
         for vmi in view.owned
         if not selector.matches(vmi.metadata.labels) and vmi.metadata.deletion_timestamp is None
     ]
     adopted = [
-        Adopt(vmi, _adopted(vmi, replica_set))
+        Adopt(vmi, _adopt_body(vmi, replica_set))
         for vmi in view.orphans
         if selector.matches(vmi.metadata.labels) and vmi.metadata.deletion_timestamp is None
     ]
@@ -148,10 +148,10 @@ def _worth(vmi: VirtualMachineInstance) -> tuple[object, ...]:
     """
     age = vmi.metadata.creation_timestamp or ""
     is_placed, runs = bool(vmi.status.node_name), vmi.status.phase == "Running"
-    return (is_placed, runs, is_ready(vmi), _reversed(age), vmi.metadata.name)
+    return (is_placed, runs, is_ready(vmi), _reverse(age), vmi.metadata.name)
 
 
-def _reversed(text: str) -> tuple[int, ...]:
+def _reverse(text: str) -> tuple[int, ...]:
     """A key by which later times come first."""
     return tuple(-ord(character) for character in text)
 
@@ -182,11 +182,11 @@ def owner_reference(replica_set: VirtualMachineInstanceReplicaSet) -> OwnerRefer
     )
 
 
-def _adopted(vmi: VirtualMachineInstance, replica_set: VirtualMachineInstanceReplicaSet) -> JsonObject:
+def _adopt_body(vmi: VirtualMachineInstance, replica_set: VirtualMachineInstanceReplicaSet) -> JsonObject:
     owners = [encode(owner) for owner in (*vmi.metadata.owner_references, owner_reference(replica_set))]
     return {"metadata": {"ownerReferences": owners}}
 
 
-def _released(vmi: VirtualMachineInstance, uid: str) -> JsonObject:
+def _release_body(vmi: VirtualMachineInstance, uid: str) -> JsonObject:
     owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != uid]
     return {"metadata": {"ownerReferences": owners}}

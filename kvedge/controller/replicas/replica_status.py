@@ -48,11 +48,13 @@ def next_status(
     """
     conditions = []
     if replica_set.spec.paused:
-        conditions.append(_kept(replica_set, Condition(type=PAUSED, status="True", reason=_PAUSED_REASON), now))
+        conditions.append(_keep_time(replica_set, Condition(type=PAUSED, status="True", reason=_PAUSED_REASON), now))
     if failure is not None:
         reason, message = failure
         text = message[:_LONGEST_MESSAGE]
-        conditions.append(_kept(replica_set, Condition(type=FAILURE, status="True", reason=reason, message=text), now))
+        conditions.append(
+            _keep_time(replica_set, Condition(type=FAILURE, status="True", reason=reason, message=text), now)
+        )
     return VirtualMachineInstanceReplicaSetStatus(
         replicas=len(active),
         ready_replicas=sum(1 for vmi in active if is_ready(vmi)),
@@ -79,7 +81,7 @@ def told_change(
     return ("SuccessfulPaused", "Paused") if is_now else ("SuccessfulResumed", "Resumed")
 
 
-def _kept(replica_set: VirtualMachineInstanceReplicaSet, wanted: Condition, now: datetime) -> Condition:
+def _keep_time(replica_set: VirtualMachineInstanceReplicaSet, wanted: Condition, now: datetime) -> Condition:
     known = condition(replica_set.status.conditions, wanted.type)
     if known is not None and known.reason == wanted.reason:
         return known

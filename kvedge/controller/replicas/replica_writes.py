@@ -55,7 +55,7 @@ class ReplicaWrites:
         """Names under which VMIs may come into being yet: they are tried first, so that none is made beside them."""
         return sorted(self._maybe_made.get(uid, ()))
 
-    def ended(self, uid: str, known: Collection[str]) -> frozenset[str]:
+    def find_ended(self, uid: str, known: Collection[str]) -> frozenset[str]:
         """UIDs of VMIs of a set that were deleted, among those that the cache has."""
         left = self._ended.get(uid, set()) & {*known}
         if left:

@@ -28,7 +28,7 @@ class CreatePatience:
         self._monotonic = monotonic
         self._refusals: dict[str, _Refusals] = {}
 
-    def seconds_left(self, uid: str, generation: int = 0) -> float:
+    def count_seconds_left(self, uid: str, generation: int = 0) -> float:
         """How long to wait; `generation` is that of the spec, or 0 for an owner whose spec never changes."""
         refusals = self._refusals.get(uid)
         if refusals is None or refusals.generation != generation:

@@ -19,7 +19,7 @@ _READY: Final = frozenset({"Succeeded", "PendingPopulation"})
 _STOPPED: Final = frozenset({"Error", "ImagePullFailed"})
 
 
-def named_data_volumes(vm: VirtualMachine) -> frozenset[str]:
+def find_named_data_volumes(vm: VirtualMachine) -> frozenset[str]:
     """The names of the DataVolumes that the volumes of a VM's template are."""
     if vm.spec.template is None:
         return frozenset()
@@ -42,7 +42,7 @@ def wait_for_consumer(data_volumes: Iterable[DataVolume]) -> bool:
     return any(dv.status.phase in (_WAITS, "PendingPopulation") and not _is_bound(dv) for dv in data_volumes)
 
 
-def failures_told(data_volumes: Iterable[DataVolume]) -> Iterator[tuple[str, str]]:
+def tell_failures(data_volumes: Iterable[DataVolume]) -> Iterator[tuple[str, str]]:
     """What is worth a warning: the DataVolume's UID, and the text."""
     for dv in data_volumes:
         if dv.status.phase == "Failed":

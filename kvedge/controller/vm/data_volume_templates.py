@@ -21,7 +21,7 @@ NOT_CREATED: Final = "FailedDataVolumeCreate"
 UNAUTHORIZED: Final = "UnauthorizedDataVolumeCreate"
 
 
-def wanted_data_volumes(vm: VirtualMachine) -> list[DataVolume]:
+def make_wanted_data_volumes(vm: VirtualMachine) -> list[DataVolume]:
     """All DataVolumes that a VM brings along; none while it goes."""
     if vm.metadata.deletion_timestamp is not None or vm.spec.template is None:
         return []

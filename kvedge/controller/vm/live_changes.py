@@ -40,12 +40,12 @@ class LiveChanges:
     def hotplug_of(self, vm: VirtualMachine) -> Hotplug:
         """What the plan has to know: the changes that wait for another try, and why."""
         uid = vm.metadata.uid
-        refusals = {what: self._texts[uid, what] for what in self._waits(vm) if (uid, what) in self._texts}
+        refusals = {what: self._texts[uid, what] for what in self._find_waits(vm) if (uid, what) in self._texts}
         return Hotplug(self._is_declarative(), refusals, self._plugins())
 
-    def seconds_left(self, vm: VirtualMachine) -> float | None:
+    def count_seconds_left(self, vm: VirtualMachine) -> float | None:
         """In how many seconds the next change is tried again; None when none waits."""
-        return min(self._waits(vm).values(), default=None)
+        return min(self._find_waits(vm).values(), default=None)
 
     def forget(self, uid: str) -> None:
         """The VM is gone."""
@@ -73,9 +73,9 @@ class LiveChanges:
         else:
             self._clear(meta.uid, what)
 
-    def _waits(self, vm: VirtualMachine) -> dict[Live, float]:
+    def _find_waits(self, vm: VirtualMachine) -> dict[Live, float]:
         meta = vm.metadata
-        left = {what: self._patience[what].seconds_left(meta.uid, meta.generation) for what in Live}
+        left = {what: self._patience[what].count_seconds_left(meta.uid, meta.generation) for what in Live}
         return {what: seconds for what, seconds in left.items() if seconds > 0}
 
     def _clear(self, uid: str, what: Live) -> None:

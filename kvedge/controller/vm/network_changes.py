@@ -24,7 +24,7 @@ from kvedge.resources.types.volumes import Network
 _UP: Final = ("", "up")
 
 
-def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> JsonObject:
+def plan_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> JsonObject:
     """A merge patch of the VMI that brings its interfaces nearer to the VM's; empty when nothing is to do.
 
     `plugins` are the network binding plugins whose NICs come while a guest runs.
@@ -38,7 +38,7 @@ def changed_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins:
     kept = [item for item in present if item.state != ABSENT or item.name in left]
     interfaces = [_with_state(item, asked.get(item.name), template) for item in kept]
     there = {item.name for item in present}
-    coming = [item for item in _live(template) if item.name not in there and _comes(item, plugins)]
+    coming = [item for item in _find_live(template) if item.name not in there and _comes(item, plugins)]
     interfaces += [_with_mac(item, vm.metadata.uid) for item in coming]
     networks = _networks_of(kept, vmi.spec.networks) + _networks_of(coming, template.networks)
     body: JsonObject = {}
@@ -69,7 +69,7 @@ def without_absent(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> Js
 
 def lasting_interfaces(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
     """The spec without what may change of its interfaces: those on other networks that come and go, all link states."""
-    live = {item.name for item in _live(spec)}
+    live = {item.name for item in _find_live(spec)}
     interfaces = spec.domain.devices.interfaces
     if not live and all(not item.state for item in interfaces):
         return spec
@@ -84,13 +84,13 @@ def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plu
     """Whether the template says something else of an interface that the guest has, or nothing any more; or has a new
     one of a plugin whose NICs do not come while a guest runs."""
     template = _template(vm)
-    asked = {item.name: item for item in _live(template)}
+    asked = {item.name: item for item in _find_live(template)}
     there = {item.name for item in vmi.spec.domain.devices.interfaces}
     if any(item.state != ABSENT and not _comes(item, plugins) for item in asked.values() if item.name not in there):
         return True
     networks = {network.name: network for network in template.networks}
     ours = {network.name: network for network in vmi.spec.networks}
-    for item in _live(vmi.spec):
+    for item in _find_live(vmi.spec):
         wanted = asked.get(item.name)
         if item.state == ABSENT:
             continue
@@ -105,7 +105,7 @@ def _template(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
     return (vm.spec.template or VirtualMachineInstanceTemplate()).spec
 
 
-def _live(spec: VirtualMachineInstanceSpec) -> list[Interface]:
+def _find_live(spec: VirtualMachineInstanceSpec) -> list[Interface]:
     """The interfaces that come and go while a guest runs."""
     joined = {network.name for network in spec.networks if network.multus is not None and not network.multus.default}
     return [item for item in spec.domain.devices.interfaces if item.name in joined and is_bridged(item)]
@@ -119,7 +119,7 @@ def _with_state(item: Interface, asked: Interface | None, template: VirtualMachi
     """An interface of the run as the template wants its link; an interface on its way out stays so."""
     if asked is None or item.state == ABSENT or item.state == asked.state:
         return item
-    if asked.state == ABSENT and all(live.name != item.name for live in _live(template)):
+    if asked.state == ABSENT and all(live.name != item.name for live in _find_live(template)):
         return item
     if asked.state in _UP and item.state in _UP:
         return item

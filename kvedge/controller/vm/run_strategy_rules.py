@@ -66,7 +66,7 @@ def _is_met(request: StateChangeRequest, vmi: VirtualMachineInstance | None) -> 
     return vmi is not None and not vmi.is_final and vmi.metadata.deletion_timestamp is None
 
 
-def _always(state: RunState) -> RunDecision:
+def _decide_always(state: RunState) -> RunDecision:
     if state.vmi is None:
         return _start(state)
     return _STOP if state.vmi.is_final or _stop_asked(state) else _NOTHING
@@ -82,20 +82,20 @@ def _rerun_on_failure(state: RunState) -> RunDecision:
     return _STOP if vmi.is_final or _stop_asked(state) else _NOTHING
 
 
-def _manual(state: RunState) -> RunDecision:
+def _decide_manual(state: RunState) -> RunDecision:
     if state.vmi is None:
         return _start(state) if _start_asked(state) else _NOTHING
     return _STOP if _stop_asked(state) else _NOTHING
 
 
-def _halted(state: RunState) -> RunDecision:
+def _decide_halted(state: RunState) -> RunDecision:
     if state.vmi is None:
         # Only `start --paused` leaves such a request behind.
         return RunDecision("become-always") if _start_asked(state) else _NOTHING
     return _STOP
 
 
-def _once(state: RunState) -> RunDecision:
+def _decide_once(state: RunState) -> RunDecision:
     return _start(state) if state.vmi is None else _NOTHING
 
 
@@ -117,9 +117,9 @@ def _stop_asked(state: RunState) -> bool:
 
 
 _RULES: Final[Mapping[str, Callable[[RunState], RunDecision]]] = {
-    "Always": _always,
+    "Always": _decide_always,
     "RerunOnFailure": _rerun_on_failure,
-    "Manual": _manual,
-    "Halted": _halted,
-    "Once": _once,
+    "Manual": _decide_manual,
+    "Halted": _decide_halted,
+    "Once": _decide_once,
 }

@@ -33,7 +33,7 @@ def start_revision(vm: VirtualMachine, owner: OwnerReference) -> ControllerRevis
     )
 
 
-def superseded_revision(vm: VirtualMachine) -> str:
+def find_superseded_revision(vm: VirtualMachine) -> str:
     """The name of the revision of the run before, if it was started from another spec; else an empty text."""
     before = vm.status.observed_generation
     return revision_name(vm.metadata.uid, before) if before and before != vm.metadata.generation else ""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, failures_told, named_data_volumes
-from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, UNAUTHORIZED, wanted_data_volumes
+from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, find_named_data_volumes, tell_failures
+from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, UNAUTHORIZED, make_wanted_data_volumes
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -45,7 +45,7 @@ class VmDataVolumes:
     def make(self, key: Key, vm: VirtualMachine) -> bool:
         """Make those that are not there; whether one could not be made, and is to be tried again."""
         unmade = False
-        for dv in wanted_data_volumes(vm):
+        for dv in make_wanted_data_volumes(vm):
             name = dv.metadata.name
             if self._data_volumes.get(key.namespace, name) is not None:
                 continue
@@ -67,9 +67,9 @@ class VmDataVolumes:
 
     def of(self, key: Key, vm: VirtualMachine) -> Sequence[DataVolume]:
         """The DataVolumes that a VM's volumes name and that there are; those that have failed are told of."""
-        found = [self._data_volumes.get(key.namespace, name) for name in sorted(named_data_volumes(vm))]
+        found = [self._data_volumes.get(key.namespace, name) for name in sorted(find_named_data_volumes(vm))]
         there = [dv for dv in found if dv is not None]
-        for uid, text in failures_told(there):
+        for uid, text in tell_failures(there):
             self._tell(key, vm, uid, FAILED_IMPORT, text)
         return there
 
@@ -78,7 +78,7 @@ class VmDataVolumes:
         meta = dv.metadata
         keys = {
             Key(vm.metadata.namespace, vm.metadata.name)
-            for vm in self._vms.indexed(_INDEX, f"{meta.namespace}/{meta.name}")
+            for vm in self._vms.find_indexed(_INDEX, f"{meta.namespace}/{meta.name}")
         }
         owner = meta.controller_reference()
         if owner is not None and owner.kind == VirtualMachine.KIND.kind:
@@ -97,4 +97,4 @@ class VmDataVolumes:
 
 
 def _names_of(vm: VirtualMachine) -> tuple[str, ...]:
-    return tuple(f"{vm.metadata.namespace}/{name}" for name in named_data_volumes(vm))
+    return tuple(f"{vm.metadata.namespace}/{name}" for name in find_named_data_volumes(vm))

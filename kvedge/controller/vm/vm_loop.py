@@ -105,13 +105,13 @@ class VmLoop:
             vm = self._vms.get(*key)
             vmi = self._vmis.get(*key)
             if vm is None:
-                self._without_vm(vmi)
+                self._release_orphan(vmi)
                 return None
             unmade = self._disks.make(key, vm)
             hotplug = self._live.hotplug_of(vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
             if not plan.actions:
-                wait = self._live.seconds_left(vm)
+                wait = self._live.count_seconds_left(vm)
                 waits = (plan.again_after, wait, _UNMADE_SECONDS if unmade else None)
                 left = [each for each in waits if each is not None]
                 return Again(min(left)) if left else None
@@ -168,7 +168,7 @@ class VmLoop:
         # A VMI has its VM's name, whether it is owned already, is to be adopted, or stands in the way.
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
-    def _without_vm(self, vmi: VirtualMachineInstance | None) -> None:
+    def _release_orphan(self, vmi: VirtualMachineInstance | None) -> None:
         """A VMI whose VM is gone for good keeps no finalizer of the VM controller's."""
         owner = None if vmi is None else vmi.metadata.controller_reference()
         if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers:
@@ -238,7 +238,7 @@ class VmLoop:
 
     def _create(self, vm: VirtualMachine, vmi: VirtualMachineInstance) -> VirtualMachine | Again:
         uid, generation = vm.metadata.uid, vm.metadata.generation
-        wait = self._patience.seconds_left(uid, generation)
+        wait = self._patience.count_seconds_left(uid, generation)
         if wait > 0:
             return Again(wait)
         try:

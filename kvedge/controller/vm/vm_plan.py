@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
+from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
-from kvedge.controller.vm.start_revision import lacks_revision, start_revision, superseded_revision
+from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
     ChangeRun,
@@ -32,7 +32,7 @@ from kvedge.controller.vm.vm_actions import (
 )
 from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
 from kvedge.controller.vm.vmi_template import owner_reference, vmi_from_vm
-from kvedge.controller.vm.volume_changes import changed_volumes
+from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
@@ -106,7 +106,7 @@ def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
 def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
     """A merge patch that removes our finalizer, and the VM as owner, from a VMI."""
     owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != vm_uid]
-    return {"metadata": {"finalizers": _without(vmi.metadata.finalizers), "ownerReferences": owners}}
+    return {"metadata": {"finalizers": _remove_finalizer(vmi.metadata.finalizers), "ownerReferences": owners}}
 
 
 def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> VmPlan:
@@ -153,8 +153,8 @@ def _live_changes(
 ) -> Iterator[tuple[Live, JsonObject]]:
     if own is None:
         return
-    volumes = changed_volumes(vm, own) if hotplug.is_on else {}
-    interfaces = changed_interfaces(vm, own, hotplug.plugins)
+    volumes = plan_volumes(vm, own) if hotplug.is_on else {}
+    interfaces = plan_interfaces(vm, own, hotplug.plugins)
     for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
         if body:
             yield what, body
@@ -169,7 +169,7 @@ def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:
 
 
 def _keep_revision(vm: VirtualMachine) -> KeepRevision:
-    return KeepRevision(start_revision(vm, owner_reference(vm)), superseded_revision(vm))
+    return KeepRevision(start_revision(vm, owner_reference(vm)), find_superseded_revision(vm))
 
 
 def _plan_blocked(view: VmView, vmi: VirtualMachineInstance, now: datetime) -> VmPlan:
@@ -196,7 +196,7 @@ def _plan_stop(view: VmView, own: VirtualMachineInstance, now: datetime) -> VmPl
 def _plan_deletion(vm: VirtualMachine, vmi: VirtualMachineInstance | None, now: datetime) -> VmPlan:
     if VM_FINALIZER not in vm.metadata.finalizers:
         return VmPlan()
-    let_go = PatchVm({"metadata": {"finalizers": _without(vm.metadata.finalizers)}})
+    let_go = PatchVm({"metadata": {"finalizers": _remove_finalizer(vm.metadata.finalizers)}})
     if vmi is None or not is_owned(vmi, vm):
         return VmPlan((let_go,))
     if _ORPHAN in vm.metadata.finalizers:
@@ -216,7 +216,7 @@ def _is_free(vmi: VirtualMachineInstance) -> bool:
 
 def _adoption(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     owners = [encode(owner) for owner in (*vmi.metadata.owner_references, owner_reference(vm))]
-    finalizers = [*_without(vmi.metadata.finalizers), VM_FINALIZER]
+    finalizers = [*_remove_finalizer(vmi.metadata.finalizers), VM_FINALIZER]
     return {"metadata": {"ownerReferences": owners, "finalizers": finalizers}}
 
 
@@ -235,10 +235,10 @@ def _release_final(own: VirtualMachineInstance | None) -> tuple[PatchVmi, ...]:
     """Let the VMI of an ended run go: the VM's status has its result by now."""
     if own is None or not own.is_final or VM_FINALIZER not in own.metadata.finalizers:
         return ()
-    return (PatchVmi(own, {"metadata": {"finalizers": _without(own.metadata.finalizers)}}),)
+    return (PatchVmi(own, {"metadata": {"finalizers": _remove_finalizer(own.metadata.finalizers)}}),)
 
 
-def _without(finalizers: Sequence[str]) -> list[str]:
+def _remove_finalizer(finalizers: Sequence[str]) -> list[str]:
     return [finalizer for finalizer in finalizers if finalizer != VM_FINALIZER]
 
 

@@ -64,10 +64,10 @@ def owner_reference(vm: VirtualMachine) -> OwnerReference:
 
 def template_hash(vm: VirtualMachine) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does."""
-    return _hash(lasting_interfaces(_permanent(vm)))
+    return _hash(lasting_interfaces(_make_permanent(vm)))
 
 
-def _permanent(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
+def _make_permanent(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
     return permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec)
 
 
@@ -85,7 +85,7 @@ def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Coll
         # The VM adopted this VMI, or only its run strategy has changed.
         return False
     # A version before counted all of the interfaces: a run that it started says so.
-    known = (template_hash(vm), _hash(_permanent(vm)))
+    known = (template_hash(vm), _hash(_make_permanent(vm)))
     if marks[TEMPLATE_HASH] not in known:
         return True
     return disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi, plugins)

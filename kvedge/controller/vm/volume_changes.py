@@ -19,7 +19,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineIns
 from kvedge.resources.types.volumes import Volume
 
 
-def changed_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
+def plan_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     """A merge patch of the VMI that brings its hotpluggable volumes nearer to the VM's; empty when nothing is to do."""
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return {}

@@ -41,7 +41,7 @@ class ClaimHolders:
         return None
 
     def _has(self, vmi: VirtualMachineInstance, claim: str) -> bool:
-        alive = [pod for pod in self._launchers.owned_by(vmi.metadata.uid) if not has_ended(pod)]
+        alive = [pod for pod in self._launchers.find_owned_by(vmi.metadata.uid) if not has_ended(pod)]
         if not alive:
             return False
         from_start = any(name == claim and not is_hotpluggable(item) for item, name in claims(vmi.spec.volumes))
@@ -51,6 +51,6 @@ class ClaimHolders:
         """Whether there is an attachment Pod, of which the VMI's status may not tell yet."""
         return any(
             volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == claim
-            for pod in self._attachments.owned_by(launcher.metadata.uid)
+            for pod in self._attachments.find_owned_by(launcher.metadata.uid)
             for volume in pod.spec.volumes
         )

@@ -66,19 +66,19 @@ class ClaimWait:
 
 def claim_wait(vmi: VirtualMachineInstance, view: ClaimView) -> ClaimWait | None:
     """The first thing that keeps the launcher from being started, or None."""
-    return next(_waits(vmi, view), None)
+    return next(_find_waits(vmi, view), None)
 
 
-def needed_claims(vmi: VirtualMachineInstance) -> Sequence[tuple[Volume, str]]:
+def find_needed_claims(vmi: VirtualMachineInstance) -> Sequence[tuple[Volume, str]]:
     """The volumes whose claims must be there before the launcher is, with the claims' names."""
     return [(volume, name) for volume, name in claims(vmi.spec.volumes) if not is_hotpluggable(volume)]
 
 
-def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
-    for volume, name in needed_claims(vmi):
+def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
+    for volume, name in find_needed_claims(vmi):
         claim = view.found.get(name)
         if claim is None:
-            yield _not_found(vmi, volume, name)
+            yield _make_not_found_wait(vmi, volume, name)
         elif claim.status.phase == "Lost":
             lost = f"its volume {claim.spec.volume_name} is gone" if claim.spec.volume_name else "its volume is gone"
             text = (
@@ -103,10 +103,12 @@ def _waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
 
 def binding_trouble(vmi: VirtualMachineInstance, view: ClaimView) -> Condition | None:
     """Why a launcher that is there is not scheduled, as far as a claim that is not bound can be the reason."""
-    for volume, name in needed_claims(vmi):
+    for volume, name in find_needed_claims(vmi):
         claim = view.found.get(name)
         if claim is not None and claim.status.phase not in ("Bound", "Lost"):
-            return Condition(type=SYNCHRONIZED, status="False", reason=NOT_BOUND, message=_unbound(volume, name, claim))
+            return Condition(
+                type=SYNCHRONIZED, status="False", reason=NOT_BOUND, message=_explain_unbound(volume, name, claim)
+            )
     return None
 
 
@@ -162,7 +164,7 @@ def in_use(volume: str, claim: str, holder: VirtualMachineInstance, then: str) -
     )
 
 
-def _unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:
+def _explain_unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:
     text = f"PVC {name} of volume {volume.name} is not bound yet"
     provisioner = provisioner_of(claim)
     if provisioner == LOCAL_PATH:
@@ -198,7 +200,7 @@ def _fills_by_itself(claim: PersistentVolumeClaim) -> bool:
     return not _filling_trouble(claim) or claim.metadata.annotations.get(RUNNING_REASON) == _SCHEDULER_RETRIES
 
 
-def _not_found(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:
+def _make_not_found_wait(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:
     namespace = vmi.metadata.namespace
     remedy = f"volume {volume.name} needs it: create it, and the VM starts by itself"
     if volume.data_volume is not None:

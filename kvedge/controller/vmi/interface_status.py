@@ -17,8 +17,8 @@ from kvedge.resources.types.pod_networks import (
     NETWORKS,
     JoinedNetwork,
     absent_interfaces,
-    changed_wish,
     lan_interfaces,
+    make_changed_wish,
     parse_status,
     pod_nic,
     sriov_interfaces,
@@ -53,14 +53,14 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
     return sorted(rows, key=lambda row: not row.name)
 
 
-def changed_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
+def plan_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     """The annotation that the launcher Pod of a guest that runs is to have by now; None when it has it."""
     present = pod.metadata.annotations.get(NETWORKS, "")
-    wanted = changed_wish(vmi, present)
+    wanted = make_changed_wish(vmi, present)
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
 
 
-def changed_network_info(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
+def plan_network_info(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     """What the launcher is to be told of its functions, of a Pod of which Multus has told; None when it is told."""
     told = pod.metadata.annotations.get(NETWORK_STATUS, "")
     if not told or not passes_functions(vmi) or pod.metadata.deletion_timestamp is not None:

@@ -94,7 +94,7 @@ def start_failure(pod: Pod, fields: Mapping[str, str] = _NO_FIELDS) -> Condition
         if waiting is None:
             continue
         if _holds_disk(status.name) and waiting.reason in _RESTARTED_REASONS:
-            return _failure(_DISK_NOT_RUNNING, f"container {status.name} does not run: {_why_ended(status, waiting)}")
+            return _failure(_DISK_NOT_RUNNING, f"container {status.name} does not run: {_explain_end(status, waiting)}")
         if waiting.reason not in _WAITING_REASONS:
             continue
         message = waiting.message
@@ -153,7 +153,7 @@ def _termination(pod: Pod) -> ContainerStateTerminated | None:
     return found.state.terminated if found is not None and found.state is not None else None
 
 
-def _why_ended(status: ContainerStatus, waiting: ContainerStateWaiting) -> str:
+def _explain_end(status: ContainerStatus, waiting: ContainerStateWaiting) -> str:
     """The cause, which a kubelet keeps in the last state while it waits for the next try."""
     ended = None if status.last_state is None else status.last_state.terminated
     if ended is None:

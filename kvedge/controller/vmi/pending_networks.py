@@ -32,7 +32,7 @@ def with_pending_networks(
     vmi: VirtualMachineInstance, status: VirtualMachineInstanceStatus, now: datetime
 ) -> tuple[list[Condition], float | None]:
     """The conditions of `status`, and in how many seconds to look again; `vmi` is the VMI with its interfaces."""
-    waits = _waits(vmi, status) if vmi.status.phase == "Running" else []
+    waits = _find_waits(vmi, status) if vmi.status.phase == "Running" else []
     if not waits:
         return without_conditions(status.conditions, {MIGRATION_REQUIRED}), None
     known = condition(status.conditions, MIGRATION_REQUIRED)
@@ -52,7 +52,7 @@ def with_pending_networks(
     return with_condition(status.conditions, made, now), None if is_due else max(0.1, PATIENCE_SECONDS - waited)
 
 
-def _waits(vmi: VirtualMachineInstance, status: VirtualMachineInstanceStatus) -> list[str]:
+def _find_waits(vmi: VirtualMachineInstance, status: VirtualMachineInstanceStatus) -> list[str]:
     sources = {row.name: row.sources for row in status.interfaces}
     coming = [item.name for _, item, _ in lan_interfaces(vmi) if not is_there(status, item.name)]
     left = [

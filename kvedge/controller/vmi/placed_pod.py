@@ -18,7 +18,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-def placed_pod(
+def place_pod(
     pod: Pod,
     vmi: VirtualMachineInstance,
     claims: Iterable[PersistentVolumeClaim],

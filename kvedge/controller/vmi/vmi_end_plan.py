@@ -11,7 +11,7 @@ from typing import Final
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_status import has_succeeded, may_still_run
-from kvedge.controller.vmi.vmi_status import READY, after_hand_over, with_phase, with_pod_gone
+from kvedge.controller.vmi.vmi_status import READY, after_hand_over, note_pod_gone, with_phase
 from kvedge.controller.vmi.vmi_view import (
     OUR_PHASES,
     ConfirmPodLost,
@@ -70,7 +70,7 @@ def _plan_waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime
     if view.podless_seconds < quiet:
         status = vmi.status
     elif pod is None:
-        status = with_pod_gone(vmi, view.node, now)
+        status = note_pod_gone(vmi, view.node, now)
     else:
         status = after_hand_over(vmi, pod, view.node, now)
     return VmiPlan(patch_vmi(vmi, status), find_news(vmi, pod, status), min(looks, default=None))

@@ -62,15 +62,15 @@ class VmiLoop:
         """End the workers."""
         self.loop.stop()
 
-    def node_changed(self, name: str) -> None:
+    def note_node_change(self, name: str) -> None:
         """Look at the VMIs of a node again."""
-        for pod in self._pods.indexed("node", name):
+        for pod in self._pods.find_indexed("node", name):
             self._on_pod(None, pod)
         # VMIs whose Pods are gone already.
-        for vmi in self._vmis.indexed("node", name):
+        for vmi in self._vmis.find_indexed("node", name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
-    def cdi_config_changed(self) -> None:
+    def note_cdi_config_change(self) -> None:
         """Look at all VMIs with claims again: their file systems may take more or less."""
         for vmi in self._vmis.list():
             if claims(vmi.spec.volumes):
@@ -93,7 +93,7 @@ class VmiLoop:
 
     def _view(self, vmi: VirtualMachineInstance) -> VmiView:
         uid = vmi.metadata.uid
-        pods = own_pods(vmi, self._pods.owned_by(uid))
+        pods = own_pods(vmi, self._pods.find_owned_by(uid))
         node_name = vmi.status.node_name or next((pod.spec.node_name for pod in pods if pod.spec.node_name), "")
         node = self._node_state(node_name) if node_name else None
         if not all(has_ended(pod) for pod in pods):
@@ -102,7 +102,7 @@ class VmiLoop:
             return VmiView(vmi, pods, node=node, claims=self._steps.view_claims(vmi))
         now = self._clock.monotonic()
         podless = now - self._podless_since.setdefault(uid, now)
-        others = self._pods.indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
+        others = self._pods.find_indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
         return VmiView(vmi, pods, podless, others, node, uid in self._ended, self._steps.view_claims(vmi))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:

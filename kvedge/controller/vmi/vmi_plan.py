@@ -15,7 +15,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait
-from kvedge.controller.vmi.interface_status import changed_network_info, changed_networks
+from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -148,7 +148,7 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
 
 def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
     """Order the Pod to join a network to which its guest comes, and to leave one whose NIC the guest has released."""
-    wanted = None if vmi.status.phase != "Running" else changed_networks(vmi, pod)
+    wanted = None if vmi.status.phase != "Running" else plan_networks(vmi, pod)
     if wanted is None:
         return ()
     return (PatchPod(pod, {"metadata": {"annotations": {NETWORKS: wanted}}}),)
@@ -156,7 +156,7 @@ def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ..
 
 def _tell_devices(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
     """Tell the launcher which functions of the node's cards its guest's networks are."""
-    told = changed_network_info(vmi, pod)
+    told = plan_network_info(vmi, pod)
     return () if told is None else (PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}),)
 
 

@@ -108,7 +108,7 @@ def after_hand_over(
     )
 
 
-def with_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: datetime) -> VirtualMachineInstanceStatus:
+def note_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: datetime) -> VirtualMachineInstanceStatus:
     """The handler's status while nobody has said that the guest ended whose Pod is no longer in the API."""
     text = "virt-launcher pod is gone, but nobody has said that the guest has ended"
     reason = POD_GONE

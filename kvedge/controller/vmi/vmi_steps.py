@@ -16,9 +16,9 @@ from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
-from kvedge.controller.vmi.claim_rules import ClaimView, needed_claims
+from kvedge.controller.vmi.claim_rules import ClaimView, find_needed_claims
 from kvedge.controller.vmi.lans.lan_reservations import NoAddress, reserve_addresses
-from kvedge.controller.vmi.placed_pod import placed_pod
+from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
 from kvedge.controller.vmi.vmi_view import (
@@ -149,18 +149,18 @@ class VmiSteps:
 
     def _create(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata
-        wait = self._patience.seconds_left(meta.uid)
+        wait = self._patience.count_seconds_left(meta.uid)
         if wait > 0:
             return wait
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
         # Outside the lock, for which all other launchers wait: this asks the server.
         try:
-            pod = placed_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
+            pod = place_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
         except (FunctionsUnknown, NoAddress) as error:
             return self._note_failure(vmi, str(error))
         with self._holders.taking:
-            if any(self._holders.holder(vmi, name) for _, name in needed_claims(vmi)):
+            if any(self._holders.holder(vmi, name) for _, name in find_needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
             return self._create_pod(vmi, pod)
 

@@ -125,7 +125,7 @@ class GuestNetwork:
         Raises:
             NetworkError: when the kernel refused or the namespace is not as it was left.
         """
-        with network_of(launcher) as netns:
+        with hold_network(launcher) as netns:
             wanted = [place for place in _places(vmi) if names is None or place[1].name in names]
             prepared = [self._prepare(vmi, place, netns, resolver) for place in wanted]
             self._keep_taps(vmi, launcher, netns)
@@ -138,7 +138,7 @@ class GuestNetwork:
             NetworkError: as `prepare`.
         """
         index, interface = place
-        with network_of(launcher) as netns:
+        with hold_network(launcher) as netns:
             if is_ready_made(interface, self._configuration().bindings):
                 # The link is whoever has made it's to remove; the guest's launcher has no business there any more.
                 self._keep_taps(vmi, launcher, netns, released=True)
@@ -161,7 +161,7 @@ class GuestNetwork:
             if place[1].masquerade is not None or (place[1].name in held and is_ready_made(place[1], plugins))
         ]
         if kept:
-            with network_of(launcher) as netns:
+            with hold_network(launcher) as netns:
                 # First: a link that is gone has given its number away.
                 self._keep_taps(vmi, launcher, netns)
                 failed: NetworkError | None = None
@@ -221,7 +221,7 @@ class GuestNetwork:
         """
         for item in prepared:
             if item.message.HasField("ipv6"):
-                with network_of(launcher) as netns:
+                with hold_network(launcher) as netns:
                     hand_router_socket(netns, item.message.bridge, launcher.pid)
 
     def forget(self, vmi_uid: str) -> None:
@@ -321,7 +321,7 @@ def _routes(routes: Sequence[dhcp_plan.Route]) -> list[Route]:
 
 
 @contextmanager
-def network_of(launcher: HeldProcess) -> Iterator[int]:
+def hold_network(launcher: HeldProcess) -> Iterator[int]:
     """The network namespace of a launcher's Pod.
 
     Raises:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.handler.guest.guest_network import network_of
+from kvedge.handler.guest.guest_network import hold_network
 from kvedge.handler.held_process import HeldProcess
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.network.errors import NetworkError
@@ -86,7 +86,7 @@ class LanJoining:
         wanted = [each for each in lan_interfaces(vmi) if names is None or each[1].name in names]
         if not wanted:
             return
-        with network_of(launcher) as netns:
+        with hold_network(launcher) as netns:
             for index, interface, network in wanted:
                 if has_nic(netns, vmi.metadata.uid, pod_nic(interface.name), index):
                     continue

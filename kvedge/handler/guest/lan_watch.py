@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.handler.guest.guest_network import network_of
+from kvedge.handler.guest.guest_network import hold_network
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemory
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -54,7 +54,7 @@ class LanWatch:
         memory.lan_seen_at = now
         try:
             if memory.lan_nics != nics.keys():
-                with self.connections.launcher(key) as launcher, network_of(launcher) as netns:
+                with self.connections.launcher(key) as launcher, hold_network(launcher) as netns:
                     # A NIC that has gone with its end keeps the end's number, which nothing answers to any more.
                     left = {nic: end for nic, end in memory.lan_ends.items() if nic in nics}
                     memory.lan_ends = left | ends_of(netns, nics)

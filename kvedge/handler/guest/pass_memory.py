@@ -63,7 +63,7 @@ class PassMemories:
         self._memories: dict[Key, PassMemory] = {}
         self._lock = threading.Lock()
 
-    def memory_of(self, key: Key, vmi: VirtualMachineInstance, now: float) -> PassMemory:
+    def find_memory(self, key: Key, vmi: VirtualMachineInstance, now: float) -> PassMemory:
         """The memory of this VMI; a new one for a VMI that took the name of another."""
         with self._lock:
             memory = self._memories.get(key)

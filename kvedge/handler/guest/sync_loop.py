@@ -92,7 +92,7 @@ class SyncLoop:
         if vmi is None:
             self._forget(key, None)
             return None
-        memory = self._memories.memory_of(key, vmi, self.clock.monotonic())
+        memory = self._memories.find_memory(key, vmi, self.clock.monotonic())
         view = self._view(key, vmi, memory)
         hotplug = self._volumes.hand_over(key, vmi, view)
         outdated = view.synced and self._launchers.is_outdated(key, vmi, memory)

@@ -23,7 +23,7 @@ from kvedge.handler.volumes.device_rules import CHARACTER, DeviceNotAllowed, all
 from kvedge.network.binding.macvtap_binding import TapDevice
 from kvedge.network.errors import NetworkError
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
-from kvedge.storage.beneath import AS_ROOT, beneath
+from kvedge.storage.beneath import AS_ROOT, hold_open_beneath
 
 _HOST_DEV: Final = Path("/dev")
 _NODE: Final = re.compile(r"\.?tap[0-9]+")
@@ -39,7 +39,10 @@ def keep_tap_nodes(launcher: HeldProcess, wanted: Iterable[TapDevice], host_dev:
     """
     devices = {f"tap{device.index}": device.number for device in wanted}
     try:
-        with launcher.root() as root, beneath(root, "dev", os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as folder:
+        with (
+            launcher.root() as root,
+            hold_open_beneath(root, "dev", os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as folder,
+        ):
             if os.fstat(folder).st_dev == host_dev.stat().st_dev:
                 # A node of that name may be another guest's there: none is made, and none is taken away.
                 if not devices:
@@ -49,7 +52,7 @@ def keep_tap_nodes(launcher: HeldProcess, wanted: Iterable[TapDevice], host_dev:
                     why="its /dev is the host's own",
                     remedy="let the container runtime give the launcher's Pod a /dev of its own",
                 )
-            for name, facts in _present(folder).items():
+            for name, facts in _find_present(folder).items():
                 # A number that its link has no more is another link's by now, and perhaps another guest's.
                 if facts.st_rdev != devices.get(name):
                     _take(launcher, folder, name, facts, denied=facts.st_rdev not in devices.values())
@@ -68,9 +71,9 @@ def keep_tap_nodes(launcher: HeldProcess, wanted: Iterable[TapDevice], host_dev:
         ) from error
 
 
-def _present(folder: int) -> dict[str, os.stat_result]:
+def _find_present(folder: int) -> dict[str, os.stat_result]:
     """What stands there under the names of such nodes, finished or not."""
-    with beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+    with hold_open_beneath(folder, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         names = [name for name in os.listdir(opened) if _NODE.fullmatch(name)]
     return {name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in names}
 
@@ -84,7 +87,7 @@ def _take(launcher: HeldProcess, folder: int, name: str, facts: os.stat_result, 
 def _is_right(folder: int, name: str, number: int) -> bool:
     """Whether the node is there; a node that a container runtime has made becomes the launcher's."""
     try:
-        with beneath(folder, name, os.O_PATH | os.O_NOFOLLOW) as node:
+        with hold_open_beneath(folder, name, os.O_PATH | os.O_NOFOLLOW) as node:
             facts = os.fstat(node)
             if not stat.S_ISCHR(facts.st_mode) or facts.st_rdev != number:
                 return False
@@ -99,7 +102,7 @@ def _give(launcher: HeldProcess, folder: int, name: str, number: int) -> None:
     allow_device(launcher, number, CHARACTER)
     coming = f"{_COMING}{name.removeprefix('tap')}"
     os.mknod(coming, stat.S_IFCHR | 0o600, number, dir_fd=folder)
-    with beneath(folder, coming, os.O_PATH | os.O_NOFOLLOW) as node:
+    with hold_open_beneath(folder, coming, os.O_PATH | os.O_NOFOLLOW) as node:
         _own(node)
     os.rename(coming, name, src_dir_fd=folder, dst_dir_fd=folder)
 

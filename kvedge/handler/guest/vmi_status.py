@@ -320,7 +320,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=reason, message=message)
     if seen.status is None:
         # This pass learnt nothing of the domain: the known facts stay.
-        return wanted | _present(vmi.status.conditions, _OF_DOMAIN)
+        return wanted | _find_present(vmi.status.conditions, _OF_DOMAIN)
     if seen.status.state == DOMAIN_STATE_PAUSED:
         wanted["Paused"] = _pause_condition(seen.status)
     if seen.status.agent_connected:
@@ -333,7 +333,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     return wanted
 
 
-def _present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:
+def _find_present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:
     return {item.type: item for item in conditions if item.type in types}
 
 

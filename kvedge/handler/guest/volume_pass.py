@@ -16,7 +16,7 @@ from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView, Step, SyncPlan
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, start_gate, wishes_of
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
-from kvedge.resources.disks.volume_facts import hotplugged
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
 from kvedge.runtime.clock import Clock
@@ -86,4 +86,6 @@ class VolumePass:
 
 def _concerns_hotplug(vmi: VirtualMachineInstance) -> bool:
     """Whether there is, or may still be, a hotplugged volume."""
-    return bool(hotplugged(vmi)) or any(entry.phase or entry.hotplug_volume for entry in vmi.status.volume_status)
+    return bool(hotplugged_volumes(vmi)) or any(
+        entry.phase or entry.hotplug_volume for entry in vmi.status.volume_status
+    )

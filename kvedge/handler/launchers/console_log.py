@@ -60,10 +60,10 @@ def read_console_log(volume: Path, vmi_uid: str, wanted: LogRequest) -> bytes:
     current = f"{vmi_uid}/{SERIAL_SOCKET}-log"
     older = f"{current}.1"
     if wanted.previous:
-        return _tail(volume, older, wanted.tail_bytes)[0]
+        return _read_tail(volume, older, wanted.tail_bytes)[0]
     for _ in range(_ROUNDS):
         before = _older(volume, older, 0)[1]
-        newest = _tail(volume, current, wanted.tail_bytes)[0]
+        newest = _read_tail(volume, current, wanted.tail_bytes)[0]
         rest, found = _older(volume, older, wanted.tail_bytes - len(newest))
         # When the log was cut in between, a part is here twice.
         if found == before:
@@ -73,12 +73,12 @@ def read_console_log(volume: Path, vmi_uid: str, wanted: LogRequest) -> bytes:
 
 def _older(volume: Path, relative: str, limit: int) -> tuple[bytes, Identity]:
     try:
-        return _tail(volume, relative, limit)
+        return _read_tail(volume, relative, limit)
     except NotThere:
         return b"", (0, 0)
 
 
-def _tail(volume: Path, relative: str, limit: int) -> tuple[bytes, Identity]:
+def _read_tail(volume: Path, relative: str, limit: int) -> tuple[bytes, Identity]:
     """The last `limit` bytes of a regular file, and which file that was."""
     with hold_open_beneath(volume, relative) as descriptor:
         facts = os.fstat(descriptor)

@@ -75,18 +75,18 @@ def _bad_answer(method: str) -> LauncherCallError:
     return LauncherCallError(grpc.StatusCode.INTERNAL, f"the launcher's answer to {method} cannot be read")
 
 
-def _not_connected() -> LauncherCallError:
+def _not_connected_error() -> LauncherCallError:
     return LauncherCallError(grpc.StatusCode.UNAVAILABLE, "the launcher is not connected")
 
 
-def _channel_closed(cancelled: asyncio.CancelledError) -> BaseException:
+def _choose_error(cancelled: asyncio.CancelledError) -> BaseException:
     """The error to raise for a call that was cancelled.
 
     gRPC cancels the calls of a channel that is closed because its VMI has gone: the caller is told that the launcher is
     not connected. When somebody cancelled the calling task itself, the cancellation goes on.
     """
     task = asyncio.current_task()
-    return cancelled if task is not None and task.cancelling() else _not_connected()
+    return cancelled if task is not None and task.cancelling() else _not_connected_error()
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class LauncherConnections:
         with self._lock:
             connection = self._connections.get(key)
             if connection is None or connection.stub is None or connection.launcher is None:
-                raise _not_connected()
+                raise _not_connected_error()
             held = connection.launcher.copy()
         with held:
             yield held
@@ -218,7 +218,7 @@ class LauncherConnections:
         with self._lock:
             connection = self._connections.get(key)
             if connection is None or connection.stub is None:
-                raise _not_connected()
+                raise _not_connected_error()
             return connection
 
     def call(self, key: Key, method: str, request: Any, seconds: float) -> Any:
@@ -237,7 +237,7 @@ class LauncherConnections:
             ) from error
         except concurrent.futures.CancelledError as error:
             # The event loop ends.
-            raise _not_connected() from error
+            raise _not_connected_error() from error
 
     async def call_async(self, key: Key, method: str, request: Any, seconds: float) -> Any:
         """As :meth:`call`, inside the event loop."""
@@ -247,7 +247,7 @@ class LauncherConnections:
         except grpc.aio.AioRpcError as error:
             raise LauncherCallError(error.code(), error.details() or "") from error
         except asyncio.CancelledError as error:
-            raise _channel_closed(error) from error
+            raise _choose_error(error) from error
         if reply is None:
             raise _bad_answer(method)
         with self._lock:
@@ -276,7 +276,7 @@ class LauncherConnections:
         except grpc.aio.AioRpcError as error:
             raise LauncherCallError(error.code(), error.details() or "") from error
         except asyncio.CancelledError as error:
-            raise _channel_closed(error) from error
+            raise _choose_error(error) from error
         return bytes(found)
 
     async def _keep(self, connection: _Connection) -> None:

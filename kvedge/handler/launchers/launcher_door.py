@@ -90,7 +90,7 @@ class NodeLaunchers:
         os.close(self._open(namespace, name, stream))
 
     def _open(self, namespace: str, name: str, stream: GuestVerb) -> int:
-        vmi, pod_uid = self._running(namespace, name)
+        vmi, pod_uid = self._find_running(namespace, name)
         root = volume_directory(self._kubelet, pod_uid, "private")
         try:
             return open_socket(root, f"{vmi.metadata.uid}/{stream.socket}")
@@ -106,7 +106,7 @@ class NodeLaunchers:
         Raises:
             DoorError: when the launcher refuses or does not answer.
         """
-        vmi, _ = self._running(namespace, name)
+        vmi, _ = self._find_running(namespace, name)
         request = launcher_request(verb, options)
         calling = self._connections.call_async((namespace, name), verb.rpc, request, verb.seconds)
         try:
@@ -124,7 +124,7 @@ class NodeLaunchers:
         Raises:
             DoorError: when the VMI does not run here, or its links cannot be read.
         """
-        vmi, _ = self._running(namespace, name)
+        vmi, _ = self._find_running(namespace, name)
         try:
             return await asyncio.to_thread(self._network, (namespace, name), vmi)
         except LauncherCallError as error:
@@ -157,7 +157,7 @@ class NodeLaunchers:
         Raises:
             DoorError: when it has no such interface, or nobody can listen there.
         """
-        vmi, _ = self._running(namespace, name)
+        vmi, _ = self._find_running(namespace, name)
         nics = nics_of(vmi)
         if any(item.name == wanted.interface for _, item, _ in sriov_interfaces(vmi)):
             text = f"interface {wanted.interface} of VMI {namespace}/{name} is a function of its node's NIC"
@@ -197,7 +197,7 @@ class NodeLaunchers:
         Raises:
             DoorError: when it has none, or when the launcher does not answer.
         """
-        self._running(namespace, name)
+        self._find_running(namespace, name)
         request = launcher_pb2.ScreenshotRequest(move_cursor=move_cursor)
         collecting = self._connections.collect_async(
             (namespace, name), verb.rpc, request, verb.seconds, LARGEST_PICTURE
@@ -210,7 +210,7 @@ class NodeLaunchers:
         Raises:
             DoorError: when nothing is kept of it.
         """
-        vmi = self._here(namespace, name)
+        vmi = self._find_here(namespace, name)
         # The Pod of a guest that has ended is no longer connected.
         pod_uid = self._connections.pod_uid((namespace, name)) or _pod_on(vmi, self._node)
         if pod_uid is None:
@@ -232,14 +232,14 @@ class NodeLaunchers:
         except LauncherCallError as error:
             raise DoorError(_STATUS.get(error.code, 500), error.detail) from error
 
-    def _here(self, namespace: str, name: str) -> VirtualMachineInstance:
+    def _find_here(self, namespace: str, name: str) -> VirtualMachineInstance:
         vmi = self._vmis.get(namespace, name)
         if vmi is None or vmi.status.node_name != self._node:
             raise DoorError(404, f"VMI {namespace}/{name} is not on node {self._node}")
         return vmi
 
-    def _running(self, namespace: str, name: str) -> tuple[VirtualMachineInstance, str]:
-        vmi = self._here(namespace, name)
+    def _find_running(self, namespace: str, name: str) -> tuple[VirtualMachineInstance, str]:
+        vmi = self._find_here(namespace, name)
         pod_uid = self._connections.pod_uid((namespace, name))
         if pod_uid is None or vmi.is_final:
             raise DoorError(400, "VMI is not running")

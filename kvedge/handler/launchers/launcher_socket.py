@@ -135,8 +135,8 @@ def hold_listener(descriptor: int, volume: Path) -> HeldProcess:
         NotThere: when nobody listens.
         Unexpected: when the process that listens has ended, or is none of this Pod.
     """
-    wanted = _volume_identity(volume)
-    pid = _peer_pid(descriptor)
+    wanted = _identify_volume(volume)
+    pid = _find_peer_pid(descriptor)
     path = f"{volume}/{LAUNCHER_SOCKET}"
     try:
         held = HeldProcess.of(pid)
@@ -150,7 +150,7 @@ def hold_listener(descriptor: int, volume: Path) -> HeldProcess:
     return held
 
 
-def _volume_identity(volume: Path) -> Identity:
+def _identify_volume(volume: Path) -> Identity:
     try:
         return identity_of(os.stat(volume, follow_symlinks=False))
     except FileNotFoundError as error:
@@ -165,7 +165,7 @@ def _check_of_pod(process: HeldProcess, volume: Identity, path: str) -> None:
         raise Unexpected(path, f"listened on by process {process.pid} without this Pod's volume")
 
 
-def _peer_pid(descriptor: int) -> int:
+def _find_peer_pid(descriptor: int) -> int:
     """The process that called listen(2) on the socket, as the kernel says (SO_PEERCRED)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         # In the event loop of all launchers: one whose queue is full, as a stopped one has it, is asked again later.

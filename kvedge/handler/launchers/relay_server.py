@@ -77,15 +77,15 @@ class RelayServer:
 
     def application(self) -> web.Application:
         """The server's application."""
-        application = web.Application(middlewares=[_only_the_api_role, _errors], client_max_size=64 * 1024)
+        application = web.Application(middlewares=[_admit_only_api_role, _answer_errors], client_max_size=64 * 1024)
         ways: Mapping[Way, Callable[[GuestVerb], Handler]] = {
             "change": self._call_handler,
             "command": self._call_handler,
             "facts": self._call_handler,
-            "node": lambda _: self._network,
+            "node": lambda _: self._answer_network,
             "capture": lambda _: self._capture,
             "picture": self._picture_handler,
-            "log": lambda _: self._console_log,
+            "log": lambda _: self._answer_console_log,
             "stream": self._stream_handler,
         }
         for verb in RELAYED_VERBS.values():
@@ -110,7 +110,7 @@ class RelayServer:
 
         return handle
 
-    async def _network(self, request: web.Request) -> web.StreamResponse:
+    async def _answer_network(self, request: web.Request) -> web.StreamResponse:
         where = request.match_info
         return web.json_response(await self._door.network(where["namespace"], where["name"]))
 
@@ -124,7 +124,7 @@ class RelayServer:
             frames = await self._door.capture(where["namespace"], where["name"], wanted)
         return web.Response(body=frames, content_type="application/octet-stream")
 
-    async def _console_log(self, request: web.Request) -> web.StreamResponse:
+    async def _answer_console_log(self, request: web.Request) -> web.StreamResponse:
         try:
             wanted = log_request(request.query)
         except BadLogRequest as error:
@@ -196,7 +196,7 @@ def _options(body: bytes) -> JsonObject:
 
 
 @web.middleware
-async def _only_the_api_role(
+async def _admit_only_api_role(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """TLS has checked the authority; here the role is checked, as handlers have certificates of it, too."""
@@ -208,7 +208,7 @@ async def _only_the_api_role(
 
 
 @web.middleware
-async def _errors(
+async def _answer_errors(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     try:

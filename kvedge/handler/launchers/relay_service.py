@@ -130,7 +130,7 @@ class RelayService:
             self._refresh()
 
     def _refresh(self) -> None:
-        material = self._newest()
+        material = self._find_newest()
         if material is self._material:
             return
         if self._tls is not None:
@@ -145,7 +145,7 @@ class RelayService:
         # Only now: a round that failed half-way is done again.
         self._material = material
 
-    def _newest(self) -> TlsMaterial:
+    def _find_newest(self) -> TlsMaterial:
         """The certificate in use, unless its end is near or the authority changes."""
         if self._config.tls is not None:
             # Files are read again each time: somebody else keeps them fresh.

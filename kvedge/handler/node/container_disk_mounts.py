@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.held_process import HeldProcess, Identity, directory_at, identity_of
+from kvedge.handler.held_process import HeldProcess, Identity, identify_directory, identity_of
 from kvedge.handler.launchers.launcher_socket import volume_directory
 from kvedge.handler.own_thread import in_own_thread
 from kvedge.handler.pod_errors import PodNotReady
@@ -38,7 +38,7 @@ from kvedge.runtime.linux.mounts import (
     set_mount_attributes,
 )
 from kvedge.runtime.linux.namespaces import CLONE_NEWNS, setns
-from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
+from kvedge.storage.beneath import AS_ROOT, hold_directory, hold_open_beneath
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,9 @@ class ContainerDiskMounts:
         Raises:
             PodNotReady: when an image's container is not there, or the kernel refuses.
         """
-        shared = [_Handed(tree, found) for tree in image_trees(vmi) if (found := self._volume(pod_uid, tree.name))]
+        shared = [
+            _Handed(tree, found) for tree in image_trees(vmi) if (found := self._identify_volume(pod_uid, tree.name))
+        ]
         if not shared:
             # The kubelet has mounted the images itself, or there are none.
             return
@@ -78,7 +80,7 @@ class ContainerDiskMounts:
         except OSError as error:
             raise PodNotReady(f"the node cannot hand over the images of container disks: {error}") from error
 
-    def _volume(self, pod_uid: str, name: str) -> Identity | None:
+    def _identify_volume(self, pod_uid: str, name: str) -> Identity | None:
         """Which directory of the host the empty volume is; None when the Pod has none of that name."""
         try:
             facts = os.stat(volume_directory(self._kubelet, pod_uid, name), follow_symlinks=False)
@@ -89,7 +91,7 @@ class ContainerDiskMounts:
     def _hand_over(self, missing: list[_Handed], launcher: HeldProcess) -> None:
         with contextlib.ExitStack() as stack:
             target = stack.enter_context(launcher.namespace("mnt"))
-            sources = [(item, stack.enter_context(_container_of(item, launcher))) for item in missing]
+            sources = [(item, stack.enter_context(_hold_container(item, launcher))) for item in missing]
             for item, source in sources:
                 in_own_thread(partial(_move_tree, item, source, target))
                 log.info("image handed over", extra={"facts": {"volume": item.tree.name, "image": item.tree.image}})
@@ -98,15 +100,18 @@ class ContainerDiskMounts:
 def _move_tree(item: _Handed, source: int, target: int) -> None:
     """Runs in a thread of its own, which is in the container's mount namespace first and then in the launcher's."""
     setns(source, CLONE_NEWNS)
-    with directory_of("/") as root:
-        if directory_at(root, item.tree.path) != item.volume:
+    with hold_directory("/") as root:
+        if identify_directory(root, item.tree.path) != item.volume:
             raise PodNotReady(f"the container of {item.tree.subject} has changed while it was looked at")
         # The image's own files only: nothing of what the container runtime has mounted among them.
         copied = copy_mount(root, recursive=False)
     try:
         set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
         setns(target, CLONE_NEWNS)
-        with directory_of("/") as root, beneath(root, item.tree.path.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as place:
+        with (
+            hold_directory("/") as root,
+            hold_open_beneath(root, item.tree.path.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as place,
+        ):
             if identity_of(os.fstat(place)) == item.volume:
                 attach_mount(copied, place)
     finally:
@@ -114,7 +119,7 @@ def _move_tree(item: _Handed, source: int, target: int) -> None:
 
 
 @contextlib.contextmanager
-def _container_of(item: _Handed, launcher: HeldProcess) -> Iterator[int]:
+def _hold_container(item: _Handed, launcher: HeldProcess) -> Iterator[int]:
     """The mount namespace of the image's container: in the launcher's network, and with the volume they share."""
     network, own_mounts = launcher.identity("net"), launcher.identity("mnt")
     with contextlib.ExitStack() as stack:

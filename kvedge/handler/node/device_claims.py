@@ -22,7 +22,7 @@ from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.storage import BLOCK
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.storage.beneath import beneath
+from kvedge.storage.beneath import hold_open_beneath
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class DeviceClaims:
                     self._claim(root, name, number)
                 for name in blocks:
                     self._claim(root, name, None)
-                for name in _vfio_nodes(root) if passes else ():
+                for name in _list_vfio_nodes(root) if passes else ():
                     self._claim(root, name, self._host_number(name))
         except OSError as error:
             raise PodNotReady(f"the node cannot look at the devices of the launcher's Pod: {error}") from error
@@ -72,7 +72,7 @@ class DeviceClaims:
     def _claim(self, root: int, name: str, number: int | None) -> None:
         """`number` is the one that a character device must have; a volume's block device may have any."""
         try:
-            with beneath(root, f"dev/{name}", os.O_PATH) as node:
+            with hold_open_beneath(root, f"dev/{name}", os.O_PATH) as node:
                 facts = os.fstat(node)
                 is_block = number is None and stat.S_ISBLK(facts.st_mode)
                 if not is_block and not (stat.S_ISCHR(facts.st_mode) and facts.st_rdev == number):
@@ -95,10 +95,10 @@ class DeviceClaims:
         log.info("device claimed", extra={"facts": {"device": f"/dev/{name}"}})
 
 
-def _vfio_nodes(root: int) -> list[str]:
+def _list_vfio_nodes(root: int) -> list[str]:
     """VFIO's own device and those of IOMMU groups in the Pod's /dev."""
     try:
-        with beneath(root, "dev/vfio", os.O_RDONLY | os.O_DIRECTORY) as folder:
+        with hold_open_beneath(root, "dev/vfio", os.O_RDONLY | os.O_DIRECTORY) as folder:
             names = sorted(os.listdir(folder))
     except FileNotFoundError:
         # The launcher finds out what its guest lacks, and says so.

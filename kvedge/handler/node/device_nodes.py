@@ -19,13 +19,13 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 _MODE: Final = 0o660
 
 
-def launcher_node(directory: Path, device: str) -> str:
+def make_launcher_node(directory: Path, device: str) -> str:
     """The path of a node in `directory` for the same device as the host's `device`, made when it is not there.
 
     The host's own path where it is no character device, or where this process may make none.
     """
     try:
-        number = _number(device)
+        number = _read_number(device)
         if number is None:
             return device
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def launcher_node(directory: Path, device: str) -> str:
     return str(path)
 
 
-def _number(device: str) -> int | None:
+def _read_number(device: str) -> int | None:
     facts = os.stat(device)
     return facts.st_rdev if stat.S_ISCHR(facts.st_mode) else None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kvedge.handler.node.device_nodes import launcher_node
+from kvedge.handler.node.device_nodes import make_launcher_node
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
 
@@ -123,7 +123,7 @@ class DevicePlugin(deviceplugin_pb2_grpc.DevicePluginServicer):
     def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
         """The same device node for all Pods."""
         device = self.device
-        host_path = device.path if device.nodes is None else launcher_node(device.nodes, device.path)
+        host_path = device.path if device.nodes is None else make_launcher_node(device.nodes, device.path)
         node = deviceplugin_pb2.DeviceSpec(container_path=device.path, host_path=host_path, permissions="mrw")
         answer = deviceplugin_pb2.ContainerAllocateResponse(devices=[node])
         return deviceplugin_pb2.AllocateResponse(container_responses=[answer for _ in request.container_requests])

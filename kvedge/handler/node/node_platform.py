@@ -93,7 +93,7 @@ class NodePlatform:
         """Call after what the node offers changed; set up before :meth:`start`."""
         self._callbacks.append(callback)
 
-    def configuration_changed(self) -> None:
+    def note_configuration_change(self) -> None:
         """Look whether the node offers what is wanted now; returns at once."""
         self._changed.set()
 

@@ -20,7 +20,7 @@ from kvedge.resources.values.quantities import QuantityError, parse_bytes
 from kvedge.runtime.linux.privileges import act_as
 from kvedge.storage import blank_image
 from kvedge.storage.beneath import open_beneath
-from kvedge.storage.blank_image import MEBIBYTE, fitting_bytes, free_bytes, no_room
+from kvedge.storage.blank_image import MEBIBYTE, count_free_bytes, fitting_bytes, no_room
 
 _STAGED: Final = f".{IMAGE_FILE}.hotplug"
 
@@ -30,7 +30,7 @@ class ImageRefused(Exception):
 
 
 @contextlib.contextmanager
-def claim_image(claim: int) -> Iterator[int]:
+def hold_claim_image(claim: int) -> Iterator[int]:
     """A descriptor (O_PATH) of the image in a claim's directory.
 
     Raises:
@@ -60,15 +60,15 @@ def make_image(claim: int, info: ClaimInfo) -> None:
     Raises:
         ImageRefused: when there is no room, or the guest's user may not.
     """
-    size = image_size(info, free_bytes(claim))
+    size = image_size(info, count_free_bytes(claim))
     act_as(LAUNCHER_UID, LAUNCHER_GID)
     try:
         blank_image.make_image(claim, _STAGED, size)
     except OSError as error:
-        raise ImageRefused(_words(claim, error)) from error
+        raise ImageRefused(_explain(claim, error)) from error
 
 
-def _words(claim: int, error: OSError) -> str:
+def _explain(claim: int, error: OSError) -> str:
     text = f"{IMAGE_FILE} cannot be made by user {LAUNCHER_UID}: {error.strerror}"
     if error.errno not in (errno.EACCES, errno.EPERM):
         return text

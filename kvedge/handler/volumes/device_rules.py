@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
-from kvedge.runtime.linux.cgroup_devices import ForeignProgram, attached_programs, change_rules, device_programs
+from kvedge.runtime.linux.cgroup_devices import ForeignProgram, change_rules, device_programs, find_attached_programs
 from kvedge.runtime.linux.device_program import Device
 from kvedge.runtime.mount_table import mount_table, parse_mounts
-from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
+from kvedge.storage.beneath import AS_ROOT, hold_directory, hold_open_beneath
 
 _ALL: Final = "a *:* rwm"
 _ACCESS: Final = "rw"
@@ -48,9 +48,9 @@ def allow_device(launcher: HeldProcess, device: int, kind: str = BLOCK) -> None:
     """
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
-        _write(folder, "devices.allow", rule(device, kind))
+        _write(folder, "devices.allow", make_rule(device, kind))
         return
-    path = unified_path(launcher.text("cgroup"), mount_table())
+    path = find_unified_path(launcher.text("cgroup"), mount_table())
     if path is not None:
         allow_in_cgroup(path, device, kind)
 
@@ -59,9 +59,9 @@ def deny_device(launcher: HeldProcess, device: int, kind: str = BLOCK) -> None:
     """Take such a rule away again; may be repeated."""
     folder = devices_folder(launcher.text("cgroup"), mount_table())
     if folder is not None:
-        _write(folder, "devices.deny", rule(device, kind))
+        _write(folder, "devices.deny", make_rule(device, kind))
         return
-    path = unified_path(launcher.text("cgroup"), mount_table())
+    path = find_unified_path(launcher.text("cgroup"), mount_table())
     if path is not None:
         deny_in_cgroup(path, device, kind)
 
@@ -87,7 +87,7 @@ def deny_in_cgroup(path: tuple[Path, str], device: int, kind: str = BLOCK) -> No
         _change(path, lambda devices: devices - {Device(kind, device)})
 
 
-def rule(device: int, kind: str = BLOCK) -> str:
+def make_rule(device: int, kind: str = BLOCK) -> str:
     """A rule of version 1 for a device."""
     return f"{kind} {os.major(device)}:{os.minor(device)} {_ACCESS}"
 
@@ -112,7 +112,7 @@ def devices_folder(cgroups: str, mounts: str) -> tuple[Path, str] | None:
     return None if path is None or root is None else (root, path.lstrip("/") or ".")
 
 
-def unified_path(cgroups: str, mounts: str) -> tuple[Path, str] | None:
+def find_unified_path(cgroups: str, mounts: str) -> tuple[Path, str] | None:
     """The hierarchy of version 2 and the process's cgroup in it, from the same texts; None where there is none."""
     path = next((line[3:] for line in cgroups.splitlines() if line.startswith("0::")), None)
     root = next((item.target for item in parse_mounts(mounts) if item.kind == "cgroup2"), None)
@@ -120,7 +120,7 @@ def unified_path(cgroups: str, mounts: str) -> tuple[Path, str] | None:
 
 
 def _change(path: tuple[Path, str], change: Callable[[frozenset[Device]], frozenset[Device]]) -> None:
-    with _confined(path) as cgroup:
+    with _hold_confined(path) as cgroup:
         if cgroup is None:
             return
         try:
@@ -133,22 +133,22 @@ def _change(path: tuple[Path, str], change: Callable[[frozenset[Device]], frozen
 
 
 @contextmanager
-def _confined(path: tuple[Path, str]) -> Iterator[int | None]:
+def _hold_confined(path: tuple[Path, str]) -> Iterator[int | None]:
     """The cgroup of the container that has programs; None when nothing decides on its devices.
 
     Never one that other containers are in as well: a rule would let them have the device, too.
     """
     root, own = path
-    with directory_of(root) as top, beneath(top, own, os.O_RDONLY | os.O_DIRECTORY) as inner:
+    with hold_directory(root) as top, hold_open_beneath(top, own, os.O_RDONLY | os.O_DIRECTORY) as inner:
         deciding = device_programs(inner)
-        attached = len(attached_programs(inner)[0]) if deciding else 0
+        attached = len(find_attached_programs(inner)[0]) if deciding else 0
         if attached == deciding:
             yield inner if deciding else None
             return
         outer = os.path.dirname(own)
         if not attached and os.path.basename(own) == _INNER and outer:
-            with beneath(top, outer, os.O_RDONLY | os.O_DIRECTORY) as cgroup:
-                if len(attached_programs(cgroup)[0]) == deciding:
+            with hold_open_beneath(top, outer, os.O_RDONLY | os.O_DIRECTORY) as cgroup:
+                if len(find_attached_programs(cgroup)[0]) == deciding:
                     yield cgroup
                     return
         raise DeviceNotAllowed(
@@ -159,10 +159,13 @@ def _confined(path: tuple[Path, str]) -> Iterator[int | None]:
 
 def _write(folder: tuple[Path, str], file: str, text: str) -> None:
     root, path = folder
-    with directory_of(root) as top, beneath(top, path, os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as directory:
-        with beneath(directory, "devices.list", os.O_RDONLY) as opened, open(os.dup(opened)) as listed:
+    with (
+        hold_directory(root) as top,
+        hold_open_beneath(top, path, os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT) as directory,
+    ):
+        with hold_open_beneath(directory, "devices.list", os.O_RDONLY) as opened, open(os.dup(opened)) as listed:
             if _ALL in listed.read().splitlines():
                 # Nothing confines it: one box has its containers in no such cgroup.
                 return
-        with beneath(directory, file, os.O_WRONLY) as opened:
+        with hold_open_beneath(directory, file, os.O_WRONLY) as opened:
             os.write(opened, text.encode())

@@ -20,12 +20,12 @@ def find_given_devices(kubelet: Path, pod_uid: str) -> frozenset[int]:
     """The device numbers; none for a Pod that has no such entry."""
     if not is_label(pod_uid):
         return frozenset()
-    return frozenset(_numbers(kubelet / "pods" / pod_uid / "volumeDevices"))
+    return frozenset(_read_numbers(kubelet / "pods" / pod_uid / "volumeDevices"))
 
 
-def _numbers(top: Path) -> Iterator[int]:
-    for plugin in _entries(top):
-        for entry in _entries(plugin):
+def _read_numbers(top: Path) -> Iterator[int]:
+    for plugin in _list_entries(top):
+        for entry in _list_entries(plugin):
             # The device may just be gone.
             with suppress(OSError):
                 facts = os.stat(entry)
@@ -33,7 +33,7 @@ def _numbers(top: Path) -> Iterator[int]:
                     yield facts.st_rdev
 
 
-def _entries(directory: Path) -> list[Path]:
+def _list_entries(directory: Path) -> list[Path]:
     """What lies in a directory of root's; nothing when somebody else may write it."""
     with suppress(OSError):
         facts = os.stat(directory, follow_symlinks=False)

@@ -20,12 +20,12 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk
 from kvedge.resources.values.quantities import QuantityError, parse_bytes
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 from kvedge.storage.blank_image import (
     MEBIBYTE,
+    count_free_bytes,
     explain_smaller,
     fitting_bytes,
-    free_bytes,
     make_image,
     no_room,
 )
@@ -62,14 +62,14 @@ class HostDiskImages:
 
 def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: HeldProcess) -> str:
     directory, file = host_place(disk)
-    with directory_of(directory) as folder:
+    with hold_directory(directory) as folder:
         if launcher.identify_directory(claim_directory(volume)) != identity_of(os.fstat(folder)):
             raise PodNotReady(
                 f"volume {volume}: {directory} is no longer the directory that the Pod has; restart the VM"
             )
         if _is_there(folder, file):
             return ""
-        size, free = _read_wanted_bytes(volume, disk), free_bytes(folder)
+        size, free = _read_wanted_bytes(volume, disk), count_free_bytes(folder)
         fitting = fitting_bytes(size, free)
         if fitting is None:
             raise PodNotReady(no_room(disk.path, size, free))

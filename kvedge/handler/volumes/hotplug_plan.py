@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
-from kvedge.resources.disks.volume_facts import hotplugged
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
@@ -60,7 +60,7 @@ class HandOver:
 
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
-    wanted = {volume.name for volume in hotplugged(vmi)} - set(present)
+    wanted = {volume.name for volume in hotplugged_volumes(vmi)} - set(present)
     return [
         HandOver(entry.name, entry.hotplug_volume.attach_pod_uid, entry.persistent_volume_claim_info or ClaimInfo())
         for entry in vmi.status.volume_status
@@ -73,7 +73,7 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
     """What of `there` neither the VMI wants nor the domain has."""
-    kept = {volume.name for volume in hotplugged(vmi)} | find_attached(status).keys()
+    kept = {volume.name for volume in hotplugged_volumes(vmi)} | find_attached(status).keys()
     return sorted(set(there) - kept)
 
 
@@ -86,7 +86,7 @@ def wishes_of(vmi: VirtualMachineInstance) -> frozenset[tuple[str, ...]]:
     """What the launcher must be told anew when it changes: volumes, and whether they are handed over."""
     phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
     drives = {(disk.name,) for disk in vmi.spec.domain.devices.disks if disk.cdrom is not None}
-    volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in hotplugged(vmi)}
+    volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in hotplugged_volumes(vmi)}
     return frozenset(volumes | drives)
 
 
@@ -96,7 +96,7 @@ def volume_entries(
     """The entries, those of hotplugged volumes with what the handler says of them; None: nothing was looked at."""
     if seen is None:
         return entries
-    wanted = {volume.name for volume in hotplugged(vmi)}
+    wanted = {volume.name for volume in hotplugged_volumes(vmi)}
     disks = find_attached(status)
     troubles = {trouble.name: trouble for trouble in status.disk_troubles}
     return [
@@ -166,7 +166,7 @@ class StartGate:
 
 def start_gate(vmi: VirtualMachineInstance, waited_seconds: float) -> StartGate:
     """A guest starts with its hotplugged volumes, so that it can boot from them and mount them by name."""
-    missing = list(_missing(vmi))
+    missing = list(_find_missing(vmi))
     if not missing:
         return StartGate(is_open=True)
     if vmi.metadata.annotations.get(START_WITHOUT_VOLUMES) == "true" and waited_seconds >= START_WITHOUT_SECONDS:
@@ -177,9 +177,9 @@ def start_gate(vmi: VirtualMachineInstance, waited_seconds: float) -> StartGate:
     return StartGate(is_open=False, message=f"the guest waits for {'; '.join(missing[:8])}; {remedy}")
 
 
-def _missing(vmi: VirtualMachineInstance) -> Iterator[str]:
+def _find_missing(vmi: VirtualMachineInstance) -> Iterator[str]:
     entries = {entry.name: entry for entry in vmi.status.volume_status}
-    for volume in hotplugged(vmi):
+    for volume in hotplugged_volumes(vmi):
         entry = entries.get(volume.name)
         if entry is None or entry.phase not in HANDED_OVER:
             said = entry.message or entry.phase if entry is not None else "not looked at yet"

@@ -20,12 +20,12 @@ from kvedge.handler.volumes.hotplug_plan import HandOver, HotplugSeen, plan_hand
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
     hand_over_file,
-    hotplug_directory,
+    hold_hotplug_directory,
     leftovers,
     present_volumes,
     take_back,
 )
-from kvedge.resources.disks.volume_facts import hotplugged
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DomainStatus
 
@@ -46,14 +46,18 @@ class HotplugVolumes:
     def hand_over(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> HotplugSeen:
         """Give the launcher what it is to have and does not; what it has stays as it is. Never raises."""
         try:
-            with hotplug_directory(launcher) as directory:
+            with hold_hotplug_directory(launcher) as directory:
                 present = present_volumes(directory)
         except FileNotFoundError:
             text = "the launcher's Pod has no place for hotplugged volumes; restart the VM"
-            return HotplugSeen(troubles={volume.name: f"Volume {volume.name}: {text}" for volume in hotplugged(vmi)})
+            return HotplugSeen(
+                troubles={volume.name: f"Volume {volume.name}: {text}" for volume in hotplugged_volumes(vmi)}
+            )
         except OSError as error:
             # It has just ended, which is told by another way.
-            return HotplugSeen(troubles={volume.name: f"Volume {volume.name}: {error}" for volume in hotplugged(vmi)})
+            return HotplugSeen(
+                troubles={volume.name: f"Volume {volume.name}: {error}" for volume in hotplugged_volumes(vmi)}
+            )
         missing = plan_hand_over(vmi, present)
         if not missing:
             return HotplugSeen(frozenset(present))
@@ -74,13 +78,13 @@ class HotplugVolumes:
         """Take what neither the VMI wants nor the domain has; only once the launcher follows this VMI. Never raises."""
         troubles: dict[str, str] = {}
         try:
-            with hotplug_directory(launcher) as directory:
+            with hold_hotplug_directory(launcher) as directory:
                 there = {*present_volumes(directory), *leftovers(directory)}
             for name in plan_take_back(vmi, status, there):
                 trouble = _take_back(name, launcher)
                 if trouble:
                     troubles[name] = trouble
-            with hotplug_directory(launcher) as directory:
+            with hold_hotplug_directory(launcher) as directory:
                 return HotplugSeen(frozenset(present_volumes(directory)), troubles, is_followed=True)
         except FileNotFoundError:
             return HotplugSeen(troubles=troubles, is_followed=True)

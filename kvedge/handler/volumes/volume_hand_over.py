@@ -22,7 +22,7 @@ from typing import Final
 
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.own_thread import in_own_thread
-from kvedge.handler.volumes.claim_image import ImageRefused, claim_image, make_image
+from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, make_image
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
@@ -41,7 +41,7 @@ from kvedge.runtime.linux.mounts import (
     unmount,
 )
 from kvedge.runtime.linux.namespaces import CLONE_NEWNS, setns
-from kvedge.storage.beneath import AS_ROOT, STRICT, beneath, directory_of
+from kvedge.storage.beneath import AS_ROOT, STRICT, hold_directory, hold_open_beneath
 
 _IMAGE: Final = ".img"
 # A node that is being made, and one that is being taken away: neither is a volume's name.
@@ -54,21 +54,24 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
 
 
 @contextlib.contextmanager
-def hotplug_directory(launcher: HeldProcess) -> Iterator[int]:
+def hold_hotplug_directory(launcher: HeldProcess) -> Iterator[int]:
     """The launcher's directory of hotplugged volumes.
 
     Raises:
         OSError: FileNotFoundError when its Pod has none.
     """
-    with launcher.root() as root, beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened:
+    with (
+        launcher.root() as root,
+        hold_open_beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened,
+    ):
         yield opened
 
 
 def present_volumes(directory: int) -> dict[str, bool]:
     """What has been handed over, by the volume's name: whether it is a device."""
     found = {}
-    for name in _names(directory):
-        facts = _facts(directory, name)
+    for name in _list_names(directory):
+        facts = _find_facts(directory, name)
         if facts is None:
             continue
         if stat.S_ISBLK(facts.st_mode):
@@ -81,8 +84,8 @@ def present_volumes(directory: int) -> dict[str, bool]:
 def leftovers(directory: int) -> set[str]:
     """Volumes of which a killed handler, or a refused step, has left something that is not whole."""
     found = set()
-    for name in _names(directory):
-        facts = _facts(directory, name)
+    for name in _list_names(directory):
+        facts = _find_facts(directory, name)
         if facts is None:
             continue
         for prefix in (_COMING, _GOING):
@@ -102,10 +105,13 @@ def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: He
     """
     _check_name(name)
     with source.namespace("mnt") as theirs, launcher.namespace("mnt") as ours:
-        with source.root() as root, beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim:
+        with (
+            source.root() as root,
+            hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
+        ):
             if not _has_image(claim):
                 in_own_thread(partial(make_image, claim, info))
-        with hotplug_directory(launcher) as directory:
+        with hold_hotplug_directory(launcher) as directory:
             place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)
             os.close(place)
         in_own_thread(partial(_mount_image, name, theirs, ours))
@@ -129,15 +135,18 @@ def _mount_image(name: str, theirs: int, ours: int) -> None:
     """Runs in a thread of its own, in the attachment Pod's mount namespace first and then in the launcher's."""
     setns(theirs, CLONE_NEWNS)
     with (
-        directory_of("/") as root,
-        beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
-        claim_image(claim) as image,
+        hold_directory("/") as root,
+        hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
+        hold_claim_image(claim) as image,
     ):
         copied = copy_mount(image, recursive=False)
     try:
         set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
         setns(ours, CLONE_NEWNS)
-        with _own_directory() as directory, beneath(directory, f"{name}{_IMAGE}", os.O_PATH, resolve=STRICT) as place:
+        with (
+            _own_directory() as directory,
+            hold_open_beneath(directory, f"{name}{_IMAGE}", os.O_PATH, resolve=STRICT) as place,
+        ):
             if os.fstat(place).st_size == 0:
                 attach_mount(copied, place)
     finally:
@@ -147,7 +156,10 @@ def _mount_image(name: str, theirs: int, ours: int) -> None:
 @contextlib.contextmanager
 def _own_directory() -> Iterator[int]:
     """The hotplug directory for a thread that is in the launcher's mount namespace."""
-    with directory_of("/") as root, beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened:
+    with (
+        hold_directory("/") as root,
+        hold_open_beneath(root, HOTPLUG_DIRECTORY.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as opened,
+    ):
         yield opened
 
 
@@ -159,7 +171,7 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
         OSError: when the kernel refuses.
     """
     _check_name(name)
-    with source.root() as root, beneath(root, DEVICE_PLACE.lstrip("/"), os.O_PATH, resolve=AS_ROOT) as node:
+    with source.root() as root, hold_open_beneath(root, DEVICE_PLACE.lstrip("/"), os.O_PATH, resolve=AS_ROOT) as node:
         facts = os.fstat(node)
     if not stat.S_ISBLK(facts.st_mode):
         raise ImageRefused("the claim is of mode Block, but its attachment Pod has no block device")
@@ -170,7 +182,7 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
             f"device {device} in its attachment Pod is none that the kubelet gave to this Pod; delete the Pod, and it"
             " is made anew"
         )
-    with hotplug_directory(launcher) as directory:
+    with hold_hotplug_directory(launcher) as directory:
         # A handler that was killed may have given the rule of another device to a claim of before.
         _take_back_device(name, (f"{_COMING}{name}",), directory, launcher)
         coming = f"{_COMING}{name}"
@@ -184,7 +196,7 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
 
 def _give_to_guest(directory: int, name: str, device: int) -> None:
     """Owner and mode of a node that was just made; the launcher may have put a link or another file in its place."""
-    with beneath(directory, name, os.O_PATH | os.O_NOFOLLOW) as node:
+    with hold_open_beneath(directory, name, os.O_PATH | os.O_NOFOLLOW) as node:
         facts = os.fstat(node)
         if not stat.S_ISBLK(facts.st_mode) or facts.st_rdev != device:
             raise OSError(errno.EEXIST, "something else stands in the device's place", name)
@@ -213,8 +225,8 @@ def take_back(name: str, launcher: HeldProcess) -> None:
         OSError: EBUSY while QEMU has the file open: tried again later.
     """
     _check_name(name)
-    with hotplug_directory(launcher) as directory:
-        is_file = _facts(directory, f"{name}{_IMAGE}") is not None
+    with hold_hotplug_directory(launcher) as directory:
+        is_file = _find_facts(directory, f"{name}{_IMAGE}") is not None
         _take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)
     if is_file:
         with launcher.namespace("mnt") as ours:
@@ -245,10 +257,10 @@ def _take_back_device(name: str, nodes: tuple[str, ...], directory: int, launche
     """Take the rules of a volume's nodes of these names, and of the one that was being taken back."""
     going = f"{_GOING}{name}"
     for present in nodes:
-        facts = _facts(directory, present)
+        facts = _find_facts(directory, present)
         if facts is not None and stat.S_ISBLK(facts.st_mode):
             os.rename(present, going, src_dir_fd=directory, dst_dir_fd=directory)
-    facts = _facts(directory, going)
+    facts = _find_facts(directory, going)
     if facts is None:
         return
     if stat.S_ISBLK(facts.st_mode) and not _is_used(directory, facts.st_rdev, going):
@@ -258,16 +270,16 @@ def _take_back_device(name: str, nodes: tuple[str, ...], directory: int, launche
 
 def _is_used(directory: int, device: int, but: str) -> bool:
     """Whether another volume of the launcher is the same device."""
-    others = (_facts(directory, name) for name in _names(directory) if name != but)
+    others = (_find_facts(directory, name) for name in _list_names(directory) if name != but)
     return any(facts is not None and stat.S_ISBLK(facts.st_mode) and facts.st_rdev == device for facts in others)
 
 
-def _names(directory: int) -> list[str]:
-    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+def _list_names(directory: int) -> list[str]:
+    with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         return sorted(os.listdir(opened))
 
 
-def _facts(directory: int, name: str) -> os.stat_result | None:
+def _find_facts(directory: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

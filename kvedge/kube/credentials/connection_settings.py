@@ -18,7 +18,7 @@ from typing import Any
 from urllib.request import getproxies
 
 from kvedge.kube.credentials.client_certificate import ShownCertificate
-from kvedge.kube.credentials.credential_files import FileState, file_state, is_changed, states
+from kvedge.kube.credentials.credential_files import FileState, is_changed, read_file_state, states
 from kvedge.kube.credentials.identity import Authorization, identify, nobody
 from kvedge.kube.credentials.pem_files import PemFiles, Renewal
 from kvedge.kube.credentials.proxy_rules import proxy_for
@@ -85,9 +85,9 @@ def from_kubeconfig(path: str | Path) -> Connection:
     if Path(path, TOKEN).is_file():
         return from_service_account(Path(path))
     # Before it is read: any write from now on is a change.
-    noted = {str(path): file_state(str(path))}
+    noted = {str(path): read_file_state(str(path))}
     document = read_kubeconfig(path)
-    noted |= states(_named_files(document, Path(path)))
+    noted |= states(_find_named_files(document, Path(path)))
     made = from_document(document, Path(path))
     return replace(made, source=Source(noted, functools.partial(from_kubeconfig, path), made.renewal))
 
@@ -115,7 +115,7 @@ def from_document(document: dict[str, Any], path: Path) -> Connection:
                 authorization,
                 proxy=proxy_for(server, text_of(cluster, "proxy-url"), getproxies()),
                 server_name=text_of(cluster, "tls-server-name"),
-                certificate=pems.shown(path) if is_tls else None,
+                certificate=pems.show_certificate(path) if is_tls else None,
                 renewal=pems.renewal if is_tls else None,
             )
     except (KubeconfigFault, OSError, ValueError, KeyError, TypeError) as error:
@@ -147,7 +147,7 @@ def from_service_account(directory: Path = ACCOUNT_DIRECTORY) -> Connection:
         raise KubeconfigError(f"service account: {error}") from error
 
 
-def _named_files(document: dict[str, Any], path: Path) -> list[str]:
+def _find_named_files(document: dict[str, Any], path: Path) -> list[str]:
     """The files that a kubeconfig names."""
     return [
         str(path.parent / values[key])

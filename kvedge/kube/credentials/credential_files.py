@@ -22,7 +22,7 @@ class FileState:
     size: int
 
 
-def file_state(path: str) -> FileState | None:
+def read_file_state(path: str) -> FileState | None:
     """The state of a file, or None when it is not there or cannot be looked at."""
     try:
         found = os.stat(path)
@@ -33,9 +33,9 @@ def file_state(path: str) -> FileState | None:
 
 def states(paths: list[str]) -> dict[str, FileState | None]:
     """The state of each."""
-    return {path: file_state(path) for path in paths}
+    return {path: read_file_state(path) for path in paths}
 
 
 def is_changed(noted: Mapping[str, FileState | None]) -> bool:
     """Whether any of these files is not what was noted of it."""
-    return any(file_state(path) != state for path, state in noted.items())
+    return any(read_file_state(path) != state for path, state in noted.items())

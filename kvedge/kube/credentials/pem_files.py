@@ -71,7 +71,7 @@ class PemFiles:
         """The content of a file; empty when there is none."""
         return Path(self._paths[key]).read_bytes() if key in self._paths else b""
 
-    def shown(self, kubeconfig: Path) -> ShownCertificate | None:
+    def show_certificate(self, kubeconfig: Path) -> ShownCertificate | None:
         """The client's certificate, if there is one."""
         path = self._paths.get("client-certificate")
         if path is None:

@@ -43,7 +43,7 @@ class AgentLine:
             self.changed.notify_all()
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
+    def take_turn(self) -> Iterator[None]:
         """The right to talk to an agent that is there, for a request; of these, one at a time.
 
         Raises:

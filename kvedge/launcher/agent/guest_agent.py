@@ -56,14 +56,14 @@ class GuestAgent:
 
     def _ask_on(self) -> None:
         while True:
-            task = self._next()
+            task = self._await_next()
             with self._line.talking:
                 if task.question is None:
                     self.freezer.thaw_in_time()
                 else:
                     self._conclude(self._ask(task.question, task.visit))
 
-    def _next(self) -> Task:
+    def _await_next(self) -> Task:
         """Wait until there is something to do."""
         with self._line.changed:
             while True:
@@ -78,10 +78,10 @@ class GuestAgent:
         try:
             value = self._line.hear(question.value)
             trouble = surplus(question, value)
-            return Answer(question, visit, take(facts, question, value), _about(question, trouble))
+            return Answer(question, visit, take(facts, question, value), _describe_trouble(question, trouble))
         except (BadAnswer, Unreadable) as error:
             # As good as none, but for what it costs to read the next one.
-            return Answer(question, visit, facts, _about(question, str(error)), is_silent=True)
+            return Answer(question, visit, facts, _describe_trouble(question, str(error)), is_silent=True)
         except (Unanswered, WrongState) as error:
             log.debug("the guest agent did not answer", extra={"facts": {"to": question.value, "why": str(error)}})
             return Answer(question, visit, facts, is_silent=True)
@@ -106,5 +106,5 @@ class GuestAgent:
             self._on_change()
 
 
-def _about(question: Question, trouble: str) -> str:
+def _describe_trouble(question: Question, trouble: str) -> str:
     return f"its answer to {question.value} {trouble}" if trouble else ""

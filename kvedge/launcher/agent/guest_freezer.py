@@ -46,7 +46,7 @@ class GuestFreezer:
             LauncherError: when the agent does not do it; then they are thawed again.
             OSError: when the promise to thaw cannot be written down; then nothing was frozen.
         """
-        with self._line.turn():
+        with self._line.take_turn():
             # An agent that has frozen them refuses to do it again.
             frozen = self._is_frozen()
             self._freeze.begin(seconds, now())
@@ -69,7 +69,7 @@ class GuestFreezer:
             LauncherError: when the agent does not do it at once.
         """
         self._freeze.thaw_soon(now())
-        with self._line.turn():
+        with self._line.take_turn():
             try:
                 self._thaw()
             except LauncherError:

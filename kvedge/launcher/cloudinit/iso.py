@@ -97,13 +97,13 @@ def _add_files(iso: Any, files: Mapping[str, bytes], *, private: bool) -> None:
         for folder in reversed(path.parents[:-1]):
             if folder not in made:
                 iso.add_directory(
-                    names.of(folder), rr_name=folder.name, joliet_path=str(folder), file_mode=directory_mode
+                    names.choose(folder), rr_name=folder.name, joliet_path=str(folder), file_mode=directory_mode
                 )
                 made.add(folder)
         iso.add_fp(
             io.BytesIO(content),
             len(content),
-            f"{names.of(path)}.;1",
+            f"{names.choose(path)}.;1",
             rr_name=path.name,
             joliet_path=str(path),
             file_mode=file_mode,
@@ -119,7 +119,7 @@ class _IsoNames:
         # The next number to try for a name, so that many alike are told apart in linear time.
         self._numbers: dict[str, int] = {}
 
-    def of(self, path: PurePosixPath) -> str:
+    def choose(self, path: PurePosixPath) -> str:
         """The path in these names; its folders must have been asked for before."""
         if path not in self._names:
             plain = _NOT_ISO.sub("_", path.name.upper())[:_LONGEST_ISO_NAME]

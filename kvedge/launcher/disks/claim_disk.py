@@ -15,17 +15,17 @@ from typing import Final, NoReturn
 from kvedge.launcher.disks.device_holder import hold_device
 from kvedge.launcher.disks.disk_facts import (
     device_block_size,
-    direct_io_works,
     discard_granularity,
-    file_block_size,
+    has_direct_io,
+    read_block_size,
 )
 from kvedge.launcher.disks.disk_plan import ClaimPlan
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.storage.beneath import directory_of, open_beneath
-from kvedge.storage.blank_image import MEBIBYTE, explain_smaller, fitting_bytes, free_bytes, make_image, no_room
+from kvedge.storage.beneath import hold_directory, open_beneath
+from kvedge.storage.blank_image import MEBIBYTE, count_free_bytes, explain_smaller, fitting_bytes, make_image, no_room
 
 _BLOCK: Final = 512
 # The Pod has the claim otherwise than the controller believed when it made the Pod.
@@ -41,8 +41,8 @@ def claim_disk(plan: ClaimPlan, options: LauncherOptions) -> DiskSource:
         Unanswered: when the monitor does not say whether it holds a device.
     """
     if not plan.block:
-        return _image(plan)
-    source = _device(plan)
+        return _open_image(plan)
+    source = _find_device(plan)
     if plan.exclusive and plan.writes:
         _hold(plan, options)
     return source
@@ -61,7 +61,7 @@ def _hold(plan: ClaimPlan, options: LauncherOptions) -> None:
         raise ClaimUnusable(plan.field, plan.claim, f"the device of volume {plan.volume}: {os.strerror(number)}")
 
 
-def _device(plan: ClaimPlan) -> DiskSource:
+def _find_device(plan: ClaimPlan) -> DiskSource:
     try:
         found = os.stat(plan.path, follow_symlinks=False)
     except FileNotFoundError:
@@ -104,10 +104,10 @@ def _open_device(plan: ClaimPlan) -> int:
         raise ClaimUnusable(plan.field, plan.claim, f"the device of volume {plan.volume}: {error.strerror}") from error
 
 
-def _image(plan: ClaimPlan) -> DiskSource:
+def _open_image(plan: ClaimPlan) -> DiskSource:
     note = ""
     try:
-        with directory_of(plan.directory) as root:
+        with hold_directory(plan.directory) as root:
             try:
                 image = _open(root, plan)
             except FileNotFoundError:
@@ -136,10 +136,10 @@ def _image(plan: ClaimPlan) -> DiskSource:
         path=plan.path,
         format="raw",
         readonly=plan.read_only,
-        direct_io_ok=direct_io_works(plan.path),
+        direct_io_ok=has_direct_io(plan.path),
         preallocated=found.st_size > 0 and found.st_blocks * _BLOCK >= found.st_size,
         thick=plan.thick,
-        block_size=file_block_size(plan.path),
+        block_size=read_block_size(plan.path),
         note=note,
     )
 
@@ -163,7 +163,7 @@ def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
         text, remedy = f"found {plan.file}, but it's no regular file", f"remove {plan.file}"
     elif error.errno == errno.EACCES:
         verb = "written" if plan.writes else "read"
-        text = f"{plan.file} cannot be {verb} by user {os.getuid()}{_owner(root, plan.file)}"
+        text = f"{plan.file} cannot be {verb} by user {os.getuid()}{_explain_owner(root, plan.file)}"
         remedy = f"have it belong to group {os.getgid()} with mode 0660, or make it writable for all"
     elif error.errno == errno.EROFS:
         text, remedy = f"{plan.file} lies on a file system that is mounted read-only", _READ_ONLY_REMEDY
@@ -172,7 +172,7 @@ def _refuse(root: int, plan: ClaimPlan, error: OSError) -> NoReturn:
     raise ClaimUnusable(plan.field, plan.claim, text, remedy) from error
 
 
-def _owner(root: int, file: str) -> str:
+def _explain_owner(root: int, file: str) -> str:
     try:
         found = os.stat(file, dir_fd=root, follow_symlinks=False)
     except OSError:
@@ -205,7 +205,7 @@ def _make(root: int, plan: ClaimPlan) -> str:
             text = "unable to determine capacity of HostDisk from PVC that provides no storage capacity or requests"
             remedy = "kubectl describe the claim to see what it waits for"
         raise ClaimUnusable(plan.field, plan.claim, text, remedy)
-    free = free_bytes(root)
+    free = count_free_bytes(root)
     size = fitting_size(plan, free)
     try:
         make_image(root, f".{plan.file}.{plan.run}", size)

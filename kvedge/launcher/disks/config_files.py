@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.launcher.disks.disk_plan import ConfigDiskPlan
 from kvedge.launcher.launcher_errors import BadRequest
-from kvedge.storage.beneath import AS_ROOT, beneath, directory_of
+from kvedge.storage.beneath import AS_ROOT, hold_directory, hold_open_beneath
 
 # Where the kubelet keeps the present version of such a volume; the entries beside it are links into it.
 _DATA: Final = "..data"
@@ -52,17 +52,17 @@ def read_files(directory: str, field: str) -> Mapping[str, bytes]:
         BadRequest: when nothing is mounted, or more than an object can hold.
     """
     try:
-        with directory_of(directory) as root, _version(root) as version:
+        with hold_directory(directory) as root, _open_version(root) as version:
             return _read(version, field)
     except FileNotFoundError as error:
         raise BadRequest(field, f"its files are not mounted at {directory}") from error
 
 
-def _version(root: int) -> AbstractContextManager[int]:
+def _open_version(root: int) -> AbstractContextManager[int]:
     flags = os.O_RDONLY | os.O_DIRECTORY
     there = _DATA in os.listdir(f"/proc/self/fd/{root}")
     # The link is the kubelet's own and leads to a directory beside it.
-    return beneath(root, _DATA if there else ".", flags, resolve=AS_ROOT)
+    return hold_open_beneath(root, _DATA if there else ".", flags, resolve=AS_ROOT)
 
 
 def _read(version: int, field: str) -> dict[str, bytes]:
@@ -70,7 +70,7 @@ def _read(version: int, field: str) -> dict[str, bytes]:
     left = LARGEST_BYTES
     for folder, _, names, directory in os.fwalk(".", dir_fd=version, follow_symlinks=False):
         for name in sorted(names):
-            content = _content(directory, name, left + 1)
+            content = _read_content(directory, name, left + 1)
             left -= len(content)
             if left < 0 or len(found) >= MOST_FILES:
                 raise BadRequest(field, f"its files are more than {MOST_FILES}, or larger than {LARGEST_BYTES} bytes")
@@ -78,7 +78,7 @@ def _read(version: int, field: str) -> dict[str, bytes]:
     return found
 
 
-def _content(directory: int, name: str, most: int) -> bytes:
+def _read_content(directory: int, name: str, most: int) -> bytes:
     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     with open(opened, "rb") as file:
         return file.read(most)

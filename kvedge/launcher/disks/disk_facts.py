@@ -20,7 +20,7 @@ _SIZES: Final = (512, 2 << 20)
 _USUAL: Final = 4096
 
 
-def direct_io_works(path: str) -> bool:
+def has_direct_io(path: str) -> bool:
     """Whether the file system of a file does O_DIRECT."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC))
@@ -31,7 +31,7 @@ def direct_io_works(path: str) -> bool:
     return True
 
 
-def file_block_size(path: str) -> tuple[int, int]:
+def read_block_size(path: str) -> tuple[int, int]:
     """The block size of a file's file system, in bytes, as the logical and the physical one."""
     size = os.statvfs(path).f_bsize
     usable = _SIZES[0] <= size <= _SIZES[1] and not size & (size - 1)

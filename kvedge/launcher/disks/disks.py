@@ -14,7 +14,7 @@ from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
 from kvedge.launcher.disks.config_files import write_config_disk
-from kvedge.launcher.disks.disk_facts import direct_io_works, file_block_size
+from kvedge.launcher.disks.disk_facts import has_direct_io, read_block_size
 from kvedge.launcher.disks.disk_plan import (
     ClaimPlan,
     CloudInitPlan,
@@ -31,7 +31,7 @@ from kvedge.launcher.domain.context import DiskSource, ImageFormat, KernelFiles
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 from kvedge.storage.container_disk import ContainerDisk, ContainerDiskError, find_disk
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.qcow2_header import HEADER_SIZE, check_qcow2_header
@@ -84,15 +84,15 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOpt
 
 def _own_file(path: str, image_format: ImageFormat) -> DiskSource:
     """The source of a disk that is the launcher's own file."""
-    block_size = file_block_size(path)
-    return DiskSource(path=path, format=image_format, direct_io_ok=direct_io_works(path), block_size=block_size)
+    block_size = read_block_size(path)
+    return DiskSource(path=path, format=image_format, direct_io_ok=has_direct_io(path), block_size=block_size)
 
 
 def _overlay(plan: OverlayPlan) -> DiskSource:
     try:
         disk = find_disk(plan.tree, plan.inner)
         image = f"{plan.tree}/{disk.path}"
-        image_format, size = _image_facts(plan.tree, disk)
+        image_format, size = _read_image_facts(plan.tree, disk)
     except (ContainerDiskError, BadImage) as error:
         raise BadRequest(plan.field, str(error), "use an image with one qcow2 or raw disk in /disk") from error
     except FileNotFoundError as error:
@@ -103,16 +103,16 @@ def _overlay(plan: OverlayPlan) -> DiskSource:
         path=plan.path,
         format="qcow2",
         backing=(image, image_format),
-        direct_io_ok=direct_io_works(plan.path) and direct_io_works(image),
-        block_size=file_block_size(plan.path),
+        direct_io_ok=has_direct_io(plan.path) and has_direct_io(image),
+        block_size=read_block_size(plan.path),
     )
 
 
-def _image_facts(tree: str, disk: ContainerDisk) -> tuple[ImageFormat, int]:
+def _read_image_facts(tree: str, disk: ContainerDisk) -> tuple[ImageFormat, int]:
     """Format and virtual size, from the first bytes only."""
     if disk.format != "qcow2":
         return "raw", -(-disk.size // _SECTOR) * _SECTOR
-    with directory_of(tree) as root:
+    with hold_directory(tree) as root:
         opened = open_regular(root, disk.path)
     try:
         return "qcow2", check_qcow2_header(os.pread(opened, HEADER_SIZE, 0)).virtual_size
@@ -179,17 +179,17 @@ def prepare_kernel(vmi: VirtualMachineInstance, options: LauncherOptions) -> Ker
     tree = f"{options.image_volumes_directory}/kernel-boot"
     field = "spec.domain.firmware.kernelBoot.container"
     return KernelFiles(
-        kernel=_file_in(tree, boot.container.kernel_path, f"{field}.kernelPath"),
-        initrd=_file_in(tree, boot.container.initrd_path, f"{field}.initrdPath"),
+        kernel=_find_file(tree, boot.container.kernel_path, f"{field}.kernelPath"),
+        initrd=_find_file(tree, boot.container.initrd_path, f"{field}.initrdPath"),
     )
 
 
-def _file_in(tree: str, path: str, field: str) -> str | None:
+def _find_file(tree: str, path: str, field: str) -> str | None:
     if not path:
         return None
     relative = path.strip("/")
     try:
-        with directory_of(tree) as root:
+        with hold_directory(tree) as root:
             os.close(open_regular(root, relative))
     except OSError as error:
         raise BadRequest(field, f"{path}: {error.strerror}", "check the path within the image") from error

@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
-from kvedge.launcher.disks.disk_facts import direct_io_works, file_block_size
+from kvedge.launcher.disks.disk_facts import has_direct_io, read_block_size
 from kvedge.launcher.disks.disk_plan import EphemeralPlan
 from kvedge.launcher.disks.qemu_img_client import create_qcow2
 from kvedge.launcher.domain.context import DiskSource
@@ -29,7 +29,7 @@ def layer_over_claim(plan: EphemeralPlan, options: LauncherOptions) -> DiskSourc
     """
     base = claim_disk(plan.base, options)
     if not os.path.exists(plan.path):
-        size = _size(base.path)
+        size = _read_size(base.path)
         if not size:
             raise ClaimUnusable(plan.base.field, plan.base.claim, "its disk is empty", "fill the claim first")
         create_qcow2(plan.path, size, (base.path, "raw"))
@@ -39,12 +39,12 @@ def layer_over_claim(plan: EphemeralPlan, options: LauncherOptions) -> DiskSourc
         format="qcow2",
         backing=(base.path, "raw"),
         backing_block=base.block,
-        direct_io_ok=direct_io_works(plan.path) and base.direct_io_ok,
-        block_size=file_block_size(plan.path),
+        direct_io_ok=has_direct_io(plan.path) and base.direct_io_ok,
+        block_size=read_block_size(plan.path),
     )
 
 
-def _size(path: str) -> int:
+def _read_size(path: str) -> int:
     """In whole sectors; of a device as well."""
     opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

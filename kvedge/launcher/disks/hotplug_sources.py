@@ -15,15 +15,15 @@ import msgspec
 from kvedge.launcher.disks.device_holder import hold_device
 from kvedge.launcher.disks.disk_facts import (
     device_block_size,
-    direct_io_works,
     discard_granularity,
-    file_block_size,
+    has_direct_io,
+    read_block_size,
 )
 from kvedge.launcher.disks.disk_plan import only_reads
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.resources.disks.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
-from kvedge.resources.disks.volume_facts import hotplugged
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _BLOCK: Final = 512
 
 
-def hotplug_source(vmi: VirtualMachineInstance, name: str, root: str) -> DiskSource:
+def find_hotplug_source(vmi: VirtualMachineInstance, name: str, root: str) -> DiskSource:
     """A hotplugged volume, which is always raw.
 
     Raises:
@@ -43,14 +43,14 @@ def hotplug_source(vmi: VirtualMachineInstance, name: str, root: str) -> DiskSou
     block = claim is not None and is_block(claim.volume_mode)
     path = root + hotplug_path(name, block=block)
     found = os.lstat(path)
-    block_size, granularity = _block_sizes(path) if block else (file_block_size(path), 0)
+    block_size, granularity = _block_sizes(path) if block else (read_block_size(path), 0)
     return DiskSource(
         path=path,
         format="raw",
         block=block,
         block_size=block_size,
         discard_granularity=granularity,
-        direct_io_ok=direct_io_works(path),
+        direct_io_ok=has_direct_io(path),
         preallocated=not block and found.st_blocks * _BLOCK >= found.st_size,
         thick=claim is not None and claim.preallocated,
     )
@@ -78,9 +78,9 @@ def with_present_volumes(
     """
     sources: dict[str, DiskSource] = {}
     missing: set[str] = set()
-    for volume in hotplugged(vmi):
+    for volume in hotplugged_volumes(vmi):
         if _is_there(vmi, volume.name, root) and _is_ours(vmi, volume, root):
-            sources[volume.name] = hotplug_source(vmi, volume.name, root)
+            sources[volume.name] = find_hotplug_source(vmi, volume.name, root)
         else:
             missing.add(volume.name)
     coming = missing | sources.keys()

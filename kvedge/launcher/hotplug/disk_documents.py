@@ -12,7 +12,7 @@ import sys
 from typing import Any, Final, TextIO
 from xml.etree.ElementTree import tostring
 
-from kvedge.launcher.disks.hotplug_sources import hotplug_source
+from kvedge.launcher.disks.hotplug_sources import find_hotplug_source
 from kvedge.launcher.disks.vmi_preparation import this_architecture
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -68,7 +68,7 @@ def _document(vmi: VirtualMachineInstance, index: int, target: str, question: di
         emulation=False,
         serial_socket="",
         vnc_socket="",
-        disk_sources={name: hotplug_source(vmi, name, question["root"])},
+        disk_sources={name: find_hotplug_source(vmi, name, question["root"])},
         libvirt_version=question["libvirtVersion"],
     )
     element = disk_element(

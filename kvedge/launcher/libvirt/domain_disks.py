@@ -19,7 +19,7 @@ from kvedge.launcher.libvirt.domain_facts import DomainDisk
 ALIAS: Final = "ua-"
 
 
-def device_bytes(path: str) -> int:
+def read_device_bytes(path: str) -> int:
     """The size of a block device; 0 when there is none, or none that can be opened."""
     if not path:
         return 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import libvirt
 
-from kvedge.launcher.libvirt.domain_disks import ALIAS, device_bytes, read_disks
+from kvedge.launcher.libvirt.domain_disks import ALIAS, read_device_bytes, read_disks
 from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, DomainLook, Life, VcpuPlace, Why
 from kvedge.launcher.libvirt.domain_nics import read_nics
 
@@ -84,7 +84,7 @@ def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
     if not domain.isActive():
         return {}
     return {
-        disk.name: DiskSize(disk.target, int(domain.blockInfo(disk.target)[0]), device_bytes(disk.source))
+        disk.name: DiskSize(disk.target, int(domain.blockInfo(disk.target)[0]), read_device_bytes(disk.source))
         for disk in read_disks(ElementTree.fromstring(domain.XMLDesc()))
         if disk.source and disk.name in names
     }

@@ -37,18 +37,18 @@ def pair_functions(
         BadRequest: when nothing says which function an interface is.
     """
     known = {device.network: device for device in told}
-    paired = {nic.name: address for nic in wanted if (address := _told_address(nic, known.get(nic.name), offered))}
+    paired = {nic.name: address for nic in wanted if (address := _read_told_address(nic, known.get(nic.name), offered))}
     _check_apart(wanted, paired)
     taken = frozenset(paired.values())
     open_ones = [nic for nic in wanted if nic.name not in paired]
     for nic in open_ones:
         rivals = [other.name for other in open_ones if other.resource == nic.resource]
-        paired[nic.name] = _only_offered(nic, rivals, offered, taken)
+        paired[nic.name] = _choose_only_offered(nic, rivals, offered, taken)
     _check_apart(wanted, paired)
     return paired
 
 
-def _told_address(nic: WantedFunction, device: NetworkDevice | None, offered: Mapping[str, str]) -> str:
+def _read_told_address(nic: WantedFunction, device: NetworkDevice | None, offered: Mapping[str, str]) -> str:
     if device is None or device.device_info is None:
         return ""
     address = device.pci_address
@@ -70,7 +70,7 @@ def _told_address(nic: WantedFunction, device: NetworkDevice | None, offered: Ma
     return address
 
 
-def _only_offered(
+def _choose_only_offered(
     nic: WantedFunction, rivals: Collection[str], offered: Mapping[str, str], taken: Collection[str]
 ) -> str:
     field = f"{nic.field}.sriov"

@@ -44,16 +44,16 @@ def functions_of(vmi: VirtualMachineInstance, root: str, environment: Mapping[st
     ]
     if not wanted:
         return {}
-    paired = pair_functions(wanted, _told(root), environment)
+    paired = pair_functions(wanted, _read_told(root), environment)
     for nic in wanted:
         address = paired[nic.name]
         if not is_pci_address(address):
             raise BadRequest(f"{nic.field}.sriov", f"{address[:_LONGEST_SHOWN]!r} is no PCI address", "restart the VM")
-        check_function(nic, address, _facts(address, root))
+        check_function(nic, address, _read_facts(address, root))
     return paired
 
 
-def _told(root: str) -> list[NetworkDevice]:
+def _read_told(root: str) -> list[NetworkDevice]:
     try:
         with open(f"{root}{NETWORK_INFO_DIRECTORY}/{NETWORK_INFO_FILE}", "rb") as file:
             text = file.read(_LARGEST)
@@ -70,7 +70,7 @@ def _told(root: str) -> list[NetworkDevice]:
         raise Unanswered(f"what is told of the Pod's networks cannot be read: {error}") from error
 
 
-def _facts(address: str, root: str) -> FunctionFacts:
+def _read_facts(address: str, root: str) -> FunctionFacts:
     device = f"{root}/sys/bus/pci/devices/{address.lower()}"
     group = _name_of_link(f"{device}/iommu_group")
     node = f"{root}/dev/vfio/{group}"

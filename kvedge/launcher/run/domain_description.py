@@ -54,14 +54,14 @@ class Descriptions:
         if not self._describing.acquire(blocking=False):
             raise Unanswered(f"{MOST_DESCRIPTIONS} others wait for libvirt to describe the domain")
         try:
-            return self._description()
+            return self._describe()
         except DomainMissing:
             # It went while it was looked at.
             return DomainDescription()
         finally:
             self._describing.release()
 
-    def _description(self) -> DomainDescription:
+    def _describe(self) -> DomainDescription:
         look = self._session.look_closely()
         if look is None:
             return DomainDescription()

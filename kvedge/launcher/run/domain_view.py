@@ -127,11 +127,11 @@ def _target(disk: DomainDisk) -> DiskTarget:
         name=disk.name,
         target=disk.target,
         empty=disk.device == "cdrom" and not disk.source,
-        image_bytes=_iso_bytes(disk.source),
+        image_bytes=_read_iso_bytes(disk.source),
     )
 
 
-def _iso_bytes(path: str) -> int:
+def _read_iso_bytes(path: str) -> int:
     """The size of an ISO, such as the launcher's preparation makes; 0 for all other images."""
     if not path.endswith(".iso"):
         return 0

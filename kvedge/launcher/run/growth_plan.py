@@ -70,12 +70,12 @@ def _is_only_read(disk: Mapping[str, Any] | None, volume: Mapping[str, Any]) -> 
 
 def _parse_wanted(volume: Mapping[str, Any], info: Mapping[str, Any]) -> Wanted:
     # Loaded by the launchers of VMIs with claims: exact numbers are 1 MB.
-    from kvedge.resources.disks.disk_sizes import grown_bytes
+    from kvedge.resources.disks.disk_sizes import choose_grown_bytes
     from kvedge.resources.values.quantities import QuantityError
 
     block = is_block(info.get("volumeMode"))
     try:
-        size = grown_bytes(
+        size = choose_grown_bytes(
             info.get("requests") or {}, info.get("capacity") or {}, info.get("filesystemOverhead"), block=block
         )
     except QuantityError:

@@ -38,7 +38,7 @@ def png_pieces(source: Iterator[bytes]) -> Iterator[bytes]:
     Raises:
         BadPicture: when it is neither, when it ends early, or when it is too large.
     """
-    head = _first(source, len(PNG_MAGIC))
+    head = _read_first(source, len(PNG_MAGIC))
     made = _join(head, source) if head.startswith(PNG_MAGIC) else _convert(head, source)
     size = 0
     for piece in made:
@@ -49,7 +49,7 @@ def png_pieces(source: Iterator[bytes]) -> Iterator[bytes]:
             yield piece[start : start + PIECE]
 
 
-def _first(source: Iterator[bytes], size: int) -> bytes:
+def _read_first(source: Iterator[bytes], size: int) -> bytes:
     head = b""
     while len(head) < size:
         piece = next(source, b"")

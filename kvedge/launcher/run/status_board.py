@@ -50,11 +50,11 @@ class StatusBoard:
     def watch(self, wanted: threading.Event) -> Iterator[DomainStatus]:
         """The present status at once, then each later one, until `wanted` is cleared or the board is closed."""
         seen = 0
-        while (status := self._next(seen, wanted)) is not None:
+        while (status := self._await_next(seen, wanted)) is not None:
             seen = status.sequence
             yield status
 
-    def _next(self, seen: int, wanted: threading.Event) -> DomainStatus | None:
+    def _await_next(self, seen: int, wanted: threading.Event) -> DomainStatus | None:
         with self._changed:
             self._changed.wait_for(lambda: self._status.sequence > seen or self._closed or not wanted.is_set())
             newer = wanted.is_set() and self._status.sequence > seen

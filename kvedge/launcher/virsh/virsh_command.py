@@ -89,10 +89,10 @@ def _answer(arguments: list[str], socket: str) -> str:
     if not domain.is_called(wanted):
         there = f"this launcher's guest is {domain.name}" if domain.name else "the guest has not been started yet"
         raise _RefusedError(f"failed to get domain {wanted!r}: {there}")
-    return _about(verb, domain, options, quiet=quiet)
+    return _describe(verb, domain, options, quiet=quiet)
 
 
-def _about(verb: str, domain: Description, options: Mapping[str, str], *, quiet: bool) -> str:
+def _describe(verb: str, domain: Description, options: Mapping[str, str], *, quiet: bool) -> str:
     simple = {
         "domid": str(domain.id or "-"),
         "domname": domain.name,
@@ -158,7 +158,7 @@ def _parse(verb: str, words: list[str]) -> dict[str, str]:
         elif name in valued:
             found[name] = value if equals else next(rest, "")
         else:
-            raise _RefusedError(_unknown(verb, word))
+            raise _RefusedError(_explain_unknown(verb, word))
     if "domain" in valued and not found.get("domain"):
         raise _RefusedError(f"{verb} needs a domain: NAMESPACE_NAME, its UUID or its id")
     if found.get("source", "lease") not in ("lease", "agent"):
@@ -174,7 +174,7 @@ def _too_many(verb: str, word: str) -> str:
     return f"unexpected data {word!r}"
 
 
-def _unknown(verb: str, word: str) -> str:
+def _explain_unknown(verb: str, word: str) -> str:
     if verb == "dumpxml" and word == "--security-info":
         return "secrets are never shown; leave --security-info out"
     if verb == "vcpupin" and word.startswith("--cpulist"):

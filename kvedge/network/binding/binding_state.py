@@ -43,7 +43,7 @@ class Names:
         return self.nic == self.pod
 
 
-def names_of_lent(names: Names) -> Names:
+def keep_lent_name(names: Names) -> Names:
     """The same for a NIC that has to keep its name: CNI's host-device has lent it, and asks for it by that name.
 
     It is known by its alias, in which that plugin keeps what the NIC is called on the node.

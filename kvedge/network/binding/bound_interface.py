@@ -56,7 +56,7 @@ class BoundInterface:
     shortfalls: tuple[str, ...] = ()
 
 
-def bound_interface(record: Record, names: Names, guest_mac: str, peer_index: int = 0) -> BoundInterface:
+def make_bound_interface(record: Record, names: Names, guest_mac: str, peer_index: int = 0) -> BoundInterface:
     """What the record means for the guest."""
     address = record.ipv4
     found = BoundInterface(
@@ -64,7 +64,7 @@ def bound_interface(record: Record, names: Names, guest_mac: str, peer_index: in
         bridge=names.bridge,
         mac=guest_mac,
         mtu=record.guest_mtu,
-        ipv6=_ipv6(record),
+        ipv6=_find_guest_ipv6(record),
         bridge_mac=bridge_mac(record.mac, names.bridge),
         peer_index=peer_index,
         shortfalls=tuple(_shortfalls(record)),
@@ -72,7 +72,7 @@ def bound_interface(record: Record, names: Names, guest_mac: str, peer_index: in
     return found if address is None else _with_ipv4(found, record, address, names.server)
 
 
-def unserved_interface(record: Record, names: Names, guest_mac: str) -> BoundInterface:
+def make_unserved_interface(record: Record, names: Names, guest_mac: str) -> BoundInterface:
     """The same for a guest whose addresses are not ours to give; others know it by the Pod's, if by any."""
     return BoundInterface(
         tap=names.tap,
@@ -102,7 +102,7 @@ def _with_ipv4(found: BoundInterface, record: Record, address: Address, server: 
     )
 
 
-def _ipv6(record: Record) -> GuestIpv6 | None:
+def _find_guest_ipv6(record: Record) -> GuestIpv6 | None:
     address = record.ipv6
     if address is None:
         return None

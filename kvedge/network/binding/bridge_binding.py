@@ -11,8 +11,16 @@ from pathlib import Path
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.binding_record import read_record, write_record
-from kvedge.network.binding.binding_state import GUARD_PREFIX, Names, Record, Seen, is_touched, names_for, names_of_lent
-from kvedge.network.binding.bound_interface import BoundInterface, bound_interface, unserved_interface
+from kvedge.network.binding.binding_state import (
+    GUARD_PREFIX,
+    Names,
+    Record,
+    Seen,
+    is_touched,
+    keep_lent_name,
+    names_for,
+)
+from kvedge.network.binding.bound_interface import BoundInterface, make_bound_interface, make_unserved_interface
 from kvedge.network.binding.bridge_binding_plan import (
     FILTERS_BY_MAC,
     make_record,
@@ -53,7 +61,7 @@ def bind_pod_interface(
     def bind() -> BoundInterface:
         with Links() as links:
             nic = links.find(plain.pod)
-            names = names_of_lent(plain) if nic is not None and nic.alias else plain
+            names = keep_lent_name(plain) if nic is not None and nic.alias else plain
             seen = _look(links, names)
             remembered = _remember(record, where, seen, names)
             mac = (guest_mac or remembered.mac).lower()
@@ -61,8 +69,8 @@ def bind_pod_interface(
                 _apply(links, step, mac)
         nic = next(link for link in seen.links if link.index == remembered.index)
         if serves:
-            return bound_interface(remembered, names, mac, nic.peer_index)
-        return unserved_interface(remembered, names, mac)
+            return make_bound_interface(remembered, names, mac, nic.peer_index)
+        return make_unserved_interface(remembered, names, mac)
 
     return run_in_netns(netns, bind)
 

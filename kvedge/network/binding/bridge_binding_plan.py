@@ -26,7 +26,7 @@ from kvedge.network.binding.binding_state import (
     is_link_local,
     is_touched,
 )
-from kvedge.network.drop_rules import Reason, counting, dropped
+from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import MAIN_TABLE, Link, Route
 from kvedge.network.nft_rules import (
@@ -237,14 +237,14 @@ def guard_table(names: Names, record: Record, guest_mac: str) -> Table:
 
 def _of_guest(names: Names, guest_mac: str) -> tuple[Rule, ...]:
     return (
-        (*iifname_is(names.tap), *frame_source_is_not(guest_mac), dropped(Reason.MAC)),
+        (*iifname_is(names.tap), *frame_source_is_not(guest_mac), drop(Reason.MAC)),
         *_limit_addresses(names.tap, ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name)),
         *_limit_addresses(names.tap, icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name)),
     )
 
 
 def _limit_addresses(tap: str, what: Rule, fits: Rule) -> tuple[Rule, Rule]:
-    return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, dropped(Reason.TOO_MANY_ADDRESSES))
+    return (*iifname_is(tap), *what, *fits, ACCEPT), (*iifname_is(tap), *what, drop(Reason.TOO_MANY_ADDRESSES))
 
 
 def plan_binding(

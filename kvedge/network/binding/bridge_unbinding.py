@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.binding.binding_record import forget_record, read_record
 from kvedge.network.binding.binding_state import GUARD_PREFIX, Seen, is_touched, names_for
 from kvedge.network.binding.bridge_unbinding_plan import plan_unbinding
@@ -32,7 +32,7 @@ def unbind_pod_interface(netns: NetnsRef, *, pod_interface: str, index: int, rec
             if remembered is not None and remembered.netns != where:
                 remembered = None
             for step in plan_unbinding(remembered, seen, names):
-                with unless_gone():
+                with pass_over_gone():
                     apply_step(links, step)
 
     run_in_netns(netns, unbind)

@@ -22,7 +22,7 @@ from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft_edge import delete_table, is_whole, list_tables, replace_table
 from kvedge.network.nft_rules import Family
-from kvedge.runtime.linux.mounts import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, new_mount
+from kvedge.runtime.linux.mounts import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, make_mount
 
 _HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 
@@ -97,15 +97,15 @@ def _change(links: Links, link: Link, mac: str, **settings: str) -> None:
 def _devices(found: list[Link]) -> dict[str, TapDevice]:
     # The host's own /sys shows no link of a Pod.
     try:
-        with _opened(new_mount("sysfs", _HARMLESS)) as sys:
-            return {link.name: TapDevice(link.index, _number(sys, link)) for link in found}
+        with _hold_open(make_mount("sysfs", _HARMLESS)) as sys:
+            return {link.name: TapDevice(link.index, _read_number(sys, link)) for link in found}
     except OSError as error:
         raise NetworkError(
             "cannot find the device of", subject=found[0].name, why=str(error), errno=error.errno or 0
         ) from error
 
 
-def _number(sys: int, link: Link) -> int:
+def _read_number(sys: int, link: Link) -> int:
     path = f"class/net/{link.name}/tap{link.index}/dev"
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=sys)) as file:
         major, _, minor = file.read(32).strip().partition(":")
@@ -113,7 +113,7 @@ def _number(sys: int, link: Link) -> int:
 
 
 @contextlib.contextmanager
-def _opened(descriptor: int) -> Iterator[int]:
+def _hold_open(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:

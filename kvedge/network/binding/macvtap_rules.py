@@ -90,8 +90,8 @@ def guard_of(link: Link, mac: str) -> Table:
     if mark is None or not mark.servers:
         rules += [(*udp_port_within(port, port), DROP) for port in CLIENT_PORTS]
         rules += [(*icmpv6_type_within(kind, kind), DROP) for kind in (ROUTER_ADVERTISEMENT, REDIRECT)]
-    rules += _bounded(ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name))
-    rules += _bounded(icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name))
+    rules += _accept_only(ethertype_is(ETHERTYPE_ARP), arp_sender_fits(ARP_SENDERS.name))
+    rules += _accept_only(icmpv6_type_within(*NEIGHBOUR_MESSAGES), ipv6_source_fits(IPV6_SENDERS.name))
     chain = Chain("egress", LinkHook.EGRESS, GUARD_PRIORITY, tuple(rules), link=link.name)
     return Table(Family.NETDEV, f"{_PREFIX}{_VERSION}_{link.index}", (chain,), (ARP_SENDERS, IPV6_SENDERS))
 
@@ -102,5 +102,5 @@ def stale_guards(guards: Iterable[str], links: Iterable[Link]) -> list[str]:
     return [name for name in guards if name.startswith(_PREFIX) and name.rpartition("_")[2] not in present]
 
 
-def _bounded(what: Rule, fits: Rule) -> list[Rule]:
+def _accept_only(what: Rule, fits: Rule) -> list[Rule]:
     return [(*what, *fits, ACCEPT), (*what, DROP)]

@@ -17,9 +17,9 @@ from kvedge.network.binding.masquerade_plan import (
     MasqueradeSeen,
     mtu_of,
     plan_masquerade,
+    plan_wanted_masquerade,
     shortfalls,
     sysctls_to_read,
-    wanted_masquerade,
 )
 from kvedge.network.binding.masquerade_rules import Masquerade, fence_table, nat_table, table_prefix
 from kvedge.network.binding.pod_namespace import pod_namespace
@@ -57,7 +57,7 @@ def masquerade_pod_interface(
     def bind() -> BoundInterface:
         with Links() as links:
             seen = _look(links, names)
-            wanted = wanted_masquerade(
+            wanted = plan_wanted_masquerade(
                 seen, names, guest_mac.lower(), subnets, ports=ports, ranges=ranges, meshed=meshed
             )
             for step in plan_masquerade(wanted, _with_tables(seen, wanted), tap_owner, queues):

@@ -49,10 +49,10 @@ class MasqueradeSeen:
 def sysctls_to_read(names: Names) -> list[str]:
     """All settings that a plan looks at."""
     wanted = _of_namespace() | _of_links(names, ipv6=True)
-    return [*wanted, *FORWARDING.values(), _accepting(names), IPV6_OF_NEW_LINKS]
+    return [*wanted, *FORWARDING.values(), _sysctl_of_accepting(names), IPV6_OF_NEW_LINKS]
 
 
-def wanted_masquerade(
+def plan_wanted_masquerade(
     seen: Seen,
     names: Names,
     guest_mac: str,
@@ -132,10 +132,10 @@ def plan_masquerade(wanted: Masquerade, looked: MasqueradeSeen, owner: tuple[int
     bridge = seen.link(names.bridge)
     if bridge is None or not bridge.up:
         steps.append(SetLink(names.bridge, up=True))
-    if wanted.of(6) is not None and seen.sysctls.get(_accepting(names)) == "1":
+    if wanted.of(6) is not None and seen.sysctls.get(_sysctl_of_accepting(names)) == "1":
         # A router forgets what routers told it, unless it is told to listen all the same: the Pod may have its own
         # address and way out from one.
-        steps.append(SetSysctl(_accepting(names), "2"))
+        steps.append(SetSysctl(_sysctl_of_accepting(names), "2"))
     steps += sysctl_steps({FORWARDING[each.version]: "1" for each in wanted.addresses}, seen)
     return steps
 
@@ -173,7 +173,7 @@ def _of_links(names: Names, *, ipv6: bool) -> dict[str, str]:
     }
 
 
-def _accepting(names: Names) -> str:
+def _sysctl_of_accepting(names: Names) -> str:
     return f"ipv6/conf/{names.pod}/accept_ra"
 
 

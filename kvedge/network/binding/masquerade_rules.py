@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.bridge_binding_plan import IPV6_SENDERS
-from kvedge.network.drop_rules import Reason, counting, dropped
+from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.nft_nat_rules import (
     INVALID,
     NEW,
@@ -140,13 +140,13 @@ def nat_table(wanted: Masquerade) -> Table:
     chains = (
         Chain("flows", Hook.PREROUTING, FLOWS_PRIORITY, tuple(_flows(wanted))),
         Chain("forward", Hook.FORWARD, FILTER_PRIORITY, tuple(_forward(names))),
-        Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, tuple(_inbound(wanted)), type="nat"),
+        Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, tuple(_make_inbound(wanted)), type="nat"),
         Chain("output", Hook.OUTPUT, DESTINATION_NAT_PRIORITY, tuple(_from_pod(wanted)), type="nat"),
-        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, tuple(_outbound(wanted)), type="nat"),
+        Chain("postrouting", Hook.POSTROUTING, SOURCE_NAT_PRIORITY, tuple(_make_outbound(wanted)), type="nat"),
     )
     sets = tuple(FLOWS[each.version] for each in wanted.addresses)
     keys = sorted(wanted.ports)
-    return _named(Family.INET, names, chains, (*sets, PORTS) if keys else sets, repr(keys))
+    return _name_table(Family.INET, names, chains, (*sets, PORTS) if keys else sets, repr(keys))
 
 
 def fence_table(wanted: Masquerade) -> Table:
@@ -156,15 +156,15 @@ def fence_table(wanted: Masquerade) -> Table:
     """
     tap = iifname_is(wanted.names.tap)
     rules = (
-        (*frame_source_is_not(wanted.guest_mac), dropped(Reason.MAC)),
-        (*ethertype_is_neither(ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6), dropped(Reason.PROTOCOL)),
+        (*frame_source_is_not(wanted.guest_mac), drop(Reason.MAC)),
+        (*ethertype_is_neither(ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6), drop(Reason.PROTOCOL)),
         *_arp(wanted),
         *_ipv4(wanted),
-        *_ipv6(wanted),
+        *_make_ipv6(wanted),
     )
     chain = Chain("prerouting", Hook.PREROUTING, FENCE_PRIORITY, tuple((*tap, *rule) for rule in rules))
     whole = counting(Table(Family.BRIDGE, "", (chain,), (IPV6_SENDERS,)))
-    return _named(Family.BRIDGE, wanted.names, whole.chains, whole.sets)
+    return _name_table(Family.BRIDGE, wanted.names, whole.chains, whole.sets)
 
 
 def table_prefix(names: Names) -> str:
@@ -172,7 +172,9 @@ def table_prefix(names: Names) -> str:
     return f"{TABLE_PREFIX}{names.pod}_"
 
 
-def _named(family: Family, names: Names, chains: tuple[Chain, ...], sets: tuple[Set, ...], keys: str = "") -> Table:
+def _name_table(
+    family: Family, names: Names, chains: tuple[Chain, ...], sets: tuple[Set, ...], keys: str = ""
+) -> Table:
     digest = hashlib.sha256(repr((chains, sets, keys)).encode()).hexdigest()[:12]
     return Table(family, f"{table_prefix(names)}{digest}", chains, sets)
 
@@ -191,9 +193,9 @@ def _forward(names: Names) -> Iterator[Rule]:
     yield (*iifname_is_not(names.bridge), *oifname_is(names.bridge), *unasked, *is_not_translated(), DROP)
 
 
-def _inbound(wanted: Masquerade) -> Iterator[Rule]:
+def _make_inbound(wanted: Masquerade) -> Iterator[Rule]:
     for each in wanted.addresses:
-        reaches = _reaching(wanted)
+        reaches = _make_reaching(wanted)
         if wanted.meshed:
             # All else comes by the sidecar, which is of the Pod.
             reaches = [goes_to_port(TCP, SSH)] if wanted.lets_in(TCP, SSH) else []
@@ -209,11 +211,11 @@ def _from_pod(wanted: Masquerade) -> Iterator[Rule]:
         return
     yield from _of_the_sidecar(wanted)
     for address in (LOOPBACK, own.pod) if wanted.meshed else (LOOPBACK,):
-        for rule in _reaching(wanted):
+        for rule in _make_reaching(wanted):
             yield (*destination_is(address), *rule, *dnat_to(own.guest))
 
 
-def _outbound(wanted: Masquerade) -> Iterator[Rule]:
+def _make_outbound(wanted: Masquerade) -> Iterator[Rule]:
     for each in wanted.addresses:
         yield (*source_is(each.guest), MASQUERADE)
     own, to_guest = wanted.of(4), oifname_is(wanted.names.bridge)
@@ -222,11 +224,11 @@ def _outbound(wanted: Masquerade) -> Iterator[Rule]:
     for rule in _of_the_sidecar(wanted):
         yield (*to_guest, *rule)
     for address in (LOOPBACK, SIDECAR_SOURCE) if wanted.meshed else (LOOPBACK,):
-        for rule in _reaching(wanted):
+        for rule in _make_reaching(wanted):
             yield (*to_guest, *source_is(address), *rule, *snat_to(own.gateway))
 
 
-def _reaching(wanted: Masquerade) -> list[Rule]:
+def _make_reaching(wanted: Masquerade) -> list[Rule]:
     """What a packet has to be to reach the guest: one of these. A set of single ports costs the same for any number."""
     if wanted.is_open:
         return [()]
@@ -243,29 +245,29 @@ def _of_the_sidecar(wanted: Masquerade) -> Iterator[Rule]:
 def _arp(wanted: Masquerade) -> Iterator[Rule]:
     arp, own = ethertype_is(ETHERTYPE_ARP), wanted.of(4)
     if own is not None:
-        yield (*arp, *arp_mac_is_not(wanted.guest_mac), dropped(Reason.ARP))
+        yield (*arp, *arp_mac_is_not(wanted.guest_mac), drop(Reason.ARP))
         # A host that asks whether an address is free asks from 0.0.0.0 (RFC 5227).
         for address in (own.guest, NOBODY.partition("/")[0]):
             yield (*arp, *arp_address_is(address), ACCEPT)
-    yield (*arp, dropped(Reason.ARP))
+    yield (*arp, drop(Reason.ARP))
 
 
 def _ipv4(wanted: Masquerade) -> Iterator[Rule]:
     ipv4, own = ethertype_is(ETHERTYPE_IPV4), wanted.of(4)
     if own is not None:
-        yield (*ipv4, *frame_destination_within("127.0.0.0/8"), dropped(Reason.ADDRESS))
+        yield (*ipv4, *frame_destination_within("127.0.0.0/8"), drop(Reason.ADDRESS))
         yield (*ipv4, *frame_source_within(f"{own.guest}/32"), ACCEPT)
         yield (*ipv4, *frame_source_within(NOBODY), *udp_port_within(*_DHCP_SERVER), ACCEPT)
-    yield (*ipv4, dropped(Reason.ADDRESS))
+    yield (*ipv4, drop(Reason.ADDRESS))
 
 
-def _ipv6(wanted: Masquerade) -> Iterator[Rule]:
+def _make_ipv6(wanted: Masquerade) -> Iterator[Rule]:
     ipv6, own = ethertype_is(ETHERTYPE_IPV6), wanted.of(6)
     if own is not None:
         for types in _OF_ROUTERS:
-            yield (*ipv6, *icmpv6_type_within(*types), dropped(Reason.ROUTER))
+            yield (*ipv6, *icmpv6_type_within(*types), drop(Reason.ROUTER))
         yield (*ipv6, *frame_source_within(f"{own.guest}/128"), ACCEPT)
         yield (*ipv6, *frame_source_within("::/128"), *icmpv6_type_within(*_ICMPV6), ACCEPT)
         # Link-local addresses are the guest's to choose, as many as the Pod can remember.
         yield (*ipv6, *frame_source_within("fe80::/10"), *ipv6_source_fits(IPV6_SENDERS.name), ACCEPT)
-    yield (*ipv6, dropped(Reason.ADDRESS))
+    yield (*ipv6, drop(Reason.ADDRESS))

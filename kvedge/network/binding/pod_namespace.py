@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.netns import NetnsRef, netns_identity, netns_subject
+from kvedge.network.netns import NetnsRef, identify_netns, netns_subject
 from kvedge.runtime.linux.boot import BOOT_ID, read_boot_id
 
 OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
@@ -14,8 +14,8 @@ OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
 
 def pod_namespace(netns: NetnsRef) -> str:
     """What tells this Pod's namespace from all others that are and were. Raises NetworkError for the node's own."""
-    identity = netns_identity(netns)
-    if identity == netns_identity(OWN_NETNS):
+    identity = identify_netns(netns)
+    if identity == identify_netns(OWN_NETNS):
         # A deceived caller must not get here either: a node that loses its own network is lost.
         raise NetworkError(
             "cannot bind", subject=netns_subject(netns), why="this is no Pod's network but the node's own"

@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
-from kvedge.network.drop_rules import Reason, counting, dropped
+from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
@@ -24,9 +24,6 @@ from kvedge.network.nft_rules import (
     Set,
     Table,
     address_key,
-    advertised_not_within,
-    advertised_of_port,
-    advertised_within,
     arp_address_of_port,
     arp_mac_of_port,
     begins_more_flows_than,
@@ -38,6 +35,9 @@ from kvedge.network.nft_rules import (
     frame_source_of_port,
     icmpv6_type_within,
     iifname_is,
+    match_advertised_of_port,
+    match_advertised_outside,
+    match_advertised_within,
     oifname_is,
     oifname_is_not,
     port_address_key,
@@ -127,11 +127,11 @@ def port_table(name: str, prefix: str, *, ipv6: bool = False) -> Table:
     arp, ipv4 = ethertype_is(ETHERTYPE_ARP), ethertype_is(ETHERTYPE_IPV4)
     spoken = (ETHERTYPE_IPV4, ETHERTYPE_ARP, *((ETHERTYPE_IPV6,) if ipv6 else ()))
     rules = (
-        (*port, *ethertype_is_neither(*spoken), dropped(Reason.PROTOCOL)),
-        (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), dropped(Reason.MAC)),
-        (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), dropped(Reason.ARP)),
-        (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), dropped(Reason.ARP)),
-        (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), dropped(Reason.ADDRESS)),
+        (*port, *ethertype_is_neither(*spoken), drop(Reason.PROTOCOL)),
+        (*port, *frame_source_of_port(PORT_MACS.name, inverted=True), drop(Reason.MAC)),
+        (*port, *arp, *arp_mac_of_port(PORT_MACS.name, inverted=True), drop(Reason.ARP)),
+        (*port, *arp, *arp_address_of_port(PORT_ADDRESSES.name, inverted=True), drop(Reason.ARP)),
+        (*port, *ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True), drop(Reason.ADDRESS)),
         *(_of_ipv6(port) if ipv6 else ()),
     )
     chain = Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules)
@@ -142,15 +142,15 @@ def port_table(name: str, prefix: str, *, ipv6: bool = False) -> Table:
 def _of_ipv6(port: Rule) -> Sequence[Rule]:
     """The same for IPv6. A guest makes its link-local address itself, so any is its own but the router's."""
     ipv6, said = ethertype_is(ETHERTYPE_IPV6), icmpv6_type_within(*NEIGHBOUR_ANSWER)
-    foreign = advertised_of_port(PORT_IPV6_ADDRESSES.name, inverted=True)
+    foreign = match_advertised_of_port(PORT_IPV6_ADDRESSES.name, inverted=True)
     spoofed = source_of_port(PORT_IPV6_ADDRESSES.name, inverted=True, version=6)
     return (
-        (*port, *ipv6, *icmpv6_type_within(*ROUTER_MESSAGES), dropped(Reason.ROUTER)),
-        (*port, *ipv6, *icmpv6_type_within(*REDIRECT), dropped(Reason.ROUTER)),
-        (*port, *ipv6, *said, *advertised_within(ROUTER_ALONE), dropped(Reason.NEIGHBOUR)),
-        (*port, *ipv6, *said, *advertised_not_within(LINK_LOCAL), *foreign, dropped(Reason.NEIGHBOUR)),
-        (*port, *ipv6, *source_within(ROUTER_ALONE), dropped(Reason.ADDRESS)),
-        (*port, *ipv6, *source_not_within(LINK_LOCAL), *spoofed, dropped(Reason.ADDRESS)),
+        (*port, *ipv6, *icmpv6_type_within(*ROUTER_MESSAGES), drop(Reason.ROUTER)),
+        (*port, *ipv6, *icmpv6_type_within(*REDIRECT), drop(Reason.ROUTER)),
+        (*port, *ipv6, *said, *match_advertised_within(ROUTER_ALONE), drop(Reason.NEIGHBOUR)),
+        (*port, *ipv6, *said, *match_advertised_outside(LINK_LOCAL), *foreign, drop(Reason.NEIGHBOUR)),
+        (*port, *ipv6, *source_within(ROUTER_ALONE), drop(Reason.ADDRESS)),
+        (*port, *ipv6, *source_not_within(LINK_LOCAL), *spoofed, drop(Reason.ADDRESS)),
     )
 
 

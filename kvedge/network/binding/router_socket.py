@@ -31,7 +31,7 @@ def hand_router_socket(netns: NetnsRef, bridge: str, launcher_pid: int) -> None:
     `launcher_pid` tells the launcher among those at the doors of its own namespace, and nothing else is done by it.
     """
 
-    def opening_and_handing() -> None:
+    def open_and_hand() -> None:
         try:
             with _open(bridge) as opened:
                 hand_over(bridge, opened, launcher_pid)
@@ -43,7 +43,7 @@ def hand_router_socket(netns: NetnsRef, bridge: str, launcher_pid: int) -> None:
                 remedy="a launcher of an earlier version cannot take it: restart the VM",
             ) from error
 
-    run_in_netns(netns, opening_and_handing)
+    run_in_netns(netns, open_and_hand)
 
 
 def _open(bridge: str) -> socket.socket:

@@ -28,7 +28,7 @@ from kvedge.network.dhcp.dhcp_message import (
 from kvedge.network.dhcp.dhcp_plan import DhcpLease, answer, parse_mac
 from kvedge.network.errors import NetworkError
 from kvedge.network.packet_budget import PacketBudget
-from kvedge.runtime.background import surviving
+from kvedge.runtime.background import survive
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class DhcpServer:
             while True:
                 if any(fd == wake for fd, _ in waiting.poll()):
                     return
-                with surviving(f"dhcp-{self._bridge}"):
+                with survive(f"dhcp-{self._bridge}"):
                     self._receive(opened)
                 pause = budget.spend(time.monotonic())
                 if pause and stopping.poll(pause * 1000):

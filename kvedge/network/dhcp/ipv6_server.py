@@ -24,7 +24,7 @@ from kvedge.network.dhcp.router_door import open_door, take_over
 from kvedge.network.dhcp.router_message import LARGEST_SOLICITATION, check_solicitation, render_advertisement
 from kvedge.network.errors import NetworkError
 from kvedge.network.packet_budget import PacketBudget
-from kvedge.runtime.background import surviving
+from kvedge.runtime.background import survive
 
 log = logging.getLogger(__name__)
 
@@ -85,14 +85,14 @@ class Ipv6Server:
             while not self._stopping:
                 if time.monotonic() >= advertise_at:
                     advertise_at = time.monotonic() + ADVERTISE_SECONDS
-                    with surviving(f"ipv6-{self._bridge}"):
+                    with survive(f"ipv6-{self._bridge}"):
                         self._advertise(sockets)
                 ready = sockets.wait(wake, advertise_at - time.monotonic())
                 if wake in ready:
                     os.eventfd_read(wake)
                     advertise_at = 0.0
                 asked = bool(ready - {wake})
-                with surviving(f"ipv6-{self._bridge}"):
+                with survive(f"ipv6-{self._bridge}"):
                     if sockets.door.fileno() in ready and self._let_in(sockets):
                         advertise_at = 0.0
                     asked = self._hear(sockets, ready)

@@ -72,7 +72,7 @@ def take_over(door: socket.socket) -> socket.socket | None:
             _, found, _, _ = socket.recv_fds(visitor, 16, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             return None
-    return _raw_icmpv6(found)
+    return _open_raw_icmpv6(found)
 
 
 def _peer(connected: socket.socket) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def _peer(connected: socket.socket) -> tuple[int, int]:
     return int(pid), int(uid)
 
 
-def _raw_icmpv6(descriptors: list[int]) -> socket.socket | None:
+def _open_raw_icmpv6(descriptors: list[int]) -> socket.socket | None:
     for extra in descriptors[1:]:
         os.close(extra)
     if not descriptors:

@@ -50,10 +50,10 @@ class NodeLinks:
         """What is seen of these NICs now, by their names. Raises NetworkError."""
         if not ends:
             return {}
-        links = self._fresh()
+        links = self._read_fresh()
         return {nic: judge_nic(end, before.get(nic, _NOTHING), links) for nic, end in ends.items()}
 
-    def _fresh(self) -> Mapping[int, Link]:
+    def _read_fresh(self) -> Mapping[int, Link]:
         with self._lock:
             if self._monotonic() - self._at >= _FRESH_SECONDS:
                 self._links = {link.index: link for link in _list_links()}

@@ -63,7 +63,7 @@ class Hop:
         return shown
 
 
-def with_filtered(hops: Iterable[Hop], where: str, drops: Mapping[str, Mapping[str, Dropped]]) -> list[Hop]:
+def add_filtered(hops: Iterable[Hop], where: str, drops: Mapping[str, Mapping[str, Dropped]]) -> list[Hop]:
     """The way with what the filters there have dropped at its links, by the links' names."""
     return [
         replace(hop, filtered=drops[hop.link.name]) if hop.where == where and hop.link.name in drops else hop
@@ -71,7 +71,7 @@ def with_filtered(hops: Iterable[Hop], where: str, drops: Mapping[str, Mapping[s
     ]
 
 
-def with_denied(hops: Iterable[Hop], denied: Mapping[str, Dropped]) -> list[Hop]:
+def add_denied(hops: Iterable[Hop], denied: Mapping[str, Dropped]) -> list[Hop]:
     """The way with what NetworkPolicies have dropped of the guest's packets, told at the node's bridge."""
     return [
         replace(hop, filtered={**hop.filtered, **denied})

@@ -13,7 +13,7 @@ from typing import Final
 from kvedge.network.binding.binding_state import names_for
 from kvedge.network.drop_rules import DROPPED, Dropped, drops_by_link
 from kvedge.network.errors import NotSupportedError
-from kvedge.network.insight.packet_way import NODE, POD, Hop, way_in_pod, way_on_node, with_denied, with_filtered
+from kvedge.network.insight.packet_way import NODE, POD, Hop, add_denied, add_filtered, way_in_pod, way_on_node
 from kvedge.network.link_types import CountedLink
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
@@ -34,17 +34,17 @@ def read_ways(
     """
     in_pod, dropped_in_pod = run_in_netns(netns, lambda: (_count_links(), _drops()))
     on_node = {each.link.index: each for each in _count_links()}
-    dropped_on_node, denied = _drops(), _denied()
+    dropped_on_node, denied = _drops(), _read_denied()
     ways = {}
     for nic, index in nics.items():
         hops = way_in_pod(names_for(nic, index), in_pod)
-        hops = with_filtered([*hops, *way_on_node(hops[-1].link if hops else None, on_node)], POD, dropped_in_pod)
+        hops = add_filtered([*hops, *way_on_node(hops[-1].link if hops else None, on_node)], POD, dropped_in_pod)
         of_nic = {
             f"{words}, {address}": count
             for address in addresses.get(nic, ())
             for words, count in denied.get(address, {}).items()
         }
-        ways[nic] = with_denied(with_filtered(hops, NODE, dropped_on_node), of_nic)
+        ways[nic] = add_denied(add_filtered(hops, NODE, dropped_on_node), of_nic)
     return ways
 
 
@@ -58,7 +58,7 @@ def _drops() -> dict[str, dict[str, Dropped]]:
     return drops_by_link(element for elements in counts.values() for element in elements)
 
 
-def _denied() -> dict[str, dict[str, Dropped]]:
+def _read_denied() -> dict[str, dict[str, Dropped]]:
     """What NetworkPolicies of this node have dropped, by the address of the Pod that they are about."""
     found: dict[str, dict[str, Dropped]] = {}
     for family in (Family.IP, Family.IP6):

@@ -62,7 +62,7 @@ def addresses_of_text(text: str, gateway: str = "") -> LanAddresses:
     start = _address("the first address", first)
     if not _PREFIXES[0] <= int(prefix) <= _PREFIXES[1]:
         raise AddressesError(f"a subnet has a prefix of /{_PREFIXES[0]} to /{_PREFIXES[1]}")
-    return _checked(str(IPv4Network((start, int(prefix)), strict=False)), first, last, gateway)
+    return _check_addresses(str(IPv4Network((start, int(prefix)), strict=False)), first, last, gateway)
 
 
 def addresses_of_document(value: Any) -> LanAddresses:
@@ -73,7 +73,7 @@ def addresses_of_document(value: Any) -> LanAddresses:
     for key, word in words.items():
         if not isinstance(word, str):
             raise AddressesError(f"{key} is no text")
-    return _checked(words["subnet"], words["first"], words["last"], words["gateway"])
+    return _check_addresses(words["subnet"], words["first"], words["last"], words["gateway"])
 
 
 def addresses_document(addresses: LanAddresses) -> dict[str, str]:
@@ -82,7 +82,7 @@ def addresses_document(addresses: LanAddresses) -> dict[str, str]:
     return {**document, "gateway": addresses.gateway} if addresses.gateway else document
 
 
-def _checked(subnet: str, first: str, last: str, gateway: str) -> LanAddresses:
+def _check_addresses(subnet: str, first: str, last: str, gateway: str) -> LanAddresses:
     try:
         network = IPv4Network(subnet)
     except ValueError as error:

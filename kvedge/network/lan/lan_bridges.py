@@ -66,9 +66,11 @@ def bridge_trouble(config: NodeNetworkConfig, seen: LanSeen, network: LanConfig)
         remedy = "make it in this host's network configuration, or a network without it: `kvedge network create NAME`"
         return NetworkError("there is no bridge", subject=network.bridge, errno=errno.ENODEV, remedy=remedy)
     if bridge.name == config.bridge or ip_forward_before(bridge) is not None:
-        return _unfit(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
+        return _unfit_error(network, "it is the Pod network's own", "use `pod: {}` for it, and another bridge here")
     if network.made and bridge.kind == "bridge" and not is_made(config, bridge):
-        return _unfit(network, "it is there, and this kvedge has not made it", "give the network another bridge's name")
+        return _unfit_error(
+            network, "it is there, and this kvedge has not made it", "give the network another bridge's name"
+        )
     return unfit_bridge(bridge, network)
 
 
@@ -76,18 +78,18 @@ def unfit_bridge(bridge: Link, network: LanConfig) -> NetworkError | None:
     """Why a link of the bridge's name cannot be joined, whoever made it; None when it can."""
     if bridge.kind != "bridge":
         what = f"it is {bridge.kind or 'a hardware link'} and no bridge"
-        return _unfit(network, what, "make a bridge of which it is a port, and name that one")
+        return _unfit_error(network, what, "make a bridge of which it is a port, and name that one")
     if network.has_vlans and not bridge.vlan_filtering and not is_nic_bridge(bridge):
         remedy = f"`ip link set {network.bridge} type bridge vlan_filtering 1`, in the host's configuration to last"
-        return _unfit(network, f"it does not keep VLANs apart, and VLAN {network.vlans_text} is wanted", remedy)
+        return _unfit_error(network, f"it does not keep VLANs apart, and VLAN {network.vlans_text} is wanted", remedy)
     if network.mtu > bridge.mtu:
         why = f"its MTU is {bridge.mtu}, and {network.mtu} is wanted"
         more = "stop its VMs, so that the bridge is made anew" if network.made else "give the bridge and its ports more"
-        return _unfit(network, why, f"give the network no more than {bridge.mtu}, or {more}")
+        return _unfit_error(network, why, f"give the network no more than {bridge.mtu}, or {more}")
     return None
 
 
-def _unfit(network: LanConfig, why: str, remedy: str) -> NetworkError:
+def _unfit_error(network: LanConfig, why: str, remedy: str) -> NetworkError:
     return NetworkError("cannot join bridge", subject=network.bridge, why=why, remedy=remedy)
 
 

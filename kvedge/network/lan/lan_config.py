@@ -106,7 +106,7 @@ def parse_lan_config(text: str) -> LanConfig:
     config = _plugin(_document(text))
     kind = config.get("type")
     if kind != "bridge":
-        raise LanConfigError("type", f"{shown(kind)} is not supported here", "use bridge")
+        raise LanConfigError("type", f"{show_value(kind)} is not supported here", "use bridge")
     for key in config:
         _check_key(key, config[key])
     made, servers, nic = _own(config.get(OURS))
@@ -214,7 +214,7 @@ def _plugin(document: dict[str, Any]) -> dict[str, Any]:
         raise LanConfigError("plugins", "this is no list of plugins", "write the bridge's configuration itself")
     if len(plugins) > 1:
         kind = plugins[1].get("type") if isinstance(plugins[1], dict) else plugins[1]
-        raise LanConfigError("plugins[1]", f"{shown(kind)} is not supported here", "remove it")
+        raise LanConfigError("plugins[1]", f"{show_value(kind)} is not supported here", "remove it")
     first: dict[str, Any] = plugins[0]
     return first
 
@@ -240,7 +240,7 @@ def _check_key(key: str, value: Any) -> None:
 
 def _link_name(key: str, value: Any, remedy: str) -> str:
     if not isinstance(value, str) or not LINK_NAME.fullmatch(value):
-        raise LanConfigError(key, f"{shown(value)} is no name of a link", remedy)
+        raise LanConfigError(key, f"{show_value(value)} is no name of a link", remedy)
     return value
 
 
@@ -250,7 +250,7 @@ def _own(value: Any) -> tuple[bool, bool, str]:
         return False, False, ""
     has = f"it has the keys {', '.join(_OURS)}"
     if not isinstance(value, dict):
-        raise LanConfigError(OURS, f"{shown(value)} is no object", has)
+        raise LanConfigError(OURS, f"{show_value(value)} is no object", has)
     for key in value:
         if key not in _OURS:
             raise LanConfigError(f"{OURS}.{key[:LONGEST_SHOWN]}", "unknown", has)
@@ -265,7 +265,7 @@ def _own(value: Any) -> tuple[bool, bool, str]:
 def _flag(document: Mapping[str, Any], key: str, below: str = "", *, unset: bool = False) -> bool:
     value = document.get(key, unset)
     if not isinstance(value, bool):
-        raise LanConfigError(f"{below}{key}", f"{shown(value)} is neither true nor false", "say true or false")
+        raise LanConfigError(f"{below}{key}", f"{show_value(value)} is neither true nor false", "say true or false")
     return value
 
 
@@ -273,13 +273,13 @@ def _number(document: Mapping[str, Any], key: str, smallest: int, largest: int, 
     value = document.get(key, 0)
     key = below + key
     if isinstance(value, bool) or not isinstance(value, int):
-        raise LanConfigError(key, f"{shown(value)} is no whole number", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{show_value(value)} is no whole number", f"use {smallest} to {largest}")
     if value != 0 and not smallest <= value <= largest:
-        raise LanConfigError(key, f"{shown(value)} is out of range", f"use {smallest} to {largest}")
+        raise LanConfigError(key, f"{show_value(value)} is out of range", f"use {smallest} to {largest}")
     return value
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Somebody's value as an error shows it."""
     text = value if isinstance(value, str) else json.dumps(value)
     return repr(text[:LONGEST_SHOWN])

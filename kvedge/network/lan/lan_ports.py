@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.lan.lan_bridges import LanSeen
@@ -85,13 +85,13 @@ def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = N
         whole = leads_into(seen.link(name), path)
         _apply(links, plan_lan_port(config, seen, wanted, path, whole=whole))
 
-    def inside() -> None:
+    def attach_inside() -> None:
         if any(guard.endswith(f"_{wanted.interface}") for guard in list_tables(Family.BRIDGE, GUARD_PREFIX)):
             return
         with Links() as links:
             _apply(links, plan_lan_inside(links.list_links(), wanted, ipv6=read_sysctl(_IPV6) is not None))
 
-    run_in_netns(path, inside)
+    run_in_netns(path, attach_inside)
 
 
 def detach_lan(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:
@@ -144,5 +144,5 @@ def _apply(links: Links, steps: list[Step]) -> None:
 
 
 def _apply_unless_gone(links: Links, step: Step) -> None:
-    with unless_gone():
+    with pass_over_gone():
         apply_step(links, step)

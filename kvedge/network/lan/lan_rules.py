@@ -11,7 +11,7 @@ from typing import Final
 
 from kvedge.network.binding.port_rules import NOBODY, PORT_ADDRESSES
 from kvedge.network.dhcp.dhcp_plan import parse_mac
-from kvedge.network.drop_rules import Reason, counting, dropped
+from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.vlan_trunk import vlans_of
 from kvedge.network.nft_rules import (
@@ -88,9 +88,9 @@ def lan_table(name: str, prefix: str) -> Table:
         (Reason.ADDRESS, (*ipv4, *source_of_port(PORT_ADDRESSES.name, inverted=True))),
     )
     rules = (
-        *((*port, *what, dropped(reason)) for reason, what in refused),
-        *((*port, *iifname_not_in(ANY_ADDRESS.name), *what, dropped(reason)) for reason, what in foreign),
-        *((*port, *iifname_not_in(SERVERS.name), *what, dropped(reason)) for reason, what in servers),
+        *((*port, *what, drop(reason)) for reason, what in refused),
+        *((*port, *iifname_not_in(ANY_ADDRESS.name), *what, drop(reason)) for reason, what in foreign),
+        *((*port, *iifname_not_in(SERVERS.name), *what, drop(reason)) for reason, what in servers),
     )
     chains = (
         Chain("prerouting", Hook.PREROUTING, ANTI_SPOOFING_PRIORITY, rules),

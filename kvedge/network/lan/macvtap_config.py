@@ -15,7 +15,7 @@ import msgspec
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.binding.macvtap_rules import MACVTAP
-from kvedge.network.lan.lan_config import LARGEST_MTU, LINK_NAME, LONGEST, LONGEST_SHOWN, LanConfigError, shown
+from kvedge.network.lan.lan_config import LARGEST_MTU, LINK_NAME, LONGEST, LONGEST_SHOWN, LanConfigError, show_value
 
 # Guests of one NIC reach each other; only what is beyond it; or only by a switch that sends their frames back.
 BRIDGE, PRIVATE, VEPA = "bridge", "private", "vepa"
@@ -92,9 +92,9 @@ def _is_macvtap(text: str) -> bool:
 
 def _check(found: _Document) -> None:
     if not LINK_NAME.fullmatch(found.master):
-        raise LanConfigError("master", f"{shown(found.master)} is no name of a link", "name a NIC of this host")
+        raise LanConfigError("master", f"{show_value(found.master)} is no name of a link", "name a NIC of this host")
     if found.mode not in _MODES:
-        raise LanConfigError("mode", f"{shown(found.mode)} is not supported", f"use one of {', '.join(_MODES)}")
+        raise LanConfigError("mode", f"{show_value(found.mode)} is not supported", f"use one of {', '.join(_MODES)}")
     if found.mtu != 0 and not SMALLEST_IPV6_MTU <= found.mtu <= LARGEST_MTU:
         raise LanConfigError("mtu", f"{found.mtu} is out of range", f"use {SMALLEST_IPV6_MTU} to {LARGEST_MTU}")
     if found.ipam:

@@ -113,14 +113,16 @@ def _fit_nic(config: NodeNetworkConfig, host: HostNics, network: MacvtapConfig) 
         near = or_nearest(network.nic, sorted(by_name)).strip()
         remedy = near or "see `ip link`, and name it in the network's `master`"
         raise NetworkError("there is no NIC", subject=network.nic, errno=errno.ENODEV, remedy=remedy)
-    trouble = _unfit(config, host, nic, network)
+    trouble = _find_unfitness(config, host, nic, network)
     if trouble is not None:
         why, remedy = trouble
         raise NetworkError("cannot make a macvtap on", subject=nic.name, why=why, remedy=remedy)
     return nic
 
 
-def _unfit(config: NodeNetworkConfig, host: HostNics, nic: Link, network: MacvtapConfig) -> tuple[str, str] | None:
+def _find_unfitness(
+    config: NodeNetworkConfig, host: HostNics, nic: Link, network: MacvtapConfig
+) -> tuple[str, str] | None:
     if nic.name in host.wireless:
         return "an access point takes no frames of others from it", "use a wired NIC, or the Pod network"
     if is_of_lans(nic):

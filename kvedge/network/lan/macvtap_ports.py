@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.lan.macvtap_plan import (
     HostNics,
     MacvtapPort,
@@ -32,7 +32,7 @@ _IPV6: Final = "ipv6/conf/default/disable_ipv6"
 
 def macvtap_ports(netns: str) -> list[MacvtapPort]:
     """The NICs that a Pod has of this kind already."""
-    return macvtap_ports_of(netns, _inside(netns_path(netns))) if is_netns(netns_path(netns)) else []
+    return macvtap_ports_of(netns, _list_inside(netns_path(netns))) if is_netns(netns_path(netns)) else []
 
 
 def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | None = None) -> None:
@@ -42,7 +42,7 @@ def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | 
         NetworkError: when there can be none on that NIC of the host.
     """
     path = path or netns_path(wanted.netns)
-    inside = _inside(path)
+    inside = _list_inside(path)
     with Links() as links:
         host = links.list_links()
         wireless = {link.name for link in host if link.name == wanted.network.nic and is_wireless(link.name)}
@@ -66,13 +66,13 @@ def detach_macvtaps(netns: str, kept: Collection[str] = ()) -> None:
     def leave() -> None:
         with Links() as links:
             for step in plan_macvtap_leaving(links.list_links(), kept):
-                with unless_gone():
+                with pass_over_gone():
                     apply_step(links, step)
 
     run_in_netns(path, leave)
 
 
-def _inside(path: Path) -> list[Link]:
+def _list_inside(path: Path) -> list[Link]:
     def look() -> list[Link]:
         with Links() as links:
             return links.list_links()

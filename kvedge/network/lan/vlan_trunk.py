@@ -32,14 +32,14 @@ def trunk_of_text(text: str) -> Trunk:
         if match is None:
             raise TrunkError(f"{part[:20]!r} is neither a VLAN nor a range such as 20-30")
         found.append((int(match[1]), int(match[2] or match[1])))
-    return _checked(found)
+    return _check_ranges(found)
 
 
 def trunk_of_document(value: Any) -> Trunk:
     """CNI's list of `{"id": 10}` and `{"minID": 20, "maxID": 30}`. Raises TrunkError."""
     if not isinstance(value, list):
         raise TrunkError("this is no list")
-    return _checked(_ranges_of(value))
+    return _check_ranges(_ranges_of(value))
 
 
 def trunk_text(trunk: Trunk) -> str:
@@ -74,7 +74,7 @@ def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _checked(ranges: Iterable[tuple[int, int]]) -> Trunk:
+def _check_ranges(ranges: Iterable[tuple[int, int]]) -> Trunk:
     found = sorted(ranges)
     for first, last in found:
         if not 1 <= first <= last <= LARGEST_VLAN:

@@ -19,7 +19,7 @@ def give_back(journal: NicJournal, bridge: str) -> bool:
 
     Raises NetworkError when guests are on the bridge, NicBusyError when somebody else is moving the NIC.
     """
-    with journal.hold(bridge), journal.alone():
+    with journal.hold(bridge), journal.be_alone():
         record = journal.read(bridge)
         if record is None:
             return False
@@ -37,7 +37,7 @@ def take_back(journal: NicJournal, bridge: str) -> NicRecord | None:
 
     What is kept stays. Returns the record as it was found. Raises NicBusyError while somebody is moving the NIC.
     """
-    with journal.hold(bridge), journal.alone():
+    with journal.hold(bridge), journal.be_alone():
         record = journal.read(bridge)
         if record is not None and record.phase is not NicPhase.KEPT:
             put_back(journal, record)

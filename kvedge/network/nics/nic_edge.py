@@ -17,7 +17,7 @@ from kvedge.network.link_messages import IFA_F_PERMANENT
 from kvedge.network.link_types import FIRST_ADDRESS_MARK, PROTO_KERNEL
 from kvedge.network.links import IFA_F_NOPREFIXROUTE, UNICAST
 from kvedge.network.netlink_dump import whole_dump
-from kvedge.network.netlink_errors import translated, unless
+from kvedge.network.netlink_errors import pass_over, translate_errors
 from kvedge.network.nics.nic_rules import Carried
 from kvedge.network.nics.nic_state import KeptAddress, KeptRoute
 
@@ -36,7 +36,7 @@ class NicEdge:
     """An open rtnetlink socket of the namespace in which it was made; a context manager, for one thread."""
 
     def __init__(self) -> None:
-        with translated("cannot open rtnetlink"):
+        with translate_errors("cannot open rtnetlink"):
             self._socket: Any = IPRoute(groups=0)
 
     def __enter__(self) -> NicEdge:
@@ -49,7 +49,7 @@ class NicEdge:
 
     def read_carried(self, index: int, name: str) -> Carried:
         """What the link carries, without what a box of kvedge looks after there. Raises NetworkError."""
-        with translated("cannot read what is on", name):
+        with translate_errors("cannot read what is on", name):
             addresses = self._addresses(index)
             routes = [
                 item
@@ -76,7 +76,7 @@ class NicEdge:
 
     def lasting_addresses(self, index: int, name: str) -> tuple[KeptAddress, ...]:
         """The addresses among what the link carries; a host may have far more routes. Raises NetworkError."""
-        with translated("cannot read the addresses of", name):
+        with translate_errors("cannot read the addresses of", name):
             return tuple(_address(item) for item in self._addresses(index) if _is_lasting(item))
 
     def _addresses(self, index: int) -> list[Any]:
@@ -86,7 +86,7 @@ class NicEdge:
 
     def is_ethernet(self, index: int) -> bool:
         """Whether the link has Ethernet's frames. Raises NetworkError."""
-        with translated("cannot look up link", str(index)):
+        with translate_errors("cannot look up link", str(index)):
             found = list(self._socket.link("get", index=index)) if index else []
         return any(message["ifi_type"] == _ARPHRD_ETHER for message in found)
 
@@ -98,7 +98,7 @@ class NicEdge:
             more["broadcast"] = address.broadcast
         if address.label.partition(":")[0] == name:
             more["label"] = address.label
-        with translated(f"cannot give {address.address} to", name), unless(errno.EEXIST):
+        with translate_errors(f"cannot give {address.address} to", name), pass_over(errno.EEXIST):
             self._socket.addr(
                 "add",
                 index=index,
@@ -110,7 +110,7 @@ class NicEdge:
 
     def take_address(self, index: int, name: str, address: KeptAddress) -> None:
         """Takes it off the link."""
-        with translated(f"cannot take {address.address} off", name), unless(errno.EADDRNOTAVAIL):
+        with translate_errors(f"cannot take {address.address} off", name), pass_over(errno.EADDRNOTAVAIL):
             self._socket.addr("del", index=index, address=address.address, prefixlen=address.prefix_length)
 
     def lead_route(self, index: int, name: str, route: KeptRoute) -> None:
@@ -132,12 +132,12 @@ class NicEdge:
             settings["priority"] = route.metric
         if route.source:
             settings["prefsrc"] = route.source
-        with translated(f"cannot have {route.destination} lead by", name):
+        with translate_errors(f"cannot have {route.destination} lead by", name):
             self._socket.route("replace", **settings)
 
     def release(self, index: int, name: str) -> None:
         """Makes the link a port of nothing."""
-        with translated("cannot take from its bridge", name):
+        with translate_errors("cannot take from its bridge", name):
             self._socket.link("set", index=index, master=0)
 
 

@@ -36,7 +36,7 @@ def start_guard(journal: NicJournal, nic: str, bridge: str, environment: Mapping
     command = [*program_command(), *VERB, nic, bridge, str(journal.directory.resolve())]
     try:
         return subprocess.Popen(
-            [*_outside_session(bridge), *command],
+            [*_leave_session(bridge), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def _is_moved(journal: NicJournal, bridge: str) -> bool:
     return record is not None and record.phase is NicPhase.MOVED
 
 
-def _outside_session(bridge: str) -> list[str]:
+def _leave_session(bridge: str) -> list[str]:
     """What starts a program beneath systemd instead of the session's own processes."""
     if not _SYSTEMD.is_dir() or os.readlink("/proc/1/ns/net") != os.readlink("/proc/self/ns/net"):
         return []

@@ -103,7 +103,7 @@ class NicJournal:
             yield
 
     @contextmanager
-    def alone(self, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    def be_alone(self, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
         """Be the only one who compares records and makes steps, of whichever bridge: two of them may be of one NIC.
 
         Taken behind `hold`, and not while a word is waited for. Raises NicBusyError when another process stays.

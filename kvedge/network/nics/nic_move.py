@@ -58,10 +58,10 @@ def try_nic(
     Raises NetworkError when it cannot be moved; then it is as it was, and its record says why until somebody reads it.
     """
     with journal.hold(bridge):
-        with journal.alone():
+        with journal.be_alone():
             record = _first_record(journal, nic, bridge)
         try:
-            with journal.alone():
+            with journal.be_alone():
                 make_all(plan_over(record, links_of(record)))
                 # A confirmation from before the end of the move does not say that the host is reached after it.
                 journal.take_word(bridge)
@@ -116,7 +116,7 @@ def _is_kept(journal: NicJournal, bridge: str) -> bool:
 
 
 def _go_back(journal: NicJournal, record: NicRecord) -> None:
-    with journal.alone():
+    with journal.be_alone():
         put_back(journal, record)
 
 

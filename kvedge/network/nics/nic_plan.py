@@ -107,7 +107,7 @@ def plan_over(record: NicRecord, seen: NicLinks) -> Iterator[NicStep]:
 def is_over(record: NicRecord, bridge: Carried, nic: Iterable[KeptAddress]) -> bool:
     """Whether a bridge that its NIC is a port of has what the NIC carried, and the NIC has none of it any more."""
     wanted, there = _places(record.addresses), _places(bridge.addresses)
-    ways = set(map(_way, record.routes)) <= set(map(_way, bridge.routes))
+    ways = set(map(_route_key, record.routes)) <= set(map(_route_key, bridge.routes))
     return ways and wanted <= there and not wanted & _places(nic)
 
 
@@ -115,7 +115,7 @@ def _places(addresses: Iterable[KeptAddress]) -> set[tuple[str, int]]:
     return {(each.address, each.prefix_length) for each in addresses}
 
 
-def _way(route: KeptRoute) -> tuple[str, str, int, int]:
+def _route_key(route: KeptRoute) -> tuple[str, str, int, int]:
     """By what the kernel tells one route from another, and where it leads."""
     return route.destination, route.gateway, route.table, route.metric
 

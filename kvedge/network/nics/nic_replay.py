@@ -15,7 +15,7 @@ from kvedge.network.nics.nic_edge import NicEdge
 from kvedge.network.nics.nic_journal import NicBusyError, NicJournal
 from kvedge.network.nics.nic_move import survey_nic
 from kvedge.network.nics.nic_plan import NO_IPV6, NicLinks, is_over, plan_back, plan_over
-from kvedge.network.nics.nic_rules import listed
+from kvedge.network.nics.nic_rules import cut_names
 from kvedge.network.nics.nic_state import NicPhase, NicRecord
 from kvedge.runtime.linux.boot import read_boot_id
 
@@ -35,7 +35,7 @@ def replay_nics(directory: Path) -> NicHealth:
     troubles: list[str] = []
     for bridge in journal.bridges():
         try:
-            with journal.hold(bridge), journal.alone():
+            with journal.hold(bridge), journal.be_alone():
                 done = _replay(journal, bridge)
         except NicBusyError:
             # Its own process waits for the confirmation.
@@ -86,7 +86,7 @@ def _look_at_this_boot(record: NicRecord, seen: NicLinks) -> NicRecord:
     if {each.address for each in now.addresses} != {each.address for each in record.addresses}:
         why = f"it has other addresses than when {record.bridge} was made of it"
     elif lacking := sorted({each.destination for each in set(record.routes) - set(now.routes)}):
-        why = f"it lacks the route to {listed(lacking)}, which it had when {record.bridge} was made of it"
+        why = f"it lacks the route to {cut_names(lacking)}, which it had when {record.bridge} was made of it"
     if why:
         remedy = f"`kvedge network delete` the network of {record.bridge}, and create it again"
         raise NetworkError(doing, subject=record.nic, why=why, remedy=remedy)

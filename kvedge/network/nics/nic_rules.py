@@ -74,8 +74,8 @@ def check_nic(
         _unfit_link(nic, links, hardware)
         or _others_on(nic, links)
         or _check_managed(carried, manager)
-        or _not_kept(carried)
-        or _bridge_taken(by_name.get(bridge))
+        or _find_not_kept(carried)
+        or _judge_bridge(by_name.get(bridge))
     )
     if trouble is not None:
         why, remedy = trouble
@@ -106,7 +106,7 @@ def _unfit_link(nic: Link, links: Sequence[Link], hardware: NicHardware) -> Trou
 def _others_on(nic: Link, links: Sequence[Link]) -> Trouble | None:
     takers = [link.name for link in links if link.lower == nic.index and link.kind in _TAKERS]
     if takers:
-        return f"{listed(takers)} takes its frames", "remove it, or make it on a bridge of the host's own"
+        return f"{cut_names(takers)} takes its frames", "remove it, or make it on a bridge of the host's own"
     return None
 
 
@@ -115,32 +115,32 @@ def _check_managed(carried: Carried, manager: NicManager | None) -> Trouble | No
         return f"{manager.name} configures it, and would undo the move", manager.remedy
     if carried.leases:
         return (
-            f"{listed(carried.leases)} is a lease, which somebody renews on the NIC",
+            f"{cut_names(carried.leases)} is a lease, which somebody renews on the NIC",
             "give the NIC a lasting address, or make the bridge in this host's network configuration, with DHCP on it,"
             " and name it with --bridge",
         )
     return None
 
 
-def _not_kept(carried: Carried) -> Trouble | None:
+def _find_not_kept(carried: Carried) -> Trouble | None:
     remedy = "make the bridge in this host's network configuration, and name it with --bridge"
     if carried.peers:
-        return f"it has a point-to-point address (to {listed(carried.peers)})", remedy
+        return f"it has a point-to-point address (to {cut_names(carried.peers)})", remedy
     if carried.odd_routes:
         what = "has several next hops, an encapsulation or values of its own"
-        return f"the route to {listed(carried.odd_routes)} {what}", remedy
+        return f"the route to {cut_names(carried.odd_routes)} {what}", remedy
     if carried.has_rules:
         return "rules of `ip rule` name it", remedy
     return None
 
 
-def _bridge_taken(bridge: Link | None) -> Trouble | None:
+def _judge_bridge(bridge: Link | None) -> Trouble | None:
     if bridge is None:
         return None
     return f"there is a link {bridge.name} already", "name another bridge with --bridge, or take that one without --nic"
 
 
-def listed(names: Sequence[str]) -> str:
+def cut_names(names: Sequence[str]) -> str:
     """The first few of them."""
     shown = ", ".join(names[:_MOST_NAMES])
     return shown + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")

@@ -30,7 +30,7 @@ def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
     length = parse_cidr(config.cidr).prefixlen
     if config.ipv6_cidr:
         ipv6_network_plan.check_overlap(config.bridge, config.ipv6_cidr, seen)
-    for network, name, is_address in _overlaps(config, seen):
+    for network, name, is_address in _find_overlaps(config, seen):
         if is_address or IPv4Network(network, strict=False).prefixlen >= length:
             raise OverlapError(
                 f"--pod-cidr {config.cidr} overlaps",
@@ -41,11 +41,11 @@ def check_overlap(config: NodeNetworkConfig, seen: NodeSeen) -> None:
 
 def overlaps_of(config: NodeNetworkConfig, seen: NodeSeen) -> list[str]:
     """Other networks of this host with addresses of the Pod CIDR: Pods or the host cannot reach some of them."""
-    found = {f"{IPv4Network(network, strict=False)} of {name}" for network, name, _ in _overlaps(config, seen)}
+    found = {f"{IPv4Network(network, strict=False)} of {name}" for network, name, _ in _find_overlaps(config, seen)}
     return sorted(found)
 
 
-def _overlaps(config: NodeNetworkConfig, seen: NodeSeen) -> list[tuple[str, str, bool]]:
+def _find_overlaps(config: NodeNetworkConfig, seen: NodeSeen) -> list[tuple[str, str, bool]]:
     """(network, link, whether it is an address); a default route, also in pieces as a VPN sets it, is no overlap."""
     wanted = parse_cidr(config.cidr)
     names = {link.index: link.name for link in seen.links}

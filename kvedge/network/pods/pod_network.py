@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.network.address_plan import gateway_address
-from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.binding.binding_state import GUARD_PREFIX
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.link_types import Link
@@ -147,14 +147,14 @@ def attach_pod(
         _apply(links, plan_port(config, seen, attachment, path, whole=whole))
         _apply(links, [*rate_limit(attachment.port, bandwidth.ingress)])
 
-    def inside() -> None:
+    def attach_inside() -> None:
         if list_tables(Family.BRIDGE, GUARD_PREFIX):
             return
         with Links() as links:
             _apply(links, plan_inside(config, links.list_links(), links.list_addresses(), attachment))
             _apply(links, [*rate_limit(POD_INTERFACE, bandwidth.egress)])
 
-    run_in_netns(path, inside)
+    run_in_netns(path, attach_inside)
     return attachment
 
 
@@ -196,7 +196,7 @@ def _apply(links: Links, steps: list[Step]) -> None:
 
 
 def _apply_unless_gone(links: Links, step: Step) -> None:
-    with unless_gone():
+    with pass_over_gone():
         apply_step(links, step)
 
 

@@ -92,7 +92,7 @@ def plan_port(
     left = _find_left_hosts(config, seen.links, stale[0]) if stale else {}
     steps.append(ChangeElements(way_out_of(config), add=host_keys(attachment.address), remove=left))
     if config.ipv6_cidr:
-        steps += _ipv6_hosts_changed(config, seen.links, attachment, stale[0] if stale else None)
+        steps += _change_ipv6_hosts(config, seen.links, attachment, stale[0] if stale else None)
     steps += join_bridge(config, attachment, port, bridge, seen.bridged_calls)
     if port is None or not port.up:
         steps.append(SetLink(attachment.port, up=True))
@@ -134,7 +134,7 @@ def plan_detaching(config: NodeNetworkConfig, seen: NodeSeen, netns: str) -> lis
         steps.append(ChangeElements(ports_of(config), remove=each.keys))
         steps.append(ChangeElements(way_out_of(config), remove=_find_left_hosts(config, seen.links, each)))
         if config.ipv6_cidr:
-            steps += _ipv6_hosts_changed(config, seen.links, None, each)
+            steps += _change_ipv6_hosts(config, seen.links, None, each)
     return [*steps, DeleteLink(port.name)]
 
 
@@ -146,7 +146,7 @@ def _find_left_hosts(
     return {} if any(each.address == attachment.address for each in others) else host_keys(attachment.address)
 
 
-def _ipv6_hosts_changed(
+def _change_ipv6_hosts(
     config: NodeNetworkConfig, links: Iterable[Link], now: Attachment | None, before: Attachment | None
 ) -> Iterator[Step]:
     """Change the IPv6 addresses to which packets may be forwarded, as for IPv4."""

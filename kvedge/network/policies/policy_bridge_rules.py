@@ -76,7 +76,7 @@ def bridge_table(name: str, prefix: str, mac: str, cidr: str, ipv6_cidr: str = "
     networks = {4: cidr, 6: ipv6_cidr} if ipv6_cidr else {4: cidr}
     known_types = [_ETHERTYPE[version] for version in networks]
     neighbours = ((*ethertype_is(ETHERTYPE_IPV6), *icmpv6_type_within(*NEIGHBOURS), ACCEPT),) if ipv6_cidr else ()
-    to_group = (payload(_LINK, 0, 1), _masked(b"\1"), compare(b"\0", _DIFFERENT))
+    to_group = (payload(_LINK, 0, 1), _mask_bits(b"\1"), compare(b"\0", _DIFFERENT))
     to_host = (*_write(bytes.fromhex(mac.replace(":", "")), _FRAME_DESTINATION), *_write(b"\0", _KIND_OF_PACKET))
     coming = (
         (*iifname_is_not(prefix + "*"), ACCEPT),
@@ -84,7 +84,7 @@ def bridge_table(name: str, prefix: str, mac: str, cidr: str, ipv6_cidr: str = "
         (*to_group, ACCEPT),
         *neighbours,
         (*iifname_not_in(FREE_PORTS.name), *to_host, ACCEPT),
-        *((*_for_isolated(version, network), *to_host) for version, network in networks.items()),
+        *((*_match_isolated(version, network), *to_host) for version, network in networks.items()),
     )
     passing = (
         (*iifname_is_not(prefix + "*"), ACCEPT),
@@ -104,7 +104,7 @@ def bridge_table(name: str, prefix: str, mac: str, cidr: str, ipv6_cidr: str = "
     return Table(Family.BRIDGE, name, chains, (FREE_PORTS, *by_version))
 
 
-def _for_isolated(version: int, network: str) -> Rule:
+def _match_isolated(version: int, network: str) -> Rule:
     """The packet is for an address of the Pods' that no free Pod has."""
     is_free = destination_not_in(_FREE_HOSTS[version].name, version)
     return *ethertype_is(_ETHERTYPE[version]), *destination_within(network), *is_free
@@ -139,7 +139,7 @@ def bridge_elements(pods: Iterable[PodTraffic], *, ipv6: bool = False) -> Elemen
     return {name: frozenset(each) for name, each in found.items()}
 
 
-def _masked(mask: bytes) -> Expression:
+def _mask_bits(mask: bytes) -> Expression:
     length = len(mask)
     return Expression(
         "bitwise", {"sreg": REGISTER, "dreg": REGISTER, "len": length, "mask": mask, "xor": bytes(length)}

@@ -58,11 +58,11 @@ def plan_enforcing(pods: Iterable[PodTraffic], known: Mapping[object, int], *, i
 def plan_change(tables: Sequence[Table], present: Enforced, wanted: Enforced) -> ChangeTables | None:
     """What differs, as one step; None for nothing."""
     each = zip(tables, present.contents, wanted.contents, strict=True)
-    changes = [(table, _missing(before, after), _missing(after, before)) for table, before, after in each]
+    changes = [(table, _find_missing(before, after), _find_missing(after, before)) for table, before, after in each]
     changes = [change for change in changes if change[1] or change[2]]
     return ChangeTables(tuple(changes)) if changes else None
 
 
-def _missing(before: Elements, after: Elements) -> Contents:
+def _find_missing(before: Elements, after: Elements) -> Contents:
     differing = {name: after[name] - before.get(name, frozenset()) for name in after}
     return {name: tuple(sorted(each)) for name, each in differing.items() if each}

@@ -143,7 +143,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
         *neighbours,
         itself,
         (source, lookup(FREE_OUT.name, REGISTER, inverted=False), ACCEPT),
-        *_passing(GROUPS_OUT, of=SOURCE[version], peer=DESTINATION[version]),
+        *_make_passing(GROUPS_OUT, of=SOURCE[version], peer=DESTINATION[version]),
         count_by(source, DENIED_OUT),
         (DROP,),
     )
@@ -153,7 +153,7 @@ def filter_table(name: str, bridge: str, version: int = 4) -> Table:
         *neighbours,
         itself,
         (destination, lookup(FREE_IN.name, REGISTER, inverted=False), ACCEPT),
-        *_passing(GROUPS_IN, of=DESTINATION[version], peer=SOURCE[version]),
+        *_make_passing(GROUPS_IN, of=DESTINATION[version], peer=SOURCE[version]),
         count_by(destination, DENIED_IN),
         (DROP,),
     )
@@ -216,7 +216,7 @@ def _number(number: int) -> bytes:
     return number.to_bytes(4)
 
 
-def _passing(groups: Set, *, of: tuple[int, int], peer: tuple[int, int]) -> tuple[Rule, Rule]:
+def _make_passing(groups: Set, *, of: tuple[int, int], peer: tuple[int, int]) -> tuple[Rule, Rule]:
     """What the group of the address at `of` (offset and length) lets pass, for protocols with ports, and for others."""
     protocol = meta(_META_L4PROTO, _SECOND)
     group = (payload(_NETWORK, *of, _FIRST), *_lead(groups))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kvedge.network.apply_step import apply_step, unless_gone
+from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.services.pool_plan import (
@@ -56,7 +56,7 @@ class PoolAddresses:
             places = uplinks(wanted, self._bridge, seen)
             steps = list(plan_pool_addresses(self._bridge, seen, places))
             for step in steps:
-                with unless_gone():
+                with pass_over_gone():
                     apply_step(links, step)
             if steps:
                 seen = _look(links)

@@ -146,7 +146,7 @@ def service_table(
         # An answer to the host itself, which asks a Service by that very address, comes there too.
         within = (*_is_original(), *_destination_between(layout, each))
         refused += ((*within, *_is_tcp(), _RESET), (*within, *_is_no_icmp(layout), unreached))
-    between = (*oifname_is(bridge), *source_within(pod_cidr), *_was_turned(), MASQUERADE)
+    between = (*oifname_is(bridge), *source_within(pod_cidr), *_match_turned(), MASQUERADE)
     chains = (
         Chain("prerouting", Hook.PREROUTING, DESTINATION_NAT_PRIORITY, turned, type="nat"),
         Chain("output", Hook.OUTPUT, DESTINATION_NAT_PRIORITY, turned, type="nat"),
@@ -171,7 +171,7 @@ def service_elements(ports: Iterable[Balanced]) -> dict[str, frozenset[bytes]]:
     direct: set[bytes] = set()
     slots: dict[bool, set[bytes]] = {False: set(), True: set()}
     for each in ports:
-        key, ways = each.frontend.key, [_way(*endpoint) for endpoint in each.endpoints[:SLOTS]]
+        key, ways = each.frontend.key, [_way_key(*endpoint) for endpoint in each.endpoints[:SLOTS]]
         if len(ways) == 1:
             direct.add(key + ways[0])
         elif ways:
@@ -184,7 +184,7 @@ def service_elements(ports: Iterable[Balanced]) -> dict[str, frozenset[bytes]]:
     }
 
 
-def _way(address: str, port: int) -> bytes:
+def _way_key(address: str, port: int) -> bytes:
     return ip_address(address).packed + struct.pack("!H", port).ljust(4, b"\0")
 
 
@@ -263,7 +263,7 @@ def _lookup(known_as: Set) -> Expression:
 _RESET: Final = Expression("reject", {"type": 1, "icmp_code": 0})
 
 
-def _was_turned() -> Rule:
+def _match_turned() -> Rule:
     return (
         Expression("ct", {"key": _CT_STATUS, "dreg": _REGISTER}),
         Expression(

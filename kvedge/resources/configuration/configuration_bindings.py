@@ -46,17 +46,17 @@ def live_plugins(plugins: Mapping[str, BindingPlugin]) -> frozenset[str]:
 
 def _is_possible(plugin: BindingPluginConfiguration, at: str, checks: Checks) -> bool:
     if plugin.sidecar_image:
-        checks.invalid(
+        checks.note_invalid(
             f"{at}.sidecarImage",
             f"sidecars are not supported by this release; use one of domainAttachmentType {TAP} or {MANAGED_TAP}",
         )
         return False
     if plugin.downward_api:
-        checks.invalid(f"{at}.downwardAPI", "no launcher is told of devices by this release; remove it")
+        checks.note_invalid(f"{at}.downwardAPI", "no launcher is told of devices by this release; remove it")
         return False
     if plugin.domain_attachment_type not in (TAP, MANAGED_TAP):
         shown = plugin.domain_attachment_type[:40]
-        checks.invalid(
+        checks.note_invalid(
             f"{at}.domainAttachmentType", f"{shown!r} is not supported by this release; use tap or managedTap"
         )
         return False

@@ -26,7 +26,7 @@ class Checks:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
 
-    def invalid(self, path: str, message: str) -> None:
+    def note_invalid(self, path: str, message: str) -> None:
         """A value that cannot be used."""
         self.findings.append(Finding(Issue.INVALID, path, f"{path}: {message}"))
 
@@ -34,14 +34,14 @@ class Checks:
         """A whole number within bounds, or the default."""
         if value is None or least <= value <= most:
             return default if value is None else value
-        self.invalid(path, f"{value} is not between {least} and {most}")
+        self.note_invalid(path, f"{value} is not between {least} and {most}")
         return default
 
     def level(self, path: str, value: int | None) -> int | None:
         """A verbosity from 0 to 9, or None."""
         if value is None or 0 <= value <= 9:
             return value
-        self.invalid(path, f"{value} is not between 0 and 9")
+        self.note_invalid(path, f"{value} is not between 0 and 9")
         return None
 
     def labels(self, path: str, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -50,7 +50,7 @@ class Checks:
             if _LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value):
                 yield key, value
             else:
-                self.invalid(f"{path}[{key}]", f"{key}={value} is no label")
+                self.note_invalid(f"{path}[{key}]", f"{key}={value} is no label")
 
     def amount(self, path: str, value: Quantity | None, *, above_zero: bool) -> Fraction | None:
         """A quantity from 0 on, or above it; None when there is none."""
@@ -59,10 +59,12 @@ class Checks:
         try:
             amount = parse_quantity(value)
         except QuantityError as error:
-            self.invalid(path, str(error))
+            self.note_invalid(path, str(error))
             return None
         if amount < 0 or (above_zero and not amount):
-            self.invalid(path, f"{value} must be more than 0" if above_zero else f"{value} must not be less than 0")
+            self.note_invalid(
+                path, f"{value} must be more than 0" if above_zero else f"{value} must not be less than 0"
+            )
             return None
         return amount
 
@@ -71,11 +73,11 @@ class Checks:
         if text is None:
             return Fraction(1)
         if not re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", text):
-            self.invalid(path, f"ratio provided, {text}, cannot be parsed into float")
+            self.note_invalid(path, f"ratio provided, {text}, cannot be parsed into float")
             return Fraction(1)
         ratio = Fraction(text)
         if 1 <= ratio <= most:
             return ratio
         problem = "smaller than 1.0" if ratio < 1 else f"larger than {most}"
-        self.invalid(path, f"ratio provided, {text}, cannot be {problem}")
+        self.note_invalid(path, f"ratio provided, {text}, cannot be {problem}")
         return Fraction(1)

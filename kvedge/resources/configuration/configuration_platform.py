@@ -62,7 +62,7 @@ def _patterns(
         good = [item for item in patterns if _PATTERN.fullmatch(item)]
         for item in patterns:
             if item not in good:
-                checks.invalid(path, f"'{item}' is no machine type")
+                checks.note_invalid(path, f"'{item}' is no machine type")
         if good:
             return tuple(good)
     return MACHINES[architecture]
@@ -87,7 +87,7 @@ def _machine_types(
         types[architecture] = machine or DEFAULT_MACHINE[architecture]
         if machine and ("*" in machine or not is_among(machine, machines[architecture])):
             allowed = " ".join(machines[architecture])
-            checks.invalid(path, f"{machine} is not supported (allowed values: [{allowed}])")
+            checks.note_invalid(path, f"{machine} is not supported (allowed values: [{allowed}])")
             types[architecture] = DEFAULT_MACHINE[architecture]
     return types
 
@@ -97,7 +97,7 @@ def _architecture(given: KubeVirtConfiguration, checks: Checks) -> str:
     architecture = "" if own is None else own.default_architecture
     if not architecture or architecture in MACHINES:
         return architecture
-    checks.invalid(f"{_ARCHITECTURES}.defaultArchitecture", f"{architecture} is neither amd64 nor arm64")
+    checks.note_invalid(f"{_ARCHITECTURES}.defaultArchitecture", f"{architecture} is neither amd64 nor arm64")
     return ""
 
 
@@ -112,14 +112,14 @@ def _ovmf_paths(
         if place.startswith("/") and ".." not in place.split("/"):
             found[architecture] = place
         elif place:
-            checks.invalid(path, f"'{place}' is no absolute path")
+            checks.note_invalid(path, f"'{place}' is no absolute path")
     return found
 
 
 def _cpu_model(model: str, checks: Checks) -> str:
     if not model or _CPU_MODEL.fullmatch(model):
         return model
-    checks.invalid(f"{_AT}.cpuModel", f"'{model}' is no CPU model")
+    checks.note_invalid(f"{_AT}.cpuModel", f"'{model}' is no CPU model")
     return ""
 
 
@@ -128,7 +128,7 @@ def _smbios(given: SmbiosConfiguration, checks: Checks) -> Smbios:
     for name in ("family", "manufacturer", "product", "version", "sku"):
         value = getattr(given, name)
         if len(value) > _LONGEST_SMBIOS or not value.isprintable():
-            checks.invalid(f"{_AT}.smbios.{name}", f"must be at most {_LONGEST_SMBIOS} printable characters")
+            checks.note_invalid(f"{_AT}.smbios.{name}", f"must be at most {_LONGEST_SMBIOS} printable characters")
         elif value:
             made = replace(made, **{name: value})
     return made

@@ -25,8 +25,8 @@ from kvedge.resources.configuration.configuration_platform import with_platform
 from kvedge.resources.configuration.configuration_table import Effect, key_of
 from kvedge.resources.configuration.feature_gates import (
     FeatureGates,
-    disabled_without_effect,
-    enabled_without_effect,
+    find_disabled_without_effect,
+    find_enabled_without_effect,
     unknown_gates,
 )
 from kvedge.resources.types.kubevirt import KubeVirtSpec
@@ -129,7 +129,7 @@ def _with_guests(made: Configuration, given: KubeVirtConfiguration, checks: Chec
     strategy = given.eviction_strategy or made.eviction_strategy
     if strategy in _NEEDS_MIGRATION:
         text = f"{strategy} is not supported by this release; use None or LiveMigrateIfPossible"
-        checks.invalid(f"{_AT}.evictionStrategy", text)
+        checks.note_invalid(f"{_AT}.evictionStrategy", text)
         strategy = made.eviction_strategy
     most = checks.whole(
         f"{_AT}.virtualMachineInstancesPerNode", given.virtual_machine_instances_per_node, 1000, 1, _MOST_VMIS
@@ -155,7 +155,7 @@ def _with_network(made: Configuration, given: NetworkConfiguration, checks: Chec
     binding = given.default_network_interface or made.default_interface
     if binding not in DEFAULT_INTERFACES:
         text = f"'{binding}' is not supported by this release; use {' or '.join(DEFAULT_INTERFACES)}"
-        checks.invalid(f"{_AT}.network.defaultNetworkInterface", text)
+        checks.note_invalid(f"{_AT}.network.defaultNetworkInterface", text)
         binding = made.default_interface
     permitted = given.permit_bridge_interface_on_pod_network is not False
     return replace(
@@ -199,7 +199,10 @@ def _without_effect(spec: JsonObject) -> Iterator[Finding]:
     """What is set and does nothing, or nothing yet; an empty object or list sets nothing."""
     yield from _in_object(spec, "")
     developer = _member(_member(spec, "configuration"), "developerConfiguration")
-    for name, judge in (("featureGates", enabled_without_effect), ("disabledFeatureGates", disabled_without_effect)):
+    for name, judge in (
+        ("featureGates", find_enabled_without_effect),
+        ("disabledFeatureGates", find_disabled_without_effect),
+    ):
         gates = developer.get(name)
         for index, message in judge(gates if isinstance(gates, list) else []):
             yield Finding(Issue.NO_EFFECT, f"{_DEVELOPER}.{name}[{index}]", message)

@@ -36,15 +36,15 @@ class Key:
     without: Sequence[Any] = ()
 
 
-def _applied(path: str, text: str, reason: str = "", without: Sequence[Any] = ()) -> Key:
+def _make_applied(path: str, text: str, reason: str = "", without: Sequence[Any] = ()) -> Key:
     return Key(path, Effect.APPLIED, text, reason, without=without)
 
 
-def _later(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
+def _make_later(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
     return Key(path, Effect.LATER, text, reason, same)
 
 
-def _nothing(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
+def _make_nothing(path: str, text: str, reason: str, same: Sequence[Any] = ()) -> Key:
     return Key(path, Effect.NONE, text, reason, same)
 
 
@@ -58,256 +58,288 @@ _ONE_CLIENT: Final = "kvedge's roles do not limit their own requests"
 _NO_ARCHITECTURE: Final = "kvedge runs guests on amd64 and arm64"
 
 _SPEC: Final = (
-    _nothing("imageTag", "The tag of KubeVirt's images.", _NO_IMAGES),
-    _nothing("imageRegistry", "The registry of KubeVirt's images.", _NO_IMAGES),
-    _nothing("imagePullPolicy", "When KubeVirt's images are pulled.", _NO_IMAGES),
-    _nothing("imagePullSecrets", "Secrets for the registry of KubeVirt's images.", _NO_IMAGES),
-    _nothing("monitorNamespace", "Where Prometheus is.", "kvedge makes no ServiceMonitors"),
-    _nothing("serviceMonitorNamespace", "Where ServiceMonitors are made.", "kvedge makes no ServiceMonitors"),
-    _nothing("monitorAccount", "Prometheus' service account.", "kvedge makes no ServiceMonitors"),
-    _later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_MIGRATION),
-    _applied(
+    _make_nothing("imageTag", "The tag of KubeVirt's images.", _NO_IMAGES),
+    _make_nothing("imageRegistry", "The registry of KubeVirt's images.", _NO_IMAGES),
+    _make_nothing("imagePullPolicy", "When KubeVirt's images are pulled.", _NO_IMAGES),
+    _make_nothing("imagePullSecrets", "Secrets for the registry of KubeVirt's images.", _NO_IMAGES),
+    _make_nothing("monitorNamespace", "Where Prometheus is.", "kvedge makes no ServiceMonitors"),
+    _make_nothing("serviceMonitorNamespace", "Where ServiceMonitors are made.", "kvedge makes no ServiceMonitors"),
+    _make_nothing("monitorAccount", "Prometheus' service account.", "kvedge makes no ServiceMonitors"),
+    _make_later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_MIGRATION),
+    _make_applied(
         "uninstallStrategy",
         "BlockUninstallIfWorkloadsExist refuses to delete this object while there are VMs. Deleting it never removes "
         "VMs: without it defaults hold.",
         "deleting this object removes no VM",
         without=("RemoveWorkloads",),
     ),
-    _nothing("certificateRotateStrategy", "How certificates are renewed.", _OWN_CERTIFICATES),
-    _nothing("productVersion", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
-    _nothing("productName", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
-    _nothing("productComponent", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
-    _later("synchronizationPort", "The port for migrations between clusters.", _NO_MIGRATION),
-    _nothing("infra", "Where KubeVirt's own Pods run, and how many.", _NO_DEPLOYMENTS),
-    _nothing("workloads", "Where KubeVirt's handlers run.", _NO_DEPLOYMENTS),
-    _nothing("customizeComponents", "Patches of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _make_nothing("certificateRotateStrategy", "How certificates are renewed.", _OWN_CERTIFICATES),
+    _make_nothing("productVersion", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _make_nothing("productName", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _make_nothing("productComponent", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
+    _make_later("synchronizationPort", "The port for migrations between clusters.", _NO_MIGRATION),
+    _make_nothing("infra", "Where KubeVirt's own Pods run, and how many.", _NO_DEPLOYMENTS),
+    _make_nothing("workloads", "Where KubeVirt's handlers run.", _NO_DEPLOYMENTS),
+    _make_nothing("customizeComponents", "Patches of KubeVirt's own objects.", _NO_DEPLOYMENTS),
 )
 
 _DEVELOPER: Final = (
-    _applied(
+    _make_applied(
         "configuration.developerConfiguration.featureGates",
         "Features to switch on. Gates that KubeVirt has made permanent need not be named; those of features that "
         "kvedge lacks change nothing and are listed in the condition ConfigurationApplied.",
     ),
-    _applied(
+    _make_applied(
         "configuration.developerConfiguration.disabledFeatureGates",
         "Features to switch off that are on by default; a gate that is always on here stays on, and is listed in the "
         "condition ConfigurationApplied.",
     ),
-    _later(
+    _make_later(
         "configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
         "How much smaller than asked for a volume may be.",
         "there are no disks on claims yet",
     ),
-    _later(
+    _make_later(
         "configuration.developerConfiguration.minimumReservePVCBytes",
         "Bytes that stay free on a volume.",
         "there are no disks on claims yet",
     ),
-    _applied(
+    _make_applied(
         "configuration.developerConfiguration.memoryOvercommit",
         "Guests' memory in percent of what their Pods request: 150 lets guests have half as much again; 100 by "
         "default.",
     ),
-    _applied("configuration.developerConfiguration.nodeSelectors", "Labels that a node must have to run any VM."),
-    _applied(
+    _make_applied("configuration.developerConfiguration.nodeSelectors", "Labels that a node must have to run any VM."),
+    _make_applied(
         "configuration.developerConfiguration.useEmulation",
         "Emulate guests' CPUs in software, on every node. Without it each node finds out whether KVM works. The "
         "setting emulation of a node (kvm or tcg) wins over this.",
     ),
-    _applied(
+    _make_applied(
         "configuration.developerConfiguration.cpuAllocationRatio",
         "Virtual CPUs for one CPU of a node, in the requests of VMs that name none; 10 by default.",
     ),
-    _later(
+    _make_later(
         "configuration.developerConfiguration.minimumClusterTSCFrequency",
         "The least TSC frequency that VMs rely on.",
         "there is no TSC scheduling yet",
     ),
-    _nothing(
+    _make_nothing(
         "configuration.developerConfiguration.diskVerification",
         "Limits for the check of a disk image.",
         "kvedge checks images when they are imported, within limits of its own",
     ),
-    _applied("configuration.developerConfiguration.logVerbosity.virtAPI", "For the api role, from 0 to 9."),
-    _applied("configuration.developerConfiguration.logVerbosity.virtController", "For the controller, from 0 to 9."),
-    _applied("configuration.developerConfiguration.logVerbosity.virtHandler", "For all handlers, from 0 to 9."),
-    _later(
+    _make_applied("configuration.developerConfiguration.logVerbosity.virtAPI", "For the api role, from 0 to 9."),
+    _make_applied(
+        "configuration.developerConfiguration.logVerbosity.virtController", "For the controller, from 0 to 9."
+    ),
+    _make_applied("configuration.developerConfiguration.logVerbosity.virtHandler", "For all handlers, from 0 to 9."),
+    _make_later(
         "configuration.developerConfiguration.logVerbosity.virtLauncher",
         "For launchers, from 0 to 9.",
         "a launcher always logs what happens",
     ),
-    _nothing("configuration.developerConfiguration.logVerbosity.virtOperator", "For the operator.", _NO_DEPLOYMENTS),
-    _nothing(
+    _make_nothing(
+        "configuration.developerConfiguration.logVerbosity.virtOperator", "For the operator.", _NO_DEPLOYMENTS
+    ),
+    _make_nothing(
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
         "For the role that migrates between clusters.",
         _NO_MIGRATION,
     ),
-    _applied(
+    _make_applied(
         "configuration.developerConfiguration.logVerbosity.nodeVerbosity",
         "For the handlers of single nodes, by node; wins over virtHandler.",
     ),
-    _nothing("configuration.developerConfiguration.clusterProfiler", "Go profiles.", "kvedge has none", same=(False,)),
+    _make_nothing(
+        "configuration.developerConfiguration.clusterProfiler", "Go profiles.", "kvedge has none", same=(False,)
+    ),
 )
 
 _MACHINE: Final = (
-    _applied(
+    _make_applied(
         "configuration.cpuModel",
         "The CPU model of VMs that name none: a model, host-model or host-passthrough. host-model by default, "
         "host-passthrough on arm64.",
     ),
-    _applied("configuration.cpuRequest", "The CPU request of VMs that name none; cpuAllocationRatio unless given."),
-    _applied(
+    _make_applied(
+        "configuration.cpuRequest", "The CPU request of VMs that name none; cpuAllocationRatio unless given."
+    ),
+    _make_applied(
         "configuration.emulatedMachines",
         "Machine types that VMs may ask for, with * for any letters; wins over those of architectureConfiguration.",
     ),
-    _nothing("configuration.imagePullPolicy", "When launchers' images are pulled.", _NO_IMAGES),
-    _applied("configuration.machineType", "The machine type of VMs that name none; q35 by default, virt on arm64."),
-    _applied("configuration.ovmfPath", "The directory with UEFI firmware, on every node; found unless given."),
-    _applied("configuration.smbios.manufacturer", "The maker; KubeVirt by default."),
-    _applied("configuration.smbios.product", "The product; None by default."),
-    _applied("configuration.smbios.version", "The product's version."),
-    _applied("configuration.smbios.sku", "The product's number."),
-    _applied("configuration.smbios.family", "The product's family; KubeVirt by default."),
-    _applied("configuration.architectureConfiguration.amd64", "What holds for VMs on amd64."),
-    _applied("configuration.architectureConfiguration.arm64", "What holds for VMs on arm64."),
-    _nothing("configuration.architectureConfiguration.ppc64le", "Deprecated.", _NO_ARCHITECTURE),
-    _nothing("configuration.architectureConfiguration.s390x", "What holds for VMs on s390x.", _NO_ARCHITECTURE),
-    _applied(
+    _make_nothing("configuration.imagePullPolicy", "When launchers' images are pulled.", _NO_IMAGES),
+    _make_applied(
+        "configuration.machineType", "The machine type of VMs that name none; q35 by default, virt on arm64."
+    ),
+    _make_applied("configuration.ovmfPath", "The directory with UEFI firmware, on every node; found unless given."),
+    _make_applied("configuration.smbios.manufacturer", "The maker; KubeVirt by default."),
+    _make_applied("configuration.smbios.product", "The product; None by default."),
+    _make_applied("configuration.smbios.version", "The product's version."),
+    _make_applied("configuration.smbios.sku", "The product's number."),
+    _make_applied("configuration.smbios.family", "The product's family; KubeVirt by default."),
+    _make_applied("configuration.architectureConfiguration.amd64", "What holds for VMs on amd64."),
+    _make_applied("configuration.architectureConfiguration.arm64", "What holds for VMs on arm64."),
+    _make_nothing("configuration.architectureConfiguration.ppc64le", "Deprecated.", _NO_ARCHITECTURE),
+    _make_nothing("configuration.architectureConfiguration.s390x", "What holds for VMs on s390x.", _NO_ARCHITECTURE),
+    _make_applied(
         "configuration.architectureConfiguration.defaultArchitecture",
         "The architecture of VMs that name none: amd64 or arm64; that of the control plane by default.",
     ),
-    _nothing("configuration.minCPUModel", "Deprecated.", "KubeVirt ignores it, too"),
-    _applied("configuration.obsoleteCPUModels", "CPU models, by name, that nodes do not offer where it says true."),
-    _later(
+    _make_nothing("configuration.minCPUModel", "Deprecated.", "KubeVirt ignores it, too"),
+    _make_applied(
+        "configuration.obsoleteCPUModels", "CPU models, by name, that nodes do not offer where it says true."
+    ),
+    _make_later(
         "configuration.hypervisors", "The hypervisor of VMs.", "kvedge runs QEMU with KVM", same=([{"name": "kvm"}],)
     ),
-    _later("configuration.confidentialCompute", "Confidential VMs.", "there are none yet"),
+    _make_later("configuration.confidentialCompute", "Confidential VMs.", "there are none yet"),
 )
 
 _GUESTS: Final = (
-    _applied(
+    _make_applied(
         "configuration.evictionStrategy",
         "What a drain does to VMs that say nothing: None ends them, LiveMigrateIfPossible likewise until there is "
         "migration; None by default.",
     ),
-    _applied(
+    _make_applied(
         "configuration.additionalGuestMemoryOverheadRatio",
         'A number from 1.0 on, as text, by which the memory that a VM costs beyond its guest\'s is multiplied: "1.5".',
     ),
-    _later(
+    _make_later(
         "configuration.supportedGuestAgentVersions",
         "Versions of the guest agent that are supported.",
         "every version is",
     ),
-    _applied(
+    _make_applied(
         "configuration.memBalloonStatsPeriod",
         "Seconds between two looks at a guest's memory; 10 by default, 0 for none.",
     ),
-    _later("configuration.permittedHostDevices", "Devices of hosts that VMs may be given.", _NO_HOST_DEVICES),
-    _later("configuration.mediatedDevicesConfiguration", "Mediated devices to make on nodes.", _NO_HOST_DEVICES),
-    _applied("configuration.virtualMachineInstancesPerNode", "How many VMs one node takes at most; 1000 by default."),
-    _applied("configuration.virtualMachineOptions.disableFreePageReporting", "Guests do not give unused pages back."),
-    _applied(
+    _make_later("configuration.permittedHostDevices", "Devices of hosts that VMs may be given.", _NO_HOST_DEVICES),
+    _make_later("configuration.mediatedDevicesConfiguration", "Mediated devices to make on nodes.", _NO_HOST_DEVICES),
+    _make_applied(
+        "configuration.virtualMachineInstancesPerNode", "How many VMs one node takes at most; 1000 by default."
+    ),
+    _make_applied(
+        "configuration.virtualMachineOptions.disableFreePageReporting", "Guests do not give unused pages back."
+    ),
+    _make_applied(
         "configuration.virtualMachineOptions.disableSerialConsoleLog",
         "VMs that do not say logSerialConsole write no log of their serial console.",
     ),
-    _nothing("configuration.ksmConfiguration", "Merging of equal pages.", "kvedge leaves the host's KSM as it is"),
-    _later(
+    _make_nothing("configuration.ksmConfiguration", "Merging of equal pages.", "kvedge leaves the host's KSM as it is"),
+    _make_later(
         "configuration.autoCPULimitNamespaceLabelSelector",
         "Namespaces whose VMs get a CPU limit.",
         "limits are those that a VM names",
     ),
-    _later("configuration.liveUpdateConfiguration", "How far a running guest may grow.", _NO_HOTPLUG),
-    _later(
+    _make_later("configuration.liveUpdateConfiguration", "How far a running guest may grow.", _NO_HOTPLUG),
+    _make_later(
         "configuration.vmRolloutStrategy",
         "When changes of a VM take effect: LiveUpdate at once where possible, Stage with its next start.",
         "all changes take effect with the next start, as Stage has it",
         same=("Stage",),
     ),
-    _later(
+    _make_later(
         "configuration.vmStateStorageClass",
         "The storage class for TPM and UEFI variables that last.",
         "neither lasts yet",
     ),
-    _later("configuration.changedBlockTrackingLabelSelectors", "VMs whose backups are incremental.", "none are yet"),
-    _later("configuration.persistentReservationConfiguration", "SCSI persistent reservations.", "there are none yet"),
+    _make_later(
+        "configuration.changedBlockTrackingLabelSelectors", "VMs whose backups are incremental.", "none are yet"
+    ),
+    _make_later(
+        "configuration.persistentReservationConfiguration", "SCSI persistent reservations.", "there are none yet"
+    ),
 )
 
 _NETWORK: Final = (
-    _applied(
+    _make_applied(
         "configuration.network.defaultNetworkInterface",
         "The binding of the interface that VMs get when they name none: bridge, the default, or masquerade.",
     ),
-    _applied(
+    _make_applied(
         "configuration.network.permitBridgeInterfaceOnPodNetwork",
         "Whether VMs may join the pod network by a bridge; true by default.",
     ),
-    _nothing("configuration.network.permitSlirpInterface", "Discontinued.", "there is no slirp", same=(False,)),
-    _applied(
+    _make_nothing("configuration.network.permitSlirpInterface", "Discontinued.", "there is no slirp", same=(False,)),
+    _make_applied(
         "configuration.network.binding",
         "Network binding plugins, by the names that interfaces give in binding.name. Those with a sidecar are refused.",
     ),
 )
 
 _MIGRATIONS: Final = (
-    _later("configuration.migrations.nodeDrainTaintKey", "The taint of a node that is emptied.", _NO_MIGRATION),
-    _later(
+    _make_later("configuration.migrations.nodeDrainTaintKey", "The taint of a node that is emptied.", _NO_MIGRATION),
+    _make_later(
         "configuration.migrations.parallelOutboundMigrationsPerNode",
         "Migrations away from one node at a time; 2 by default.",
         _NO_MIGRATION,
     ),
-    _later(
+    _make_later(
         "configuration.migrations.parallelMigrationsPerCluster",
         "Migrations in the cluster at a time; 5 by default.",
         _NO_MIGRATION,
     ),
-    _later("configuration.migrations.allowAutoConverge", "Slow guests down that write too fast.", _NO_MIGRATION),
-    _later(
+    _make_later("configuration.migrations.allowAutoConverge", "Slow guests down that write too fast.", _NO_MIGRATION),
+    _make_later(
         "configuration.migrations.bandwidthPerMigration",
         "Bytes per second of one migration; 0, the default, for any.",
         _NO_MIGRATION,
     ),
-    _later("configuration.migrations.completionTimeoutPerGiB", "Seconds for one GiB; 150 by default.", _NO_MIGRATION),
-    _later(
+    _make_later(
+        "configuration.migrations.completionTimeoutPerGiB", "Seconds for one GiB; 150 by default.", _NO_MIGRATION
+    ),
+    _make_later(
         "configuration.migrations.maxDowntimeMs", "How long a guest may stand still; 900 by default.", _NO_MIGRATION
     ),
-    _later("configuration.migrations.progressTimeout", "Seconds without progress; 150 by default.", _NO_MIGRATION),
-    _later(
+    _make_later("configuration.migrations.progressTimeout", "Seconds without progress; 150 by default.", _NO_MIGRATION),
+    _make_later(
         "configuration.migrations.utilityVolumesTimeout",
         "Seconds to wait for utility volumes; 150 by default.",
         _NO_MIGRATION,
     ),
-    _later("configuration.migrations.unsafeMigrationOverride", "Migrate disks with a host cache.", _NO_MIGRATION),
-    _later("configuration.migrations.allowPostCopy", "Let the guest go on before its memory is there.", _NO_MIGRATION),
-    _later(
+    _make_later("configuration.migrations.unsafeMigrationOverride", "Migrate disks with a host cache.", _NO_MIGRATION),
+    _make_later(
+        "configuration.migrations.allowPostCopy", "Let the guest go on before its memory is there.", _NO_MIGRATION
+    ),
+    _make_later(
         "configuration.migrations.allowWorkloadDisruption",
         "Pause guests that do not converge; as allowPostCopy by default.",
         _NO_MIGRATION,
     ),
-    _later("configuration.migrations.disableTLS", "Migrate in clear text.", _NO_MIGRATION, same=(False,)),
-    _later("configuration.migrations.network", "The network to migrate over.", _NO_MIGRATION),
-    _later("configuration.migrations.matchSELinuxLevelOnMigration", "Keep the Pod's SELinux level.", _NO_MIGRATION),
+    _make_later("configuration.migrations.disableTLS", "Migrate in clear text.", _NO_MIGRATION, same=(False,)),
+    _make_later("configuration.migrations.network", "The network to migrate over.", _NO_MIGRATION),
+    _make_later(
+        "configuration.migrations.matchSELinuxLevelOnMigration", "Keep the Pod's SELinux level.", _NO_MIGRATION
+    ),
 )
 
 _CLUSTER: Final = (
-    _nothing("configuration.selinuxLauncherType", "The SELinux type of launchers.", "launchers have the runtime's own"),
-    _later("configuration.defaultRuntimeClass", "The runtime class of launchers.", "they have the node's default"),
-    _nothing(
+    _make_nothing(
+        "configuration.selinuxLauncherType", "The SELinux type of launchers.", "launchers have the runtime's own"
+    ),
+    _make_later("configuration.defaultRuntimeClass", "The runtime class of launchers.", "they have the node's default"),
+    _make_nothing(
         "configuration.supportContainerResources",
         "Resources of KubeVirt's side containers.",
         "kvedge's launcher Pods have none",
     ),
-    _nothing("configuration.apiConfiguration", "Limits of the api role's requests.", _ONE_CLIENT),
-    _nothing("configuration.webhookConfiguration", "Limits of the webhooks' requests.", _ONE_CLIENT),
-    _nothing("configuration.controllerConfiguration", "Limits of the controller's requests.", _ONE_CLIENT),
-    _nothing("configuration.handlerConfiguration", "Limits of handlers' requests.", _ONE_CLIENT),
-    _later("configuration.tlsConfiguration", "TLS versions and ciphers.", "roles take TLS 1.2 and later"),
-    _nothing("configuration.seccompConfiguration", "Seccomp of launchers.", "launchers have the runtime's own profile"),
-    _later("configuration.commonInstancetypesDeployment", "Ready-made instance types.", "there are none yet"),
-    _later("configuration.virtTemplateDeployment", "VM templates.", "there are none yet", same=({"enabled": False},)),
-    _later("configuration.instancetype", "How VMs keep their instance type.", "there are no instance types yet"),
-    _nothing(
+    _make_nothing("configuration.apiConfiguration", "Limits of the api role's requests.", _ONE_CLIENT),
+    _make_nothing("configuration.webhookConfiguration", "Limits of the webhooks' requests.", _ONE_CLIENT),
+    _make_nothing("configuration.controllerConfiguration", "Limits of the controller's requests.", _ONE_CLIENT),
+    _make_nothing("configuration.handlerConfiguration", "Limits of handlers' requests.", _ONE_CLIENT),
+    _make_later("configuration.tlsConfiguration", "TLS versions and ciphers.", "roles take TLS 1.2 and later"),
+    _make_nothing(
+        "configuration.seccompConfiguration", "Seccomp of launchers.", "launchers have the runtime's own profile"
+    ),
+    _make_later("configuration.commonInstancetypesDeployment", "Ready-made instance types.", "there are none yet"),
+    _make_later(
+        "configuration.virtTemplateDeployment", "VM templates.", "there are none yet", same=({"enabled": False},)
+    ),
+    _make_later("configuration.instancetype", "How VMs keep their instance type.", "there are no instance types yet"),
+    _make_nothing(
         "configuration.roleAggregationStrategy",
         "Whether KubeVirt's rights are added to the cluster's own roles.",
         "they are",

@@ -91,7 +91,7 @@ class FeatureGates:
         return stage == "beta" and gate not in self.disabled
 
 
-def enabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
+def find_enabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
     """For each gate that changes nothing here when it is named: where it is in the list, and why."""
     for index, gate in enumerate(gates):
         stage = STAGES.get(gate)
@@ -103,7 +103,7 @@ def enabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
             yield index, f"feature gate {gate}: kvedge does not have the feature yet"
 
 
-def disabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
+def find_disabled_without_effect(gates: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The same for gates that are to be switched off."""
     for index, gate in enumerate(gates):
         if gate in ALWAYS_ON:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.data_volume_names import CDI_GROUP
-from kvedge.resources.signed_tokens import BadToken, derived_key, read, sign
+from kvedge.resources.signed_tokens import BadToken, derive_key, read, sign
 
 CLONE_TOKEN: Final = f"{CDI_GROUP}/storage.clone.token"
 # Ours, on a DataVolume of a VM: the service account by whose rights the controller makes it.
@@ -45,7 +45,7 @@ class _Payload(msgspec.Struct):
 
 def grant_key(secret: bytes) -> bytes:
     """The key of grants, made of something secret that api roles and controller share."""
-    return derived_key(secret, b"kvedge clone tokens")
+    return derive_key(secret, b"kvedge clone tokens")
 
 
 def sign_grant(key: bytes, grant: CloneGrant, now: datetime) -> str:

@@ -15,7 +15,7 @@ from kvedge.resources.values.quantities import Quantity, QuantityError, parse_by
 _MEBIBYTE: Final = 1 << 20
 
 
-def grown_bytes(
+def choose_grown_bytes(
     requests: Mapping[str, Quantity], capacity: Mapping[str, Quantity], overhead: str | None, *, block: bool
 ) -> int:
     """The size to which a disk grows, in bytes and whole mebibytes; 0 when the claim does not say.

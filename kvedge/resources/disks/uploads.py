@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.data_volume_names import named_after
+from kvedge.resources.data_volume_names import name_after
 
 UPLOAD_VERSION: Final = "v1beta1"
 TOKEN_REQUESTS: Final = "uploadtokenrequests"
@@ -50,7 +50,7 @@ def upload_pod_name(claim: str) -> str:
     >>> upload_pod_name("disk")
     'cdi-upload-disk'
     """
-    return named_after(UPLOAD_PREFIX, claim)
+    return name_after(UPLOAD_PREFIX, claim)
 
 
 def upload_server_name(claim_uid: str) -> str:

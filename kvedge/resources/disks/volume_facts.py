@@ -21,7 +21,7 @@ __all__ = [
     "claims",
     "device_path",
     "hotplug_path",
-    "hotplugged",
+    "hotplugged_volumes",
     "is_hotpluggable",
 ]
 
@@ -68,7 +68,7 @@ def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
             yield volume, name
 
 
-def hotplugged(vmi: VirtualMachineInstance) -> list[Volume]:
+def hotplugged_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
     """The volumes that come and go while the guest runs."""
     return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
 

@@ -44,7 +44,7 @@ def default_kubevirt() -> JsonObject:
     }
 
 
-def applied_documents() -> list[JsonObject]:
+def list_applied_documents() -> list[JsonObject]:
     """What an administrator's client can apply before any role runs: the KubeVirt object needs its kind first."""
     return [*(document for documents in rbac_files().values() for document in documents), *priority_classes()]
 
@@ -55,4 +55,4 @@ def manifest_documents() -> list[JsonObject]:
     k3s deletes what a later text of the same file does not name any more, and servers of two versions may take turns
     with it: so nothing that ever was in here goes, and the kinds never come in, as with one all of its objects go.
     """
-    return [*applied_documents(), default_kubevirt()]
+    return [*list_applied_documents(), default_kubevirt()]

@@ -62,7 +62,7 @@ def daemonset(version: str) -> JsonObject:
     }
     spec = {
         **_pod(name, container),
-        "initContainers": [_kept_image()],
+        "initContainers": [_image_keeper()],
         # Launchers are known by their processes, and reached by them.
         "hostPID": True,
         "hostNetwork": True,
@@ -170,7 +170,7 @@ def _deployment(name: str, container: JsonObject, version: str) -> list[JsonObje
     return [deployment, budget]
 
 
-def _kept_image() -> JsonObject:
+def _image_keeper() -> JsonObject:
     """A container of the launcher's image that ends at once.
 
     A kubelet that needs room removes images without a container; as long as the handler's Pod is there it keeps this

@@ -79,7 +79,7 @@ class TooManyRules(ValueError):
     """Rules whose comparison would hold up others: a few words stand for millions of verbs on things."""
 
 
-def uncovered(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+def find_uncovered(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """What of `wanted` goes beyond `owned`, broken down to one verb on one thing each: the first ones.
 
     Raises:

@@ -51,7 +51,7 @@ def struct_schema(cls: type, *, keep_unknown: bool) -> JsonObject:
 
 def _struct(shape: shapes.StructType, keep_unknown: bool) -> JsonObject:
     if shape.cls is ObjectMeta:
-        return _embedded_metadata()
+        return _metadata_schema()
     schema: JsonObject = {"type": "object", "description": _docstring(shape.cls)}
     properties = {field.encode_name: _field(shape.cls, field, keep_unknown) for field in shape.fields}
     if properties:
@@ -113,7 +113,7 @@ def _union(shape: shapes.UnionType, keep_unknown: bool) -> JsonObject:
     raise SchemaError("a union of more than text and numbers has no structural schema")
 
 
-def _embedded_metadata() -> JsonObject:
+def _metadata_schema() -> JsonObject:
     """Metadata of a template: copied fields are typed; Go clients' `creationTimestamp: null` is accepted."""
     texts = {"type": "object", "additionalProperties": {"type": "string"}}
     return {

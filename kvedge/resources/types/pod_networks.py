@@ -120,14 +120,14 @@ def is_there(status: VirtualMachineInstanceStatus, name: str) -> bool:
 def sriov_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
     """The interfaces that are functions of a card, with their place in the VMI and the `networkName` they join. The
     guest has the function itself: nothing is bound in the Pod."""
-    return [each for each in _joining(vmi) if each[1].sriov is not None]
+    return [each for each in _find_joining(vmi) if each[1].sriov is not None]
 
 
 def _on_other_networks(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
-    return [each for each in _joining(vmi) if is_bridged(each[1])]
+    return [each for each in _find_joining(vmi) if is_bridged(each[1])]
 
 
-def _joining(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
+def _find_joining(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
     joined = {
         network.name: network.multus.network_name
         for network in vmi.spec.networks
@@ -143,7 +143,7 @@ def default_network(vmi: VirtualMachineInstance) -> str:
     return next((other.network_name for other in others if other.default), "")
 
 
-def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, str] | None = None) -> str:
+def make_wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, str] | None = None) -> str:
     """The launcher Pod's annotation; empty when the VMI is on no other network than the Pod's.
 
     `plugin_networks` has the networks that binding plugins have of their own, by the plugin's name: such a one is told
@@ -155,10 +155,10 @@ def wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[str, s
         if own and interface.state != ABSENT:
             namespace, name = attachment_of(own, vmi.metadata.namespace)
             wanted.append(Selection(name=name, namespace=namespace, cni_args={LOGIC_NETWORK: interface.name}))
-    return _written(wanted)
+    return _encode_wanted(wanted)
 
 
-def changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
+def make_changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
     """The annotation of a launcher Pod that runs, `present` itself where it has the guest's networks.
 
     The Pod leaves a network once the guest has released its NIC. What others have there stays: what plugins have of
@@ -204,7 +204,7 @@ def _function_networks(vmi: VirtualMachineInstance) -> list[Selection]:
     return [selection_of(vmi, interface, network_name) for _, interface, network_name in sriov_interfaces(vmi)]
 
 
-def _written(wanted: list[Selection]) -> str:
+def _encode_wanted(wanted: list[Selection]) -> str:
     return msgspec.json.encode(wanted).decode() if wanted else ""
 
 

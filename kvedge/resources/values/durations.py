@@ -18,7 +18,7 @@ _LONGEST: Final = 64
 LONGEST_GRACE_SECONDS: Final = 2**31 - 1
 
 
-def bounded_grace(seconds: int) -> int:
+def bound_grace(seconds: int) -> int:
     """A grace period that may be added to and waited for: none that is negative, none beyond the longest."""
     return max(0, min(seconds, LONGEST_GRACE_SECONDS))
 

@@ -43,10 +43,10 @@ def parse_quantity(value: Quantity) -> Fraction:
     Raises:
         QuantityError: when the text is none.
     """
-    return max(-_MOST, min(_exact(value), _MOST))
+    return max(-_MOST, min(_parse_exact(value), _MOST))
 
 
-def _exact(value: Quantity) -> Fraction:
+def _parse_exact(value: Quantity) -> Fraction:
     if isinstance(value, int) and not isinstance(value, bool):
         return Fraction(value)
     if isinstance(value, float):

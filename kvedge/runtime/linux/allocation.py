@@ -12,7 +12,7 @@ import os
 import struct
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
+from kvedge.runtime.linux.calls import check, libc
 
 # include/uapi/linux/falloc.h
 _KEEP_SIZE: Final = 0x01
@@ -80,4 +80,4 @@ def _fallocate_first(modes: tuple[int, ...], descriptor: int, start: int, size: 
 
 def _fallocate(descriptor: int, mode: int, start: int, size: int) -> None:
     result = libc.fallocate(descriptor, mode, ctypes.c_int64(start), ctypes.c_int64(size))
-    checked(int(result), f"descriptor {descriptor}")
+    check(int(result), f"descriptor {descriptor}")

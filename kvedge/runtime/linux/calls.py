@@ -9,7 +9,7 @@ from typing import Final
 libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, what: str) -> int:
+def check(result: int, what: str) -> int:
     """The result of a call of the C library.
 
     Raises:

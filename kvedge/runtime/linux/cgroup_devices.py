@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
-from kvedge.runtime.linux.device_program import Device, is_plain, ruled_devices, with_rules
+from kvedge.runtime.linux.calls import check, libc
+from kvedge.runtime.linux.device_program import Device, find_ruled_devices, is_plain, with_rules
 
 _SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}
 _PROG_LOAD: Final = 5
@@ -123,7 +123,7 @@ def device_programs(cgroup: int) -> int:
     return int(query.prog_count)
 
 
-def attached_programs(cgroup: int) -> tuple[list[int], int]:
+def find_attached_programs(cgroup: int) -> tuple[list[int], int]:
     """The programs that are attached to this very cgroup, and how.
 
     Raises:
@@ -144,15 +144,15 @@ def change_rules(cgroup: int, change: Callable[[frozenset[Device]], frozenset[De
         ForeignProgram: when one of them cannot be loaded again; none has been changed then.
         OSError: when the kernel refuses, or the runtime has replaced a program meanwhile.
     """
-    programs, flags = attached_programs(cgroup)
+    programs, flags = find_attached_programs(cgroup)
     texts = {}
     for number in programs:
-        with _program(number) as held:
+        with _hold_program(number) as held:
             texts[number] = _instructions(held)
     for number, text in texts.items():
-        devices = change(ruled_devices(text))
-        if devices != ruled_devices(text):
-            with _program(number) as old, load_program(with_rules(text, devices)) as new:
+        devices = change(find_ruled_devices(text))
+        if devices != find_ruled_devices(text):
+            with _hold_program(number) as old, load_program(with_rules(text, devices)) as new:
                 attach_program(cgroup, new, flags & (_ALLOW_OVERRIDE | _ALLOW_MULTI), old)
 
 
@@ -191,7 +191,7 @@ def attach_program(cgroup: int, program: int, flags: int, instead_of: int | None
 
 
 @contextmanager
-def _program(number: int) -> Iterator[int]:
+def _hold_program(number: int) -> Iterator[int]:
     opened = _bpf(_PROG_GET_FD_BY_ID, _ById(prog_id=number), "open a program of a cgroup")
     try:
         yield opened
@@ -221,4 +221,4 @@ def _bpf(command: int, attributes: ctypes.Structure, what: str) -> int:
     if platform.machine() not in _SYS_BPF:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), what)
     number = _SYS_BPF[platform.machine()]
-    return checked(libc.syscall(number, command, ctypes.byref(attributes), ctypes.sizeof(attributes)), what)
+    return check(libc.syscall(number, command, ctypes.byref(attributes), ctypes.sizeof(attributes)), what)

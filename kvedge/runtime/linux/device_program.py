@@ -43,12 +43,12 @@ class Device(NamedTuple):
 
 def with_rules(program: bytes, devices: Iterable[Device]) -> bytes:
     """The program with exactly these rules of ours, whichever it had before."""
-    return b"".join(_rule(device) for device in sorted(set(devices))) + _without_rules(program)
+    return b"".join(_make_rule(device) for device in sorted(set(devices))) + _without_rules(program)
 
 
-def ruled_devices(program: bytes) -> frozenset[Device]:
+def find_ruled_devices(program: bytes) -> frozenset[Device]:
     """The devices for which it has a rule of ours."""
-    return frozenset(_rules(program))
+    return frozenset(_parse_rules(program))
 
 
 def is_plain(program: bytes) -> bool:
@@ -57,7 +57,7 @@ def is_plain(program: bytes) -> bool:
     return not any(code == _CALL or (code == _LOAD_WIDE and source) for code, source in operations)
 
 
-def _rules(program: bytes) -> list[Device]:
+def _parse_rules(program: bytes) -> list[Device]:
     found: list[Device] = []
     size = _RULE_LENGTH * _INSTRUCTION.size
     for start in range(0, len(program) - size, size):
@@ -67,17 +67,17 @@ def _rules(program: bytes) -> list[Device]:
         if not kind or min(numbers) < 0:
             break
         device = Device(kind, os.makedev(*numbers[1:]))
-        if rule != _rule(device):
+        if rule != _make_rule(device):
             break
         found.append(device)
     return found
 
 
 def _without_rules(program: bytes) -> bytes:
-    return program[len(_rules(program)) * _RULE_LENGTH * _INSTRUCTION.size :]
+    return program[len(_parse_rules(program)) * _RULE_LENGTH * _INSTRUCTION.size :]
 
 
-def _rule(device: Device) -> bytes:
+def _make_rule(device: Device) -> bytes:
     """A jump leads behind the rule, to the next one or to the runtime's own instructions."""
     return b"".join(
         _INSTRUCTION.pack(*each)

@@ -9,7 +9,7 @@ import ctypes
 import os
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
+from kvedge.runtime.linux.calls import check, libc
 
 # include/uapi/linux/openat2.h; the number is the same on every architecture.
 _SYS_OPENAT2: Final = 437
@@ -30,15 +30,15 @@ def openat2(directory: int, path: str, flags: int, mode: int, resolve: int) -> i
     """openat2(2); may fail with EAGAIN, too."""
     how = _OpenHow(flags, mode, resolve)
     opened = libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
-    return checked(int(opened), path)
+    return check(int(opened), path)
 
 
 def rename_new(directory: int, old: str, new: str) -> None:
     """renameat2(2) within a directory, replacing nothing: FileExistsError when the new name is taken."""
     old_name, new_name = os.fsencode(old), os.fsencode(new)
-    checked(libc.renameat2(directory, old_name, directory, new_name, _RENAME_NOREPLACE), new)
+    check(libc.renameat2(directory, old_name, directory, new_name, _RENAME_NOREPLACE), new)
 
 
 def syncfs(descriptor: int, path: str) -> None:
     """syncfs(2) of the file system that a descriptor is on; `path` is for the error."""
-    checked(libc.syncfs(descriptor), path)
+    check(libc.syncfs(descriptor), path)

@@ -43,7 +43,7 @@ def attach_loop(path: Path) -> Path:
     backing = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         for _ in range(_ATTEMPTS):
-            device = _free_device()
+            device = _take_free_device()
             try:
                 opened = os.open(device, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -68,8 +68,8 @@ def loop_of(path: Path) -> Path | None:
         OSError: when the file is not there.
     """
     facts = path.stat()
-    for device in _used_devices():
-        if _backing(device) == (facts.st_dev, facts.st_ino):
+    for device in _find_used_devices():
+        if _read_backing(device) == (facts.st_dev, facts.st_ino):
             return device
     return None
 
@@ -92,7 +92,7 @@ def detach_loop(device: Path) -> None:
     _call(device, _CLEAR)
 
 
-def _used_devices() -> Iterator[Path]:
+def _find_used_devices() -> Iterator[Path]:
     for name in os.listdir(_SYS):
         if _NAME.fullmatch(name) and (_SYS / name / "loop").is_dir():
             yield Path("/dev") / name
@@ -104,7 +104,7 @@ _STATUS: Final = struct.Struct("=QQ")
 _STATUS_BYTES: Final = 232
 
 
-def _backing(device: Path) -> tuple[int, int] | None:
+def _read_backing(device: Path) -> tuple[int, int] | None:
     try:
         opened = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -120,7 +120,7 @@ def _backing(device: Path) -> tuple[int, int] | None:
     return number, inode
 
 
-def _free_device() -> Path:
+def _take_free_device() -> Path:
     control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     try:
         number = fcntl.ioctl(control, _CTL_GET_FREE)

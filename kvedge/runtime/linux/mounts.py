@@ -12,7 +12,7 @@ import os
 import platform
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
+from kvedge.runtime.linux.calls import check, libc
 
 MS_RDONLY: Final = 0x1
 MS_NOSUID: Final = 0x2
@@ -65,19 +65,19 @@ def mount(source: str, target: str | os.PathLike[str], kind: str, flags: int, op
     """mount(2)."""
     encoded = options.encode() if options else None
     result = libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), encoded)
-    checked(result, f"mount {kind or source} at {os.fspath(target)}")
+    check(result, f"mount {kind or source} at {os.fspath(target)}")
 
 
 def unmount(target: str | os.PathLike[str], flags: int = 0) -> None:
     """umount2(2)."""
-    checked(libc.umount2(os.fsencode(target), flags), f"unmount {os.fspath(target)}")
+    check(libc.umount2(os.fsencode(target), flags), f"unmount {os.fspath(target)}")
 
 
 def change_root(directory: str) -> None:
     """Make a mount point the root of this mount namespace and let go of everything else."""
     os.chdir(directory)
     # Both the same: the old root ends up on top of the new one, from where it is taken off.
-    checked(libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
+    check(libc.syscall(_SYS_PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
     unmount(".", MNT_DETACH)
     os.chdir("/")
 
@@ -88,7 +88,7 @@ def copy_mount(opened: int, *, recursive: bool = True) -> int:
     What it stands for must be in the caller's mount namespace.
     """
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    return checked(libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
+    return check(libc.syscall(_SYS_OPEN_TREE, opened, b"", flags), "copy a mount")
 
 
 def set_mount_attributes(
@@ -100,23 +100,23 @@ def set_mount_attributes(
     result = libc.syscall(
         _SYS_MOUNT_SETATTR, mounted, b"", flags, ctypes.byref(wanted), ctypes.sizeof(_MountAttributes)
     )
-    checked(result, "set mount attributes")
+    check(result, "set mount attributes")
 
 
 def attach_mount(mounted: int, target: int) -> None:
     """Put a detached mount onto what the descriptor `target` stands for."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    checked(libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
+    check(libc.syscall(_SYS_MOVE_MOUNT, mounted, b"", target, b"", flags), "attach mount")
 
 
-def new_mount(kind: str, attributes: int) -> int:
+def make_mount(kind: str, attributes: int) -> int:
     """A descriptor of a mount of a new file system that is attached nowhere, and goes when it is closed.
 
     A file system that shows a namespace, as sysfs its links, shows that of the thread that calls.
     """
-    made = checked(libc.syscall(_SYS_FSOPEN, kind.encode(), _FSOPEN_CLOEXEC), f"open file system {kind}")
+    made = check(libc.syscall(_SYS_FSOPEN, kind.encode(), _FSOPEN_CLOEXEC), f"open file system {kind}")
     try:
-        checked(libc.syscall(_SYS_FSCONFIG, made, _FSCONFIG_CMD_CREATE, None, None, 0), f"make file system {kind}")
-        return checked(libc.syscall(_SYS_FSMOUNT, made, _FSMOUNT_CLOEXEC, attributes), f"mount {kind}")
+        check(libc.syscall(_SYS_FSCONFIG, made, _FSCONFIG_CMD_CREATE, None, None, 0), f"make file system {kind}")
+        return check(libc.syscall(_SYS_FSMOUNT, made, _FSMOUNT_CLOEXEC, attributes), f"mount {kind}")
     finally:
         os.close(made)

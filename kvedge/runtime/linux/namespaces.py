@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
+from kvedge.runtime.linux.calls import check, libc
 
 CLONE_FS: Final = 0x00000200
 CLONE_NEWNS: Final = 0x00020000
@@ -21,15 +21,15 @@ CLONE_NEWNET: Final = 0x40000000
 
 def unshare(flags: int) -> None:
     """unshare(2)."""
-    checked(libc.unshare(flags), "unshare")
+    check(libc.unshare(flags), "unshare")
 
 
 def setns(descriptor: int, kind: int) -> None:
     """setns(2)."""
-    checked(libc.setns(descriptor, kind), "setns")
+    check(libc.setns(descriptor, kind), "setns")
 
 
 def set_host_name(name: str) -> None:
     """sethostname(2)."""
     raw = name.encode()
-    checked(libc.sethostname(raw, len(raw)), "set the host name")
+    check(libc.sethostname(raw, len(raw)), "set the host name")

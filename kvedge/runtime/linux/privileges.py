@@ -11,7 +11,7 @@ import errno
 import platform
 from typing import Final
 
-from kvedge.runtime.linux.calls import checked, libc
+from kvedge.runtime.linux.calls import check, libc
 
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_SECCOMP: Final = 22
@@ -46,7 +46,7 @@ class _Program(ctypes.Structure):
 
 def drop_from_bounding_set(capability: int) -> None:
     """prctl(PR_CAPBSET_DROP)."""
-    checked(libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "drop a capability")
+    check(libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "drop a capability")
 
 
 def set_capabilities(mask: int) -> None:
@@ -54,29 +54,29 @@ def set_capabilities(mask: int) -> None:
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     data = (_CapabilityData * 2)(_CapabilityData(low, low, 0), _CapabilityData(high, high, 0))
-    checked(libc.capset(ctypes.byref(header), data), "set capabilities")
-    checked(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
+    check(libc.capset(ctypes.byref(header), data), "set capabilities")
+    check(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities")
 
 
 def set_no_new_privileges() -> None:
     """prctl(PR_SET_NO_NEW_PRIVS)."""
-    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
+    check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "set no_new_privs")
 
 
 def set_undumpable() -> None:
     """prctl(PR_SET_DUMPABLE, 0): nobody without privileges looks into this process, until it runs a program."""
-    checked(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")
+    check(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")
 
 
 def become_subreaper() -> None:
     """prctl(PR_SET_CHILD_SUBREAPER): orphans below this process become its children."""
-    checked(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become a subreaper")
+    check(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become a subreaper")
 
 
 def filter_calls(code: bytes) -> None:
     """Have a program of the kernel's packet filter, 8 bytes an instruction, judge this process' calls from now on."""
     program = _Program(len(code) // 8, code)
-    checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "set the seccomp filter")
+    check(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0), "set the seccomp filter")
 
 
 def act_as(user: int, group: int) -> None:

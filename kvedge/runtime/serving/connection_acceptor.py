@@ -89,7 +89,7 @@ class ConnectionAcceptor:
                 self._give_one_up()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            task = passing_task("TLS handshake", partial(self._handshake, connected))
+            task = passing_task("TLS handshake", partial(self._shake_hands, connected))
             self._handshakes[task] = loop.time()
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
             while len(self._handshakes) >= MOST_HANDSHAKES:
@@ -107,7 +107,7 @@ class ConnectionAcceptor:
             del self._handshakes[oldest]
             oldest.cancel()
 
-    async def _handshake(self, connected: socket.socket) -> None:
+    async def _shake_hands(self, connected: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
             connection = await loop.connect_accepted_socket(

@@ -42,7 +42,7 @@ class ConnectionBounds:
     def take_in(self, transport: asyncio.Transport, protocol: asyncio.BaseProtocol) -> None:
         """A connection has got through its handshake; perhaps it takes another's place, or none is left for it."""
         self._book.forget_closed()
-        connection = self._of(protocol, transport)
+        connection = self._find_connection(protocol, transport)
         most = MOST_KNOWN if connection.owner == _KNOWN else MOST_UNKNOWN
         if self._book.count(connection.owner) > most and not self._give_up_one_of(connection.owner):
             log.warning("a connection is refused: all of them are at work")
@@ -61,14 +61,14 @@ class ConnectionBounds:
         if request.transport is None:
             # The client has gone.
             return await handler(request)
-        connection = self._of(request.protocol, request.transport)
+        connection = self._find_connection(request.protocol, request.transport)
         self._book.work(connection)
         try:
             return await handler(request)
         finally:
             self._book.rest(connection)
 
-    def _of(self, protocol: asyncio.BaseProtocol, transport: asyncio.Transport) -> Connection:
+    def _find_connection(self, protocol: asyncio.BaseProtocol, transport: asyncio.Transport) -> Connection:
         """A request may be there before the handshake is told of."""
         owner = _KNOWN if transport.get_extra_info("peercert") else _UNKNOWN
         return self._book.of(protocol) or self._book.take_in(protocol, owner, transport)

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from kvedge.runtime.serving.connection_acceptor import ConnectionAcceptor
 from kvedge.runtime.serving.connection_bounds import ConnectionBounds
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, sockets_of, wait_closed
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bind_socket, sockets_of, wait_closed
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 _STOP_SECONDS: Final = 5.0
@@ -77,7 +77,7 @@ class HttpsServer:
             ServerError: when it is in use or not ours to take.
         """
         try:
-            taken = bound_socket(self._host, self._port)
+            taken = bind_socket(self._host, self._port)
             taken.listen()
         except OSError as error:
             raise ServerError(

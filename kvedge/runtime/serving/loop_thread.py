@@ -101,7 +101,7 @@ class LoopThread:
         pulse = LoopPulse(self.heartbeat, self.loop)
         pulse.start()
 
-        async def serving() -> None:
+        async def serve_until_stop() -> None:
             started.set_result(None)
             try:
                 await stopping.wait()
@@ -109,10 +109,10 @@ class LoopThread:
                 # The way down has its own time-outs.
                 pulse.stop()
 
-        await serve(serving)
+        await serve(serve_until_stop)
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket that has taken a TCP address; port 0 takes a free one.
 
     Raises:

@@ -56,7 +56,7 @@ class Liveness:
         """Whether something of ours waits to be taken."""
         return self._sending_since is not None
 
-    def heard(self, now: float) -> None:
+    def note_heard(self, now: float) -> None:
         """Something came: data, a ping or a pong."""
         self._heard = now
         self._deaf_since = None
@@ -71,17 +71,17 @@ class Liveness:
             self._deaf_since = None
             self._heard = now
 
-    def sending(self, now: float) -> None:
-        """We send, which takes until :meth:`sent`."""
+    def begin_sending(self, now: float) -> None:
+        """We send, which takes until :meth:`end_sending`."""
         self._sending_since = now
 
-    def sent(self, now: float) -> None:
+    def end_sending(self, now: float) -> None:
         """It is on its way."""
         if self._sending_since is not None and now - self._sending_since >= _WAITED_SECONDS:
             self._heard = now
         self._sending_since = None
 
-    def due(self, now: float) -> Literal["nothing", "ping", "dead"]:
+    def judge(self, now: float) -> Literal["nothing", "ping", "dead"]:
         """What to do now; a `ping` counts as sent."""
         if now >= self._given_up_at():
             return "dead"

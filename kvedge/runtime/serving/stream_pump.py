@@ -115,8 +115,8 @@ async def pump(viewer: Viewer, source: Source, sent_away: asyncio.Future[Farewel
     """
     alive = Liveness(time.monotonic())
     tasks: list[asyncio.Future[Farewell]] = [
-        asyncio.ensure_future(_to_viewer(viewer, source, alive)),
-        asyncio.ensure_future(_to_source(viewer, source, alive)),
+        asyncio.ensure_future(_send_to_viewer(viewer, source, alive)),
+        asyncio.ensure_future(_send_to_source(viewer, source, alive)),
         asyncio.ensure_future(_keep_alive(viewer, source, alive)),
     ]
     farewell = FAILED
@@ -135,9 +135,9 @@ async def pump(viewer: Viewer, source: Source, sent_away: asyncio.Future[Farewel
     return farewell
 
 
-async def _to_source(viewer: Viewer, source: Source, alive: Liveness) -> Farewell:
+async def _send_to_source(viewer: Viewer, source: Source, alive: Liveness) -> Farewell:
     while (data := await viewer.receive()) is not None:
-        alive.heard(time.monotonic())
+        alive.note_heard(time.monotonic())
         if data:
             alive.stop_listening(time.monotonic())
             await source.write(data)
@@ -145,18 +145,18 @@ async def _to_source(viewer: Viewer, source: Source, alive: Liveness) -> Farewel
     return LEFT
 
 
-async def _to_viewer(viewer: Viewer, source: Source, alive: Liveness) -> Farewell:
+async def _send_to_viewer(viewer: Viewer, source: Source, alive: Liveness) -> Farewell:
     while (data := await source.read()) is not None:
-        alive.sending(time.monotonic())
+        alive.begin_sending(time.monotonic())
         await viewer.send(data)
-        alive.sent(time.monotonic())
+        alive.end_sending(time.monotonic())
     return source.farewell
 
 
 async def _keep_alive(viewer: Viewer, source: Source, alive: Liveness) -> Farewell:
     while True:
         await asyncio.sleep(alive.next_look(time.monotonic()))
-        match alive.due(time.monotonic()):
+        match alive.judge(time.monotonic()):
             case "dead":
                 return SILENT
             case "ping":

@@ -78,7 +78,7 @@ def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
     return request
 
 
-def requested_names(request: x509.CertificateSigningRequest) -> RequestedNames:
+def read_requested_names(request: x509.CertificateSigningRequest) -> RequestedNames:
     """What the request, one that was parsed here, wants to be called."""
     known: dict[x509.ObjectIdentifier, list[str]] = {NameOID.COMMON_NAME: [], NameOID.ORGANIZATION_NAME: []}
     others = []
@@ -117,11 +117,11 @@ def check_issued(certificate_pem: bytes, key_pem: bytes, ca_pem: bytes) -> None:
         ) from error
     if key.public_key() != certificate.public_key():
         raise CertificateError("the certificate that was issued is for another key")
-    if not any(_issued_by(certificate, authority) for authority in authorities):
+    if not any(_is_issued_by(certificate, authority) for authority in authorities):
         raise CertificateError("the certificate that was issued is not of the authority that is to be trusted")
 
 
-def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

@@ -26,14 +26,14 @@ from kvedge.standalone.agent.container.container_state import (
     Running,
     Starting,
     container_state,
-    seen_state,
+    look_at_container,
     signal_container,
 )
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.pod.damaged_pods import UNKNOWN_GRACE_SECONDS
-from kvedge.standalone.agent.pod.place.pod_remains import foreign_part, left_alone, remove_pod_directory
+from kvedge.standalone.agent.pod.place.pod_remains import explain_remains, foreign_part, remove_pod_directory
 from kvedge.standalone.agent.pod.pod_plan import grace_seconds
-from kvedge.standalone.agent.pod.pod_record import recorded_pods
+from kvedge.standalone.agent.pod.pod_record import read_records
 from kvedge.storage.images.image_store import ImageStore
 
 _POLL_SECONDS: Final = 0.1
@@ -44,14 +44,14 @@ class RemovalError(Exception):
     """Something of ours is still there; the text says what, and trying again may help."""
 
 
-def no_progress(text: str) -> None:
+def ignore_progress(text: str) -> None:
     """For callers that show none."""
 
 
 def remove_everything(
     config: AgentConfig,
     grace: float | None = None,
-    progress: Callable[[str], None] = no_progress,
+    progress: Callable[[str], None] = ignore_progress,
     *,
     keeps_nics: bool = False,
 ) -> None:
@@ -67,11 +67,11 @@ def remove_everything(
     """
     boot_id = read_boot_id()
     cgroups = pod_cgroups(config.instance)
-    pods = [(files, record.decoded() if record else None) for files, record in recorded_pods(config.pods)]
+    pods = [(files, record.decode_pod() if record else None) for files, record in read_records(config.pods)]
     _end_all(pods, grace, boot_id, progress)
     _kill_stragglers(cgroups)
     store = ImageStore(config.data_dir / "images")
-    left = [text for files, pod in pods if (text := _removed(files, store, is_recorded=pod is not None))]
+    left = [text for files, pod in pods if (text := _remove_pod(files, store, is_recorded=pod is not None))]
     remove_lan(config.network)
     remove_node_network(config.network)
     cgroups.remove_all()
@@ -81,11 +81,11 @@ def remove_everything(
         raise RemovalError("; ".join(left))
 
 
-def _removed(files: PodFiles, store: ImageStore, *, is_recorded: bool) -> str:
+def _remove_pod(files: PodFiles, store: ImageStore, *, is_recorded: bool) -> str:
     """Remove a Pod's directory; why it is left, or an empty text."""
     try:
         if not is_recorded and (part := foreign_part(files)):
-            return left_alone(files, part)
+            return explain_remains(files, part)
         remove_pod_directory(files)
     except OSError as error:
         raise RemovalError(f"{files.path} cannot be removed: {error}") from error
@@ -103,9 +103,9 @@ def running_pods(pods: Path) -> list[str]:
     """
     boot_id = read_boot_id()
     found = []
-    for files, record in recorded_pods(pods):
-        if _alive(files, boot_id, seen_state):
-            meta = record.decoded().metadata if record else None
+    for files, record in read_records(pods):
+        if _find_alive(files, boot_id, look_at_container):
+            meta = record.decode_pod().metadata if record else None
             found.append(f"{meta.namespace}/{meta.name}" if meta else files.uid)
     return sorted(found)
 
@@ -115,7 +115,7 @@ def _end_all(
 ) -> None:
     longest = 0.0
     for files, pod in pods:
-        for name in _alive(files, boot_id):
+        for name in _find_alive(files, boot_id):
             progress(f"stopping {pod.metadata.namespace}/{pod.metadata.name}" if pod else f"stopping {files.uid}")
             signal_container(files.container(name), signal.SIGTERM, boot_id)
             own = float(grace_seconds(pod)) if pod else UNKNOWN_GRACE_SECONDS
@@ -123,24 +123,24 @@ def _end_all(
     if _wait_for_end(pods, longest, boot_id):
         return
     for files, _ in pods:
-        for name in _alive(files, boot_id):
+        for name in _find_alive(files, boot_id):
             progress(f"killing {files.uid}/{name}")
             signal_container(files.container(name), signal.SIGKILL, boot_id)
     if not _wait_for_end(pods, _KILL_SECONDS, boot_id):
-        left = [str(files.path) for files, _ in pods if _alive(files, boot_id)]
+        left = [str(files.path) for files, _ in pods if _find_alive(files, boot_id)]
         raise RemovalError(f"containers do not end: {', '.join(left)}")
 
 
 def _wait_for_end(pods: list[tuple[PodFiles, Pod | None]], seconds: float, boot_id: str) -> bool:
     deadline = time.monotonic() + seconds
-    while any(_alive(files, boot_id) for files, _ in pods):
+    while any(_find_alive(files, boot_id) for files, _ in pods):
         if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_SECONDS)
     return True
 
 
-def _alive(
+def _find_alive(
     files: PodFiles, boot_id: str, look: Callable[[ContainerFiles, str], ContainerState] = container_state
 ) -> list[str]:
     """The containers that run, or are being started by somebody who does not know that this is the end."""

@@ -42,7 +42,7 @@ from kvedge.standalone.agent.container.probe_questions import ask
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
-from kvedge.standalone.agent.node.node_manifest import HostFacts, host_facts
+from kvedge.standalone.agent.node.node_manifest import HostFacts, read_host_facts
 from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, SchedulerLoop
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
@@ -238,9 +238,9 @@ class NodeAgent:
                 Informer(client, StorageClass),
             ),
         )
-        facts = host_facts(config.node, config.data_dir)
+        facts = read_host_facts(config.node, config.data_dir)
         network = NetworkKeeper(config.network, nics_path(config.data_dir))
-        devices = DeviceManager(config.kubelet / "device-plugins", lambda: node_loop.changed())
+        devices = DeviceManager(config.kubelet / "device-plugins", lambda: node_loop.note_change())
         notes = partial(self._all_notes, network)
         node_loop = NodeLoop(client, facts, config.pod_cidr, devices, notes, self._clock)
         pods = self._make_pod_work(followed, devices, facts)
@@ -289,7 +289,7 @@ class NodeAgent:
     def _know_damaged(self, pods: _PodWork, adopted: list[LocalPod], node_loop: NodeLoop) -> None:
         adopted += DamagedPods(self._pods, self._boot_id, self._cgroups, pods.made, self._damage).make_known()
         # What there is to tell of them.
-        node_loop.changed()
+        node_loop.note_change()
 
     def _keepers(self, network: NetworkKeeper) -> list[Rounds]:
         return [
@@ -378,7 +378,7 @@ class NodeAgent:
         # The agent starts without the readers of archives, which this alone needs.
         from kvedge.storage.images.image_import import import_file
 
-        with self._store.staging() as staging:
+        with self._store.make_staging() as staging:
             archive = staging / "launcher.tar"
             write_launcher_image(archive)
             import_file(self._store, archive, LAUNCHER_IMAGE)

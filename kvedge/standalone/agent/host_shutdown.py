@@ -17,15 +17,15 @@ from typing import Final
 from kvedge.handler.guest.last_word import HOST_SHUTDOWN_MESSAGE, end_by_host
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.linux.boot import read_boot_id
-from kvedge.standalone.agent.agent_removal import no_progress
+from kvedge.standalone.agent.agent_removal import ignore_progress
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container.container_state import (
     Ended,
     ExitRecord,
     Running,
     Starting,
+    look_at_container,
     record_exit,
-    seen_state,
     signal_container,
 )
 from kvedge.standalone.agent.pod.pod_plan import grace_seconds
@@ -39,7 +39,7 @@ _POLL_SECONDS: Final = 0.1
 _KILL_SECONDS: Final = 10.0
 
 
-def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None] = no_progress) -> list[str]:
+def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None] = ignore_progress) -> list[str]:
     """End every container of the Pods in this kubelet directory; returns what had to be killed, by namespace/name.
 
     `longest` bounds each Pod's own grace period, in seconds. The agent must not run: it would start Pods anew. What
@@ -51,7 +51,7 @@ def shut_down_pods(kubelet: Path, longest: float, progress: Callable[[str], None
     told: list[_Waiting] = []
     for files in pod_directories(kubelet / "pods"):
         pod, grace = _pod_and_grace(files, longest, progress)
-        for name in _alive(files, boot_id):
+        for name in _find_alive(files, boot_id):
             item = _Waiting(files.uid, files.container(name), _title(files, pod), now + grace)
             progress(f"shutting down {item.title}{_send_signal(item, signal.SIGTERM, boot_id)}")
             told.append(item)
@@ -68,7 +68,7 @@ def _pod_and_grace(files: PodFiles, longest: float, progress: Callable[[str], No
     except PodRecordError as error:
         progress(str(error))
         return None, longest
-    pod = record.decoded() if record else None
+    pod = record.decode_pod() if record else None
     return pod, min(longest, float(grace_seconds(pod)) if pod else 0.0)
 
 
@@ -85,7 +85,7 @@ class _Waiting:
 
 def _is_over(item: _Waiting, kubelet: Path, boot_id: str, progress: Callable[[str], None]) -> bool:
     """Look at one, and kill it when its time is over; whether it need not be waited for any more."""
-    if not isinstance(seen_state(item.files, boot_id), Running | Starting):
+    if not isinstance(look_at_container(item.files, boot_id), Running | Starting):
         progress(f"{item.title} is down{_record_end(item, boot_id)}{end_by_host(kubelet, item.uid)}")
         return True
     is_late = time.monotonic() >= item.deadline
@@ -113,7 +113,7 @@ def _send_signal(item: _Waiting, number: signal.Signals, boot_id: str) -> str:
 
 def _record_end(item: _Waiting, boot_id: str) -> str:
     """Record that a container ended with its host; the answer is as that of `_send_signal`."""
-    state = seen_state(item.files, boot_id)
+    state = look_at_container(item.files, boot_id)
     finished = state.exit.finished_at if isinstance(state, Ended) else time.time()
     marked = ExitRecord(exit_code=_EXIT_CODE, reason=REASON, message=HOST_SHUTDOWN_MESSAGE, finished_at=finished)
     try:
@@ -127,6 +127,6 @@ def _title(files: PodFiles, pod: Pod | None) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}" if pod else files.uid
 
 
-def _alive(files: PodFiles, boot_id: str) -> list[str]:
+def _find_alive(files: PodFiles, boot_id: str) -> list[str]:
     names = sorted(path.stem for path in (files.path / "containers").glob("*.json"))
-    return [name for name in names if isinstance(seen_state(files.container(name), boot_id), Running | Starting)]
+    return [name for name in names if isinstance(look_at_container(files.container(name), boot_id), Running | Starting)]

@@ -25,7 +25,7 @@ from aiohttp import web
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, sockets_of, wait_closed
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bind_socket, sockets_of, wait_closed
 from kvedge.runtime.settings import DEFAULT_SERVICE_CIDR
 from kvedge.runtime.tls.bare_contexts import new_server_context
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
@@ -129,7 +129,7 @@ class EmbeddedApi:
         objects, _ = self._copies.open_store(self._store)
         self._copy_before_an_upgrade()
         try:
-            listening = bound_socket(self._config.bind, self._config.port)
+            listening = bind_socket(self._config.bind, self._config.port)
         except OSError as error:
             self._store.stop()
             raise StartFailed(
@@ -138,12 +138,12 @@ class EmbeddedApi:
             ) from error
         self._port = listening.getsockname()[1]
 
-        def at_end() -> None:
+        def clean_up() -> None:
             listening.close()
             self._store.stop()
 
         try:
-            self._loop.start(partial(self._serve, objects, listening), at_end=at_end)
+            self._loop.start(partial(self._serve, objects, listening), at_end=clean_up)
         except (ApiError, OSError) as error:
             raise StartFailed(f"the API cannot be served: {error}") from error
         log.info("the API is served at %s", self.address)
@@ -190,7 +190,7 @@ class EmbeddedApi:
         tls = self._tls()
         acceptor = ConnectionAcceptor(listening, lambda: tls, server, server.give_one_up)
         acceptor.start()
-        renewing = self._renewing(tls, parts)
+        renewing = self._start_renewal(tls, parts)
         try:
             await serving()
         finally:
@@ -207,7 +207,7 @@ class EmbeddedApi:
         names = names_of_server(self._config.bind, [*self._config.hosts, self._config.node_name])
         self.pki.renew_server(names, datetime.now(UTC))
 
-    def _renewing(self, tls: ssl.SSLContext, parts: ServerParts) -> asyncio.Task[None]:
+    def _start_renewal(self, tls: ssl.SSLContext, parts: ServerParts) -> asyncio.Task[None]:
         return background_task("certificate renewal", partial(self._renew_daily, tls, parts))
 
     async def _renew_daily(self, tls: ssl.SSLContext, parts: ServerParts) -> None:

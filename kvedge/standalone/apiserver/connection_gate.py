@@ -125,12 +125,12 @@ class ConnectionGate(web.Server):
         if connection is not None:
             self._book.work(connection)
         try:
-            return await self._limit(request)
+            return await self._serve_limited(request)
         finally:
             if connection is not None:
                 self._book.rest(connection)
 
-    async def _limit(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve_limited(self, request: web.BaseRequest) -> web.StreamResponse:
         request[FLIGHT] = flight = Flight(self._in_flight)
         try:
             if self._lasts(request):
@@ -164,7 +164,7 @@ async def _send(request: web.BaseRequest, response: web.StreamResponse) -> web.S
     try:
         async with asyncio.timeout(_ANSWER_SECONDS + size / _ANSWER_RATE):
             if size > _PIECE:
-                return await _in_pieces(request, response)
+                return await _send_in_pieces(request, response)
             await response.prepare(request)
             await response.write_eof()
     except (TimeoutError, ConnectionResetError):
@@ -184,7 +184,7 @@ def _hung_up(request: web.BaseRequest, response: web.StreamResponse) -> web.Stre
     return response
 
 
-async def _in_pieces(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+async def _send_in_pieces(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
     """Written at once, all of it would be encrypted and kept by the connection, however slow the client is."""
     assert isinstance(response, web.Response)
     assert isinstance(response.body, bytes)

@@ -18,7 +18,7 @@ from kvedge.standalone.apiserver.aggregation.aggregation_proxy import Aggregatio
 from kvedge.standalone.apiserver.aggregation.upgrade_tunnel import wants_upgrade
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, payer
-from kvedge.standalone.apiserver.requests.request_body import announced_bytes
+from kvedge.standalone.apiserver.requests.request_body import count_announced_bytes
 from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext, WriteOptions, write_options
 from kvedge.standalone.apiserver.requests.request_target import (
     READING,
@@ -145,7 +145,7 @@ class Dispatcher:
         kind = self._hub.kinds.at(target.group, target.version, target.resource)
         if kind is None or (target.namespace and not kind.namespaced and kind.plural != "namespaces"):
             raise PathNotFound()
-        return await self._route(request, target, kind, caller)
+        return await self._serve_target(request, target, kind, caller)
 
     def _may_enter(self, caller: Caller, target: RequestTarget) -> bool:
         """Whether a call goes to another server, which knows what in its path is a name and what a subresource.
@@ -156,7 +156,7 @@ class Dispatcher:
         first = target.subresource.partition("/")[0]
         return first != target.subresource and self._authorizer.allows(caller, replace(target, subresource=first))
 
-    async def _route(
+    async def _serve_target(
         self, request: web.BaseRequest, target: RequestTarget, kind: ServedKind, caller: Caller
     ) -> web.StreamResponse:
         options = WriteOptions()
@@ -164,7 +164,7 @@ class Dispatcher:
             agent = request.headers.get("User-Agent", "")
             applies = request.headers.get("Content-Type", "").startswith(APPLY_PATCH)
             options = write_options(request.query, agent, _OPTIONS_KINDS[target.verb], applies=applies)
-        size = announced_bytes(request)
+        size = count_announced_bytes(request)
         context = RequestContext(target, kind, caller, options, lane=self._lane_of(caller), size=size)
         if kind.deprecation:
             context.warn(kind.deprecation)

@@ -30,15 +30,15 @@ class Checked:
 def check_state(data_dir: Path) -> list[Checked]:
     """The store, its copies, the authorities and the version mark of one data directory."""
     state = data_dir / "state"
-    found = [_checked_store("object store", state / STORE)]
-    copies = StoreCopies(state / STORE, data_dir / "backup").known()
-    found += [_checked_store(f"copy {copy.name}", data_dir / "backup" / copy.name) for copy in copies]
+    found = [_check_store("object store", state / STORE)]
+    copies = StoreCopies(state / STORE, data_dir / "backup").list_copies()
+    found += [_check_store(f"copy {copy.name}", data_dir / "backup" / copy.name) for copy in copies]
     if not copies:
         found.append(
             Checked("copies", problem=f"there is none in {data_dir / 'backup'}: kvedge makes one when it runs")
         )
-    found += _checked_pki(state / "pki")
-    found.append(_checked_layout(state))
+    found += _check_pki(state / "pki")
+    found.append(_check_layout(state))
     found += [
         Checked("damaged file", problem=f"{path} was put aside: remove it once nothing in it is needed")
         for path in put_aside_below(data_dir)
@@ -59,7 +59,7 @@ def check_files(files: Iterable[Path]) -> Iterator[Checked]:
                 yield Checked(str(path), detail)
 
 
-def _checked_store(what: str, path: Path) -> Checked:
+def _check_store(what: str, path: Path) -> Checked:
     if not path.exists():
         return Checked(what, problem=f"{path} does not exist")
     try:
@@ -68,7 +68,7 @@ def _checked_store(what: str, path: Path) -> Checked:
         return Checked(what, problem=str(error))
 
 
-def _checked_pki(directory: Path) -> Iterator[Checked]:
+def _check_pki(directory: Path) -> Iterator[Checked]:
     certificates = sorted(directory.glob("*.crt"))
     if not certificates:
         yield Checked("authorities", problem=f"there is none in {directory}: kubeconfigs that were given out are lost")
@@ -88,7 +88,7 @@ def _checked_pki(directory: Path) -> Iterator[Checked]:
             yield Checked(what, problem=f"{path} cannot be read: {error}")
 
 
-def _checked_layout(state: Path) -> Checked:
+def _check_layout(state: Path) -> Checked:
     if (state / RESTORING).exists():
         return Checked("data directory", problem="a restore was cut short: run `kvedge state restore FILE` again")
     layout, version = read_layout(state / "layout")

@@ -20,7 +20,7 @@ from kvedge.standalone.apiserver.store.object_store import ObjectStore
 from kvedge.standalone.apiserver.store.object_store_copies import REVISION_GAP, StoreCopies
 from kvedge.standalone.apiserver.store.object_store_file import StoreError, revision_of
 from kvedge.standalone.box_lock import RESTORING, BoxLock
-from kvedge.standalone.box_node import NODE_NAME, remembered_node, sole_node
+from kvedge.standalone.box_node import NODE_NAME, read_node_name, sole_node
 from kvedge.standalone.box_state.state_file import STORE, StateError, StateHead, read_state
 
 _COMING: Final = ".restore-"
@@ -62,7 +62,7 @@ def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
         coming = Path(folder)
         head = read_state(path, coming)
         # This box owns everything bound to that name from now on, under any host name.
-        if node := sole_node(coming / STORE) or remembered_node(state):
+        if node := sole_node(coming / STORE) or read_node_name(state):
             write_durably(coming / NODE_NAME, f"{node}\n".encode(), mode=0o644)
         _count_on(coming / STORE, _highest_revision(data_dir))
         write_durably(state / RESTORING, f"{path}\n".encode())
@@ -78,7 +78,7 @@ def _restore(data_dir: Path, path: Path, now: datetime) -> Restored:
 
 def _highest_revision(data_dir: Path) -> int:
     """What clients of this box may have seen: the store's, and those of its copies."""
-    found = [copy.revision for copy in StoreCopies(data_dir / "state" / STORE, data_dir / "backup").known()]
+    found = [copy.revision for copy in StoreCopies(data_dir / "state" / STORE, data_dir / "backup").list_copies()]
     # A damaged store counts no more; the copies tell about where it was.
     with contextlib.suppress(StoreError):
         found.append(revision_of(data_dir / "state" / STORE))

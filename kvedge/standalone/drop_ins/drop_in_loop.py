@@ -49,13 +49,13 @@ class Teller:
         self._events.stop()
         self.client.close()
 
-    def good(self, path: Path, reason: str, message: str) -> None:
+    def tell_success(self, path: Path, reason: str, message: str) -> None:
         """Something was brought in."""
         self._told.pop(str(path), None)
         log.info("%s", message, extra={"facts": {"file": path}})
         self._events.record(self._node, "Normal", reason, message)
 
-    def bad(self, path: Path, reason: str, message: str) -> None:
+    def tell_fault(self, path: Path, reason: str, message: str) -> None:
         """Something is wrong with a file; told once until something else is."""
         if self._told.get(str(path)) == message:
             return
@@ -110,14 +110,16 @@ class DropInLoop:
             except Stopping:
                 return
             except NotTrusted as error:
-                self._teller.bad(self._drop_ins.directory, "DropInsNotTrusted", str(error))
+                self._teller.tell_fault(self._drop_ins.directory, "DropInsNotTrusted", str(error))
             except OSError as error:
                 message = f"{self._drop_ins.directory} cannot be read: {error.strerror or error}"
-                self._teller.bad(self._drop_ins.directory, "DropInsUnreadable", message)
+                self._teller.tell_fault(self._drop_ins.directory, "DropInsUnreadable", message)
             except Exception as error:
                 # No file may end the loop, which the VMs' manifests depend on: the error is told, and the loop goes on.
                 log.exception("a look at a drop-in directory failed")
-                self._teller.bad(self._drop_ins.directory, "DropInsFailed", f"{self._drop_ins.directory}: {error!r}")
+                self._teller.tell_fault(
+                    self._drop_ins.directory, "DropInsFailed", f"{self._drop_ins.directory}: {error!r}"
+                )
             if self._stopping.wait(POLL_SECONDS):
                 return
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 
 # Device, inode, size, and the times of the last change of content and of the inode, in ns: a file that has been
 # touched differs in one of them, whatever its clock says.
@@ -57,7 +57,7 @@ class SettledFiles:
     def __init__(self) -> None:
         self._before: dict[str, Signature] = {}
 
-    def settled(self, look: Look) -> list[DroppedFile]:
+    def choose_settled(self, look: Look) -> list[DroppedFile]:
         """The files that have not changed since the last look, in the order of their names."""
         before, self._before = self._before, {name: file.signature for name, file in look.files.items()}
         return [file for name, file in sorted(look.files.items()) if before.get(name) == file.signature]
@@ -118,7 +118,7 @@ def open_whole(directory: Path, file: DroppedFile) -> Iterator[int]:
         NotYet: it changed, or is being written.
         OSError: it cannot be read.
     """
-    with directory_of(directory) as root:
+    with hold_directory(directory) as root:
         try:
             opened = open_regular(root, file.name)
         except FileNotFoundError as error:
@@ -133,7 +133,7 @@ def open_whole(directory: Path, file: DroppedFile) -> Iterator[int]:
         os.close(opened)
 
 
-def digest_of(opened: int, keep_on: Callable[[], None]) -> str:
+def compute_digest(opened: int, keep_on: Callable[[], None]) -> str:
     """`sha256:…` of an open file's content; `keep_on` is called now and then and may raise."""
     digest = hashlib.sha256()
     position = 0

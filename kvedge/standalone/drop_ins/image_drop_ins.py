@@ -24,7 +24,7 @@ from kvedge.standalone.drop_ins.dropped_files import (
     NotTrusted,
     NotYet,
     SettledFiles,
-    digest_of,
+    compute_digest,
     look_at,
     open_whole,
 )
@@ -63,7 +63,7 @@ class ImageDropIns:
         except (OSError, NotTrusted):
             # This directory's own loop tells it.
             return []
-        known = self._known()
+        known = self._load_taken()
         return [
             name
             for name, file in sorted(files.items())
@@ -75,9 +75,9 @@ class ImageDropIns:
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         look = look_at(self.directory, recursive=False, skip=OWN_ENTRIES)
         for name, why in look.refused.items():
-            self._teller.bad(self.directory / name, _FAILED, f"{self.directory / name} was not imported: {why}")
-        taken = self._known()
-        for file in self._settled.settled(look):
+            self._teller.tell_fault(self.directory / name, _FAILED, f"{self.directory / name} was not imported: {why}")
+        taken = self._load_taken()
+        for file in self._settled.choose_settled(look):
             keep_on()
             known = taken.get(file.name)
             if (known is None or known.signature != file.signature) and self._is_time(file.name):
@@ -90,7 +90,7 @@ class ImageDropIns:
         path = self.directory / file.name
         try:
             with open_whole(self.directory, file) as opened:
-                digest = digest_of(opened, keep_on)
+                digest = compute_digest(opened, keep_on)
                 step = plan_file(known, digest, images_are_there=known is not None and self._are_there(known.names))
                 if step is Step.IMPORT:
                     names = self._import(path, opened, keep_on)
@@ -102,28 +102,28 @@ class ImageDropIns:
             return
         except StoreError as error:
             self._retry_at[file.name] = time.monotonic() + _RETRY_SECONDS
-            self._teller.bad(path, _FAILED, f"{path} was not imported yet: {error}")
+            self._teller.tell_fault(path, _FAILED, f"{path} was not imported yet: {error}")
             return
         except (ImageError, NoName) as error:
             message = f"{path} was not imported: {error}"
-            self._teller.bad(path, _FAILED, message)
+            self._teller.tell_fault(path, _FAILED, message)
             taken = Taken(signature=file.signature, digest=digest, error=message)
         else:
             if step is Step.IMPORT:
-                self._teller.good(path, _IMPORTED, f"{path} was imported as {', '.join(taken.names)}")
+                self._teller.tell_success(path, _IMPORTED, f"{path} was imported as {', '.join(taken.names)}")
         self._remember(file.name, taken)
 
     def _import(self, path: Path, opened: int, keep_on: Callable[[], None]) -> tuple[str, ...]:
-        def progress(done: int, total: int) -> None:
+        def report_progress(done: int, total: int) -> None:
             keep_on()
 
         from kvedge.storage.images.image_import import is_archive
 
         name = "" if is_archive(opened) else disk_name(path.name)
-        other = name_taken_by(name, path.name, self._known())
+        other = name_taken_by(name, path.name, self._load_taken())
         if other:
             raise NoName(f"its image would be called {name}, as that of {other} is: rename one of the two files")
-        images = import_work(self._store, path, name).run(progress)
+        images = import_work(self._store, path, name).run(report_progress)
         return tuple(image.name for image in images)
 
     def _are_there(self, names: tuple[str, ...]) -> bool:
@@ -137,7 +137,7 @@ class ImageDropIns:
     def _is_time(self, name: str) -> bool:
         return time.monotonic() >= self._retry_at.get(name, 0.0)
 
-    def _known(self) -> dict[str, Taken]:
+    def _load_taken(self) -> dict[str, Taken]:
         with self._reading:
             if self._taken is None:
                 self._taken = self._read()
@@ -155,11 +155,11 @@ class ImageDropIns:
 
     def _remember(self, name: str, taken: Taken) -> None:
         self._retry_at.pop(name, None)
-        self._taken = {**self._known(), name: taken}
+        self._taken = {**self._load_taken(), name: taken}
         self._write()
 
     def _forget(self, gone: set[str]) -> None:
-        known = self._known()
+        known = self._load_taken()
         self._taken = {name: taken for name, taken in known.items() if name not in gone}
         for name in gone:
             taken = known[name]
@@ -169,4 +169,4 @@ class ImageDropIns:
         self._write()
 
     def _write(self) -> None:
-        write_durably(self._record, msgspec.json.encode(self._known()), mode=0o644)
+        write_durably(self._record, msgspec.json.encode(self._load_taken()), mode=0o644)

@@ -51,7 +51,7 @@ def manifest_documents(data: bytes) -> list[ManifestDocument]:
         raise BadManifest(data.count(b"\n", 0, error.start) + 1, "it is no UTF-8 text: save it as UTF-8") from error
     found: list[ManifestDocument] = []
     for line, value in _yaml_documents(text):
-        found += [_checked(line, item) for item in _taken_apart(value)]
+        found += [_check_document(line, item) for item in _take_apart(value)]
     return found
 
 
@@ -94,7 +94,7 @@ def _count(value: JsonValue, known: dict[int, int], line: int) -> int:
     return total
 
 
-def _taken_apart(value: JsonValue) -> list[JsonValue]:
+def _take_apart(value: JsonValue) -> list[JsonValue]:
     if value is None:
         return []
     if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
@@ -102,7 +102,7 @@ def _taken_apart(value: JsonValue) -> list[JsonValue]:
     return [value]
 
 
-def _checked(line: int, value: JsonValue) -> ManifestDocument:
+def _check_document(line: int, value: JsonValue) -> ManifestDocument:
     if not isinstance(value, dict):
         raise BadManifest(line, f"a manifest is a mapping with apiVersion, kind and metadata, not {str(value)[:40]!r}")
     for key in ("apiVersion", "kind"):

@@ -28,7 +28,7 @@ from kvedge.standalone.drop_ins.dropped_files import (
     NotYet,
     SettledFiles,
     Signature,
-    digest_of,
+    compute_digest,
     look_at,
     open_whole,
 )
@@ -88,15 +88,17 @@ class ManifestDropIns:
         look = look_at(self.directory, recursive=True)
         for name, why in look.refused.items():
             if name.endswith(_ENDINGS):
-                self._teller.bad(self.directory / name, _FAILED, f"{self.directory / name} was not applied: {why}")
+                self._teller.tell_fault(
+                    self.directory / name, _FAILED, f"{self.directory / name} was not applied: {why}"
+                )
         try:
-            self._forget((self._known().keys() | self._done.keys()) - look.files.keys())
+            self._forget((self._load_applied().keys() | self._done.keys()) - look.files.keys())
         except KubeError as error:
             # Other parts tell of an absent API server.
             log.info("manifests wait for the API server: %s", error.message)
             return
-        new = [file for file in self._settled.settled(look) if self._is_new(file) and self._is_time(file)]
-        if self._images_come_first(new):
+        new = [file for file in self._settled.choose_settled(look) if self._is_new(file) and self._is_time(file)]
+        if self._must_await_images(new):
             return
         for file in new:
             keep_on()
@@ -105,7 +107,7 @@ class ManifestDropIns:
     def _is_new(self, file: DroppedFile) -> bool:
         return file.name.endswith(_ENDINGS) and self._done.get(file.name) != file.signature
 
-    def _images_come_first(self, new: list[DroppedFile]) -> bool:
+    def _must_await_images(self, new: list[DroppedFile]) -> bool:
         now = self._clock()
         self._waiting_for = {name: self._waiting_for.get(name, now) for name in self._images_to_come()}
         images = [name for name, since in self._waiting_for.items() if now - since < IMAGE_WAIT_SECONDS]
@@ -118,33 +120,33 @@ class ManifestDropIns:
         for name in gone:
             self._done.pop(name, None)
             self._teller.forget(self.directory / name)
-            if name in self._known():
+            if name in self._load_applied():
                 self._remember(name, None)
 
     def _take(self, file: DroppedFile, keep_on: Callable[[], None]) -> None:
         path = self.directory / file.name
         try:
             with open_whole(self.directory, file) as opened:
-                digest = digest_of(opened, keep_on)
+                digest = compute_digest(opened, keep_on)
                 data = _content(opened)
-            if self._known().get(file.name) != digest:
+            if self._load_applied().get(file.name) != digest:
                 documents = manifest_documents(data)
                 self._apply(documents, keep_on)
                 self._remember(file.name, digest)
                 labels = ", ".join(document.label for document in documents)
-                self._teller.good(path, _APPLIED, f"{path} was applied: {labels or 'it holds no object'}")
+                self._teller.tell_success(path, _APPLIED, f"{path} was applied: {labels or 'it holds no object'}")
         except NotYet:
             return
         except BadManifest as error:
             # Only another content can be right.
-            self._teller.bad(path, _FAILED, f"{path}:{error.line}: {error}")
+            self._teller.tell_fault(path, _FAILED, f"{path}:{error.line}: {error}")
             self._done[file.name] = file.signature
         except KubeError as error:
             self._put_off(file)
-            self._teller.bad(path, _FAILED, f"{path} was not applied yet: {error.message}")
+            self._teller.tell_fault(path, _FAILED, f"{path} was not applied yet: {error.message}")
         except _NotApplied as error:
             self._put_off(file)
-            self._teller.bad(path, _FAILED, f"{path}:{error.line}: {error}")
+            self._teller.tell_fault(path, _FAILED, f"{path}:{error.line}: {error}")
         else:
             self._waiting.pop(file.name, None)
             self._done[file.name] = file.signature
@@ -182,7 +184,7 @@ class ManifestDropIns:
         pause = min(before.pause * 2, _LAST_RETRY_SECONDS) if before and again else _FIRST_RETRY_SECONDS
         self._waiting[file.name] = _Waiting(file.signature, self._clock() + pause, pause)
 
-    def _known(self) -> dict[str, str]:
+    def _load_applied(self) -> dict[str, str]:
         """Digest by file of what was applied."""
         if self._applied is None:
             try:
@@ -194,7 +196,7 @@ class ManifestDropIns:
         return self._applied
 
     def _remember(self, name: str, digest: str | None) -> None:
-        files = {key: value for key, value in self._known().items() if key != name}
+        files = {key: value for key, value in self._load_applied().items() if key != name}
         if digest is not None:
             files[name] = digest
         body: JsonObject = {

@@ -72,8 +72,8 @@ class NameServer:
         """Take the port and serve; where another program has it, guests are told the host's servers instead."""
         taken: list[socket.socket] = []
         try:
-            taken.append(_bound(socket.SOCK_DGRAM, self._wanted, self._port))
-            taken.append(_bound(socket.SOCK_STREAM, self._wanted, taken[0].getsockname()[1]))
+            taken.append(_bind_socket(socket.SOCK_DGRAM, self._wanted, self._port))
+            taken.append(_bind_socket(socket.SOCK_STREAM, self._wanted, taken[0].getsockname()[1]))
         except OSError as error:
             for each in taken:
                 each.close()
@@ -133,7 +133,7 @@ class NameServer:
             return
 
         async def ask_on() -> None:
-            transport.sendto(await self._others_answer(packet, question, by_stream=False), peer)
+            transport.sendto(await self._ask_others(packet, question, by_stream=False), peer)
 
         self._open[guest] += 1
         task = passing_task("names", ask_on)
@@ -177,7 +177,7 @@ class NameServer:
         except NoQuestion as error:
             return error.answer
         known = self._own_answer(question)
-        return known if known is not None else await self._others_answer(packet, question, by_stream=True)
+        return known if known is not None else await self._ask_others(packet, question, by_stream=True)
 
     def _may_ask(self, guest: str) -> bool:
         if IPv4Address(guest) not in self._guests:
@@ -195,13 +195,13 @@ class NameServer:
             return refusal(question)
         try:
             addresses = self._table().in_zone(question.labels)
-            return no_such_name(question, ZONE) if addresses is None else answer(question, _mixed(addresses), ZONE)
+            return no_such_name(question, ZONE) if addresses is None else answer(question, _shuffle(addresses), ZONE)
         except Exception:
             # This question fails, and is told as that; the next one is another.
             log.exception("a question about a name cannot be answered")
             return refusal(question)
 
-    async def _others_answer(self, packet: bytes, question: Question, *, by_stream: bool) -> bytes:
+    async def _ask_others(self, packet: bytes, question: Question, *, by_stream: bool) -> bytes:
         """What other servers say; `vm.namespace` is ours where they know no such name: nobody's site is hidden."""
         identity = secrets.randbelow(0x10000)
         found = await self._others.ask(with_identity(packet, identity), identity, question, by_stream=by_stream)
@@ -209,7 +209,7 @@ class NameServer:
             return with_identity(found.packet, question.header.id)
         addresses = self._table().of_vm(question.labels) if self._table is not None else None
         if addresses is not None:
-            return answer(question, _mixed(addresses), ZONE)
+            return answer(question, _shuffle(addresses), ZONE)
         return refusal(question) if found is None else with_identity(found.packet, question.header.id)
 
 
@@ -229,12 +229,12 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._take(data, addr, self._transport)
 
 
-def _mixed(addresses: tuple[str, ...]) -> list[str]:
+def _shuffle(addresses: tuple[str, ...]) -> list[str]:
     """In an order by chance: clients take the first."""
     return random.sample(addresses, len(addresses))
 
 
-def _bound(kind: socket.SocketKind, address: str, port: int) -> socket.socket:
+def _bind_socket(kind: socket.SocketKind, address: str, port: int) -> socket.socket:
     taken = socket.socket(socket.AF_INET, kind)
     try:
         taken.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)

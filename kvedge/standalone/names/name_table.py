@@ -76,7 +76,7 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         if service.spec.cluster_ip == "None":
             headless[key] = []
         elif service.spec.cluster_ip and service.spec.type != "ExternalName":
-            addressed[key] = _usable(*service.spec.addresses.values())
+            addressed[key] = _choose_usable(*service.spec.addresses.values())
     for item in slices:
         key = item.metadata.namespace, item.metadata.labels.get(SERVICE_NAME, "")
         if key not in headless or item.address_type not in (IPV4, IPV6):
@@ -84,7 +84,7 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         for endpoint in item.endpoints:
             if endpoint.conditions.ready is False:
                 continue
-            found = _usable(*endpoint.addresses[:1])
+            found = _choose_usable(*endpoint.addresses[:1])
             headless[key] += found
             if endpoint.hostname:
                 hosts.setdefault((*key, endpoint.hostname), []).extend(found)
@@ -93,12 +93,12 @@ def name_table(services: Iterable[Service], slices: Iterable[EndpointSlice], pod
         name = pod.metadata.labels.get(VMI_ID, "")
         if name and pod.status.pod_ip and pod.status.phase == "Running":
             addresses = [each.ip for each in pod.status.pod_ips] or [pod.status.pod_ip]
-            vms[pod.metadata.namespace, name] = _usable(*addresses)
-    addressed.update({key: _sorted(those) for key, those in headless.items()})
-    return NameTable(addressed, {key: _sorted(those) for key, those in hosts.items()}, vms)
+            vms[pod.metadata.namespace, name] = _choose_usable(*addresses)
+    addressed.update({key: _sort_addresses(those) for key, those in headless.items()})
+    return NameTable(addressed, {key: _sort_addresses(those) for key, those in hosts.items()}, vms)
 
 
-def _usable(*addresses: str) -> tuple[str, ...]:
+def _choose_usable(*addresses: str) -> tuple[str, ...]:
     """Those that an answer can have: what is stored may be of an earlier version."""
     return tuple(each for each in addresses if _is_address(each))
 
@@ -112,5 +112,5 @@ def _is_address(text: str) -> bool:
     return "%" not in text
 
 
-def _sorted(addresses: list[str]) -> tuple[str, ...]:
+def _sort_addresses(addresses: list[str]) -> tuple[str, ...]:
     return tuple(sorted(set(addresses)))

@@ -49,14 +49,14 @@ class OtherServers:
 
     async def ask(self, packet: bytes, identity: int, question: Question, *, by_stream: bool) -> Answer | None:
         """The first answer; None when nobody has one."""
-        for server in self._servers():
+        for server in self._find_servers():
             with suppress(OSError, EOFError, TimeoutError):
                 async with asyncio.timeout(_SECONDS):
-                    ask = self._by_stream if by_stream else self._by_datagram
+                    ask = self._ask_by_stream if by_stream else self._ask_by_datagram
                     return Answer(await ask(server, packet, identity, question))
         return None
 
-    def _servers(self) -> list[str]:
+    def _find_servers(self) -> list[str]:
         now = time.monotonic()
         looked, servers = self._known
         if not looked or now >= looked + _LOOK_AGAIN_SECONDS:
@@ -65,7 +65,7 @@ class OtherServers:
             self._known = (now, servers[:_MOST_SERVERS])
         return self._known[1]
 
-    async def _by_datagram(self, server: str, packet: bytes, identity: int, question: Question) -> bytes:
+    async def _ask_by_datagram(self, server: str, packet: bytes, identity: int, question: Question) -> bytes:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[bytes] = loop.create_future()
         transport, _ = await loop.create_datagram_endpoint(
@@ -77,7 +77,7 @@ class OtherServers:
         finally:
             transport.close()
 
-    async def _by_stream(self, server: str, packet: bytes, identity: int, question: Question) -> bytes:
+    async def _ask_by_stream(self, server: str, packet: bytes, identity: int, question: Question) -> bytes:
         reader, writer = await asyncio.open_connection(server, self._port)
         try:
             writer.write(struct.pack("!H", len(packet)) + packet)

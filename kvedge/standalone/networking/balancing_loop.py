@@ -82,7 +82,7 @@ class BalancingLoop:
             balancers = plan_load_balancers(services, hosts, listening, self.kept_ports)
         plan = plan_balancing(services, slices, balancers, self.service_cidrs, listening | self.kept_ports)
         self._apply("services cannot be put right", partial(self.network.apply, plan.ports))
-        balancers = self._place(services, balancers)
+        balancers = self._place_addresses(services, balancers)
         for service in services:
             key = Key(service.metadata.namespace, service.metadata.name)
             self._tell_problem(key, service, balancers.get(key, LoadBalancer()).problem, plan.problems.get(key, ""))
@@ -98,9 +98,11 @@ class BalancingLoop:
         if of_the_host is not None:
             return balancers
         # No Service draws an address that may be the host's.
-        return _only_told(services, balancers, f"{_UNREADABLE}: {self._errors[_UNREADABLE]}")
+        return _keep_told(services, balancers, f"{_UNREADABLE}: {self._errors[_UNREADABLE]}")
 
-    def _place(self, services: Iterable[Service], balancers: dict[Key, LoadBalancer]) -> dict[Key, LoadBalancer]:
+    def _place_addresses(
+        self, services: Iterable[Service], balancers: dict[Key, LoadBalancer]
+    ) -> dict[Key, LoadBalancer]:
         """Have the pool's addresses where the LAN finds them; with what is wrong with some."""
         if not self.addresses.pool:
             # No other program marks addresses as ours: those of an earlier setting go once.
@@ -109,7 +111,7 @@ class BalancingLoop:
         wanted = [each for known in balancers.values() for each in known.addresses]
         problems = self._apply(_UNPLACED, partial(self.addresses.apply, wanted))
         if problems is None:
-            return _only_told(services, balancers, f"{_UNPLACED}: {self._errors[_UNPLACED]}")
+            return _keep_told(services, balancers, f"{_UNPLACED}: {self._errors[_UNPLACED]}")
         return {
             key: replace(
                 known, problem=known.problem or next((problems[a] for a in known.addresses if a in problems), "")
@@ -149,7 +151,7 @@ class BalancingLoop:
             self.followed.services.observe(self.client.patch(Service, meta.namespace, meta.name, patch, "status"))
 
 
-def _only_told(
+def _keep_told(
     services: Iterable[Service], balancers: Mapping[Key, LoadBalancer], problem: str
 ) -> dict[Key, LoadBalancer]:
     """Of these the addresses that users were told of before: what is new may be nowhere, for this problem."""

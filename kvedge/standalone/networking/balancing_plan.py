@@ -113,7 +113,7 @@ def plan_balancing(
     first, to an address that two have as to the room that there is.
     """
     plan = _Plan([ipaddress.ip_network(cidr) for cidr in service_cidrs], taken)
-    for service in sorted(services, key=_made):
+    for service in sorted(services, key=_sort_by_age):
         key = Key(service.metadata.namespace, service.metadata.name)
         if service.spec.type != "ExternalName":
             plan.add(key, service, slices.get(key, ()), load_balancers.get(key, LoadBalancer()).addresses)
@@ -145,7 +145,7 @@ class _Plan:
             for family, address in addresses.items():
                 endpoints = _endpoints(slices, port, family)
                 own = [each for each in balancers if _family_of(each) == family]
-                for front in self._fronts(key, port, (family, address), own):
+                for front in self._claim_frontends(key, port, (family, address), own):
                     found.append(Balanced(front, endpoints, spec.session_affinity == "ClientIP"))
         count = sum(element_count(each) for each in found)
         if self._elements + count > MOST_ELEMENTS:
@@ -156,8 +156,10 @@ class _Plan:
         self._elements += count
         self.ports += found
 
-    def _fronts(self, key: Key, port: ServicePort, at: tuple[str, str], balancers: Iterable[str]) -> Iterator[Frontend]:
-        for front in self._wanted(key, port, at, balancers):
+    def _claim_frontends(
+        self, key: Key, port: ServicePort, at: tuple[str, str], balancers: Iterable[str]
+    ) -> Iterator[Frontend]:
+        for front in self._find_wanted_frontends(key, port, at, balancers):
             if not _is_port(front.port):
                 continue
             if front in self._owners:
@@ -168,7 +170,9 @@ class _Plan:
             self._owners[front] = key
             yield front
 
-    def _wanted(self, key: Key, port: ServicePort, at: tuple[str, str], balancers: Iterable[str]) -> Iterator[Frontend]:
+    def _find_wanted_frontends(
+        self, key: Key, port: ServicePort, at: tuple[str, str], balancers: Iterable[str]
+    ) -> Iterator[Frontend]:
         family, address = at
         known, number = self._service_cidrs.get(family), port.node_port
         if known is None:
@@ -246,11 +250,11 @@ def _is_within(text: str, network: _Network) -> bool:
         return False
 
 
-def _made(service: Service) -> tuple[str, str, str]:
+def _sort_by_age(service: Service) -> tuple[str, str, str]:
     meta = service.metadata
     return meta.creation_timestamp or "", meta.namespace, meta.name
 
 
 def age_of(service: Service) -> tuple[bool, tuple[str, str, str]]:
     """The order in which load balancers are given: Services with an address first, then the older."""
-    return not service.status.load_balancer.ingress, _made(service)
+    return not service.status.load_balancer.ingress, _sort_by_age(service)

@@ -35,7 +35,7 @@ class FollowedServices:
     slices: Informer[EndpointSlice]
 
 
-def followed_services(client: KubeClient) -> FollowedServices:
+def make_followed_services(client: KubeClient) -> FollowedServices:
     """Informers with the indexes that the loops ask for; not started."""
     followed = FollowedServices(
         services=Informer(client, Service),
@@ -68,12 +68,12 @@ class EndpointsLoop:
             KubeError: when the API cannot be asked: tried again by the loop.
         """
         service = self.followed.services.get(key.namespace, key.name)
-        present = [item for item in self.followed.slices.indexed(BY_SERVICE, str(key)) if _is_ours(item)]
+        present = [item for item in self.followed.slices.find_indexed(BY_SERVICE, str(key)) if _is_ours(item)]
         known = self.followed.endpoints.get(key.namespace, key.name)
         if service is None or not service.spec.selector or service.spec.type == "ExternalName":
             self._remove(known, present)
             return
-        endpoints, slices = plan_endpoints(service, self.followed.pods.indexed(BY_NAMESPACE, key.namespace))
+        endpoints, slices = plan_endpoints(service, self.followed.pods.find_indexed(BY_NAMESPACE, key.namespace))
         self._keep_endpoints(known, endpoints)
         by_name = {item.metadata.name: item for item in present}
         for wanted in slices:

@@ -24,10 +24,12 @@ def listening_ports(*hosts: str, proc: Path = Path("/proc/net")) -> frozenset[tu
     written = ["".join(f"{word:08X}" for word in struct.unpack(f"={len(each) // 4}I", each)) for each in packed]
     ipv4 = [*(each for each in written if len(each) == len(_ANY_IPV4)), _ANY_IPV4]
     addresses = frozenset((*written, _ANY_IPV4, *(_MAPPED + each for each in ipv4), "0" * 32))
-    return frozenset(each for name, state in _STATES.items() for each in _listed(proc / name, state, addresses))
+    return frozenset(
+        each for name, state in _STATES.items() for each in _read_listed_ports(proc / name, state, addresses)
+    )
 
 
-def _listed(path: Path, state: str, addresses: frozenset[str]) -> Iterator[tuple[str, int]]:
+def _read_listed_ports(path: Path, state: str, addresses: frozenset[str]) -> Iterator[tuple[str, int]]:
     try:
         lines = path.read_text().splitlines()[1:]
     except OSError:

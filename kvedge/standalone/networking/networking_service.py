@@ -33,12 +33,12 @@ from kvedge.standalone.networking.endpoints_loop import (
     BY_NAMESPACE,
     EndpointsLoop,
     FollowedServices,
-    followed_services,
+    make_followed_services,
     service_of,
 )
 from kvedge.standalone.networking.endpoints_plan import selects
 from kvedge.standalone.networking.listening_ports import listening_ports
-from kvedge.standalone.networking.policy_loop import PolicyLoop, followed_policies
+from kvedge.standalone.networking.policy_loop import PolicyLoop, make_followed_policies
 
 _SYNC_SECONDS: Final = 30.0
 _SSH_PORT: Final = 22
@@ -96,7 +96,7 @@ class NetworkingService:
     def _make_parts(self) -> list[Part]:
         client, network = self._client, ServiceNetworks(self._config.networks)
         events = EventRecorder(client, _COMPONENT, self._config.node)
-        followed = followed_services(client)
+        followed = make_followed_services(client)
         endpoints_queue, balancing_queue = WorkQueue(), WorkQueue()
         endpoints_loop = EndpointsLoop(client, followed)
         # A Service in the place of these would leave nobody a way to take it away again.
@@ -116,7 +116,7 @@ class NetworkingService:
         )
         endpoints = ReconcileLoop("endpoints", endpoints_loop.reconcile, queue=endpoints_queue)
         balancing = ReconcileLoop("balancing", balancing_loop.reconcile, queue=balancing_queue)
-        followed_too = followed_policies(client, followed.pods)
+        followed_too = make_followed_policies(client, followed.pods)
         policy_loop = PolicyLoop(events, followed_too, PolicyNetwork(self._config.pods), self._config.pods)
         policies = ReconcileLoop("policies", policy_loop.reconcile, queue=policy_loop.queue)
 
@@ -197,7 +197,7 @@ class _Triggers:
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         known = new or old
         assert known is not None
-        for service in self.followed.services.indexed(BY_NAMESPACE, known.metadata.namespace):
+        for service in self.followed.services.find_indexed(BY_NAMESPACE, known.metadata.namespace):
             if any(pod is not None and selects(service, pod) for pod in (old, new)):
                 self.endpoints.add(Key(service.metadata.namespace, service.metadata.name))
 

@@ -37,7 +37,7 @@ class FollowedPolicies:
     pods: Informer[Pod]
 
 
-def followed_policies(client: KubeClient, pods: Informer[Pod]) -> FollowedPolicies:
+def make_followed_policies(client: KubeClient, pods: Informer[Pod]) -> FollowedPolicies:
     """Informers; not started."""
     return FollowedPolicies(Informer(client, NetworkPolicy), Informer(client, Namespace), pods)
 

@@ -123,7 +123,7 @@ def plan_policies(
 ) -> Policed:
     """What reaches and leaves each of these Pods."""
     plan = _Plan(members, {item.metadata.name: item.metadata.labels for item in namespaces})
-    for policy in sorted(policies, key=_made):
+    for policy in sorted(policies, key=_sort_by_age):
         plan.add(policy)
     return Policed(tuple(plan.traffic_of(member) for member in members), plan.problems)
 
@@ -180,10 +180,10 @@ class _Plan:
     def traffic_of(self, member: Member) -> PodTraffic:
         """All that the policies say of one Pod."""
         rules = self._selected[member.address].rules
-        ingress, egress = (self._traffic(member, way, rules.get(way)) for way in (INGRESS, EGRESS))
+        ingress, egress = (self._compile_traffic(member, way, rules.get(way)) for way in (INGRESS, EGRESS))
         return PodTraffic(member.address, member.port, ingress, egress, member.ipv6_address)
 
-    def _traffic(self, member: Member, way: str, rules: Sequence[_Compiled] | None) -> Traffic | None:
+    def _compile_traffic(self, member: Member, way: str, rules: Sequence[_Compiled] | None) -> Traffic | None:
         if rules is None:
             return None
         namespace = member.pod.metadata.namespace
@@ -219,19 +219,19 @@ class _Plan:
                 case int(number):
                     found.append(Clause(protocol, number, port.end_port or number, rule.peers))
                 case str(name) if way == INGRESS:
-                    numbers = _named(member.pod, name, port.protocol)
+                    numbers = _find_port_numbers(member.pod, name, port.protocol)
                     found += [Clause(protocol, number, number, rule.peers) for number in numbers]
                 case str(name):
-                    found += self._named_elsewhere(namespace, name, port.protocol, rule.peers)
+                    found += self._find_named_ports(namespace, name, port.protocol, rule.peers)
         return found
 
-    def _named_elsewhere(self, namespace: str, name: str, protocol: str, peers: Ranges) -> list[Clause]:
+    def _find_named_ports(self, namespace: str, name: str, protocol: str, peers: Ranges) -> list[Clause]:
         """A port by the name that it has at the other end: each Pod there has it at a number of its own."""
         self._spend(namespace, len(self._members))
         found: dict[int, list[int]] = {}
         for member in self._members:
             if own := [each for each in member.numbers if contains(peers, each)]:
-                for number in _named(member.pod, name, protocol):
+                for number in _find_port_numbers(member.pod, name, protocol):
                     found.setdefault(number, []).extend(own)
         known = [(number, join_ranges((each, each) for each in at)) for number, at in found.items()]
         return [Clause(PROTOCOLS[protocol], number, number, at) for number, at in known]
@@ -287,7 +287,7 @@ def _selector(document: JsonObject | None) -> LabelSelector | None:
         return None
 
 
-def _named(pod: Pod, name: str, protocol: str) -> list[int]:
+def _find_port_numbers(pod: Pod, name: str, protocol: str) -> list[int]:
     ports = (port for container in pod.spec.containers for port in container.ports)
     return [port.container_port for port in ports if port.name == name and port.protocol == protocol]
 
@@ -299,6 +299,6 @@ def _is_within(text: str, network: IPv4Network) -> bool:
         return False
 
 
-def _made(policy: NetworkPolicy) -> tuple[str, str, str]:
+def _sort_by_age(policy: NetworkPolicy) -> tuple[str, str, str]:
     meta = policy.metadata
     return meta.creation_timestamp or "", meta.namespace, meta.name

@@ -34,7 +34,7 @@ class BoxPlaces:
         Raises:
             VolumeDriverError: there is none of that name.
         """
-        return self._named(storage_class.parameters.get(PLACE_PARAMETER, DEFAULT_NAME))
+        return self._find_driver(storage_class.parameters.get(PLACE_PARAMETER, DEFAULT_NAME))
 
     def of_volume(self, volume: PersistentVolume) -> VolumeDriver:
         """Where a volume of ours lies.
@@ -42,13 +42,13 @@ class BoxPlaces:
         Raises:
             VolumeDriverError: its place is not in the settings any more.
         """
-        return self._named(self.place_of(volume))[1]
+        return self._find_driver(self.place_of(volume))[1]
 
     def place_of(self, volume: PersistentVolume) -> str:
         """The name of the place in which a volume of ours lies."""
         return volume.metadata.annotations.get(PLACE_ANNOTATION, DEFAULT_NAME)
 
-    def _named(self, name: str) -> tuple[str, VolumeDriver]:
+    def _find_driver(self, name: str) -> tuple[str, VolumeDriver]:
         driver = self.drivers.get(name)
         if driver is None:
             known = ", ".join(sorted(self.drivers))

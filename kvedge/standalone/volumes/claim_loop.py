@@ -40,8 +40,8 @@ from kvedge.standalone.volumes.growth_plan import (
     EndGrowth,
     GrowthStep,
     GrowVolume,
-    grown_status,
     growth_status,
+    make_grown_status,
     plan_growth,
 )
 from kvedge.standalone.volumes.provisioner import Provisioner
@@ -132,7 +132,7 @@ class ClaimLoop:
         except _UnderWay:
             return Again(_COPY_SECONDS)
         except VolumeDriverError as error:
-            return self._failed(key, claim, error)
+            return self._note_failure(key, claim, error)
         self._failures.pop(key, None)
         return Again(_SAY_AGAIN) if claim.status.phase == "Pending" and not claim.spec.volume_name else None
 
@@ -166,7 +166,7 @@ class ClaimLoop:
                 self.followed.volumes.observe(grown)
                 return self._grow(claim, EndGrowth(size))
             case EndGrowth(size):
-                written = self._write(claim, {"status": grown_status(size)}, "status")
+                written = self._write(claim, {"status": make_grown_status(size)}, "status")
                 self.events.record(claim, "Normal", "VolumeResizeSuccessful", "Resize volume succeeded")
                 return written
             case Tell():
@@ -213,7 +213,7 @@ class ClaimLoop:
         self.followed.volumes.observe(made)
         return True
 
-    def _failed(self, key: Key, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
+    def _note_failure(self, key: Key, claim: PersistentVolumeClaim, error: VolumeDriverError) -> Again:
         failure = self._failures.setdefault(key, _Failure(claim.metadata.uid, self.clock.now()))
         failure.count += 1
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failure.count - 1, 10))

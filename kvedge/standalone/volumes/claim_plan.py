@@ -104,7 +104,7 @@ def plan_claim(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
         if found is not None:
             return (UseClass(found.metadata.name),)
     storage_class = next((item for item in seen.classes if item.metadata.name == name), None)
-    pending = _pending(claim)
+    pending = _plan_pending(claim)
     match = best_match(claim, seen.volumes, seen.node)
     if waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
         if match is not None and is_for(match, claim):
@@ -172,21 +172,24 @@ def _plan_named(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
     if BIND_COMPLETED in claim.metadata.annotations:
         if volume is None:
             text = "Bound claim has lost its PersistentVolume. Any data on this volume is lost!"
-            return _lost(claim, "ClaimLost", text)
+            return _plan_lost(claim, "ClaimLost", text)
         if volume.spec.claim_ref is not None and not is_for(volume, claim):
             text = "Two claims are bound to the same volume, this one is bound incorrectly"
-            return _lost(claim, "ClaimMisbound", text)
+            return _plan_lost(claim, "ClaimMisbound", text)
         return _bind(claim, volume)
     if claim.metadata.deletion_timestamp is not None:
         return ()
     if volume is None:
-        return (*_pending(claim), Tell("Warning", "FailedBinding", f'volume "{name}" not found'))
+        return (*_plan_pending(claim), Tell("Warning", "FailedBinding", f'volume "{name}" not found'))
     if volume.spec.claim_ref is not None and not is_for(volume, claim):
         text = f'volume "{name}" already bound to a different claim.'
-        return (*_pending(claim), Tell("Warning", "FailedBinding", text))
+        return (*_plan_pending(claim), Tell("Warning", "FailedBinding", text))
     why = unsuitable(volume, claim)
     if why:
-        return (*_pending(claim), Tell("Warning", "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'))
+        return (
+            *_plan_pending(claim),
+            Tell("Warning", "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'),
+        )
     return _bind(claim, volume)
 
 
@@ -203,11 +206,11 @@ def _bind(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Claim
     return tuple(steps)
 
 
-def _pending(claim: PersistentVolumeClaim) -> tuple[ClaimStep, ...]:
+def _plan_pending(claim: PersistentVolumeClaim) -> tuple[ClaimStep, ...]:
     return () if claim.status.phase == "Pending" else (SetStatus("Pending"),)
 
 
-def _lost(claim: PersistentVolumeClaim, reason: str, text: str) -> tuple[ClaimStep, ...]:
+def _plan_lost(claim: PersistentVolumeClaim, reason: str, text: str) -> tuple[ClaimStep, ...]:
     if claim.status.phase == "Lost":
         return ()
     return (SetStatus("Lost"), Tell("Warning", reason, text))

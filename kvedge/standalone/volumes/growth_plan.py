@@ -15,7 +15,7 @@ from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeCla
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.claim_plan import Tell
 from kvedge.standalone.volumes.volume_manifest import volume_size
-from kvedge.standalone.volumes.volume_matching import amount_of, capacity, is_for, requested
+from kvedge.standalone.volumes.volume_matching import amount_of, capacity, count_requested, is_for
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.standalone.volumes.volume_words import BIND_COMPLETED
 
@@ -54,14 +54,14 @@ def plan_growth(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -
     if not is_for(volume, claim) or claim.metadata.deletion_timestamp is not None:
         return ()
     has, growing = capacity(volume), condition(claim.status.conditions, RESIZING) is not None
-    if requested(claim) > has:
+    if count_requested(claim) > has:
         if not is_ours(volume):
             text = (
                 "Ignoring the PVC: didn't find a plugin capable of expanding the volume; waiting for an external "
                 "controller to process this PVC."
             )
             return (Tell("Warning", "ExternalExpanding", text),)
-        size = volume_size(requested(claim))
+        size = volume_size(count_requested(claim))
         begin = () if growing and amount_of(claim.status.allocated_resources) == size else (BeginGrowth(size),)
         return (*begin, GrowVolume(volume, size))
     if growing or amount_of(claim.status.capacity) < has:
@@ -75,7 +75,7 @@ def growth_status(size: int, moment: str) -> JsonObject:
     return {"conditions": [resizing], "allocatedResources": {"storage": format_bytes(size)}}
 
 
-def grown_status(size: int) -> JsonObject:
+def make_grown_status(size: int) -> JsonObject:
     """The status of a claim that has grown to so many bytes."""
     amount = {"storage": format_bytes(size)}
     return {"conditions": [], "capacity": amount, "allocatedResources": amount}

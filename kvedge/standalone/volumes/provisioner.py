@@ -22,7 +22,7 @@ from kvedge.standalone.volumes.claim_users import users_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.space_plan import refusal
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
-from kvedge.standalone.volumes.volume_matching import capacity, is_for, requested
+from kvedge.standalone.volumes.volume_matching import capacity, count_requested, is_for
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.storage.volumes.volume_driver import NewVolume, VolumeDriver, VolumeDriverError
 
@@ -47,7 +47,7 @@ class Provisioner:
             VolumeDriverError: it cannot be made.
             KubeError: the API cannot be asked.
         """
-        size, name = volume_size(requested(claim)), claim.metadata.uid
+        size, name = volume_size(count_requested(claim)), claim.metadata.uid
         if self.copies.is_under_way(name):
             return None
         place, driver = self.places.of_class(storage_class)

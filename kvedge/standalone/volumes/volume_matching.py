@@ -29,7 +29,7 @@ def waits_for_consumer(storage_class: StorageClass | None) -> bool:
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def requested(claim: PersistentVolumeClaim) -> Fraction:
+def count_requested(claim: PersistentVolumeClaim) -> Fraction:
     """How many bytes a claim asks for; what cannot be read asks for nothing, as admission has refused it."""
     return amount_of(claim.spec.resources.requests)
 
@@ -55,7 +55,7 @@ def unsuitable(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
         return "volumeMode does not match"
     if volume.spec.storage_class_name != (claim.spec.storage_class_name or ""):
         return "storageClassName does not match"
-    if capacity(volume) < requested(claim):
+    if capacity(volume) < count_requested(claim):
         return "requested PV is too small"
     if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
         return "accessModes do not match"

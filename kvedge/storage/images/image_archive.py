@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
 
-from kvedge.storage.beneath import AS_ROOT, directory_of, open_beneath
+from kvedge.storage.beneath import AS_ROOT, hold_directory, open_beneath
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.images.image_manifest import (
     MAX_DOCUMENT,
@@ -124,7 +124,7 @@ class DirectoryMembers:
         if "\0" in name:
             raise BadImage("the layout's manifest has a file name with a zero byte")
         try:
-            with directory_of(self._path) as root:
+            with hold_directory(self._path) as root:
                 # O_NONBLOCK: opening a fifo must not wait for a writer.
                 opened = open_beneath(root, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, resolve=AS_ROOT)
         except OSError as error:
@@ -204,7 +204,7 @@ def _docker_image(members: Members, item: Any) -> ArchivedImage:
         raise BadImage("the archive's manifest.json has an entry without Config or Layers")
     if len(item["Layers"]) > MAX_LAYERS:
         raise BadImage("the archive's manifest.json has an image of too many layers")
-    raw = _small(members, item["Config"])
+    raw = _read_small(members, item["Config"])
     config = parse_config(raw)
     layers = tuple(LayerSource(name, "") for name in item["Layers"])
     if len(layers) != len(config.diff_ids):
@@ -244,11 +244,11 @@ def _oci_image(
 
 
 def _document(members: Members, name: str) -> Any:
-    return parse_json(_small(members, name), name)
+    return parse_json(_read_small(members, name), name)
 
 
 def _blob(members: Members, digest: str) -> bytes:
-    data = _small(members, _blob_name(digest))
+    data = _read_small(members, _blob_name(digest))
     if _sha256(data) != digest:
         raise BadImage(f"blob {digest} of the archive is damaged", "get the archive again")
     return data
@@ -260,7 +260,7 @@ def _blob_name(digest: str) -> str:
     return f"blobs/sha256/{digest.removeprefix('sha256:')}"
 
 
-def _small(members: Members, name: str) -> bytes:
+def _read_small(members: Members, name: str) -> bytes:
     with members.open(name) as stream:
         data = stream.read(MAX_DOCUMENT + 1)
     if len(data) > MAX_DOCUMENT:

@@ -32,14 +32,14 @@ from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_rules import Origin
 from kvedge.storage.images.image_store import ImageStore, NewImage
 from kvedge.storage.images.layer_unpack import LayerUnpacker
-from kvedge.storage.sparse_file import Progress, copy_with_digest, no_progress, write_blocks
+from kvedge.storage.sparse_file import Progress, copy_with_digest, ignore_progress, write_blocks
 
 _CHUNK: Final = 1 << 20
 _TAR_MAGIC: Final = (257, b"ustar")
 
 
 def import_file(
-    store: ImageStore, file: str | os.PathLike[str], name: str = "", progress: Progress = no_progress
+    store: ImageStore, file: str | os.PathLike[str], name: str = "", progress: Progress = ignore_progress
 ) -> tuple[Image, ...]:
     """Take in a disk (qcow2, raw), an archive (docker save, OCI; also compressed) or an OCI layout directory.
 
@@ -60,7 +60,7 @@ def import_file(
         head = os.pread(source, 1024, 0)
         if not is_compressed(head):
             return _import_plain(store, path, source, wanted, progress)
-        with store.staging() as staging:
+        with store.make_staging() as staging:
             # The name without .gz tells what is inside.
             plain = staging / path.stem
             _unpack_outer(source, plain, store.limits.total_bytes)
@@ -101,7 +101,7 @@ def _import_plain(
 def _import_disk(store: ImageStore, path: Path, source: int, name: ImageName, progress: Progress) -> Image:
     before = os.fstat(source)
     facts = recognise_disk(source, path.name)
-    with store.staging() as staging:
+    with store.make_staging() as staging:
         folder = staging / "image" / "tree" / "disk"
         folder.mkdir(mode=0o755, parents=True)
         copy = folder / facts.file_name
@@ -165,16 +165,16 @@ def _store_archived(
 ) -> list[Image]:
     if store.has(item.image_id):
         return [store.add_name(item.image_id, name, Origin.IMPORTED) for name in names]
-    with store.staging() as staging:
+    with store.make_staging() as staging:
         tree = staging / "image" / "tree"
         tree.mkdir(parents=True)
 
-        def layer(index: int, use: Callable[[BinaryIO], None]) -> None:
+        def use_layer(index: int, use: Callable[[BinaryIO], None]) -> None:
             with open_layer(members, item.layers[index]) as stream:
                 use(stream)
             progress(index + 1, len(item.layers))
 
-        unpack_layers(store, tree, item.config.diff_ids, layer)
+        unpack_layers(store, tree, item.config.diff_ids, use_layer)
         first = store.add(NewImage(item.image_id, "oci", item.config, tree), names[0], Origin.IMPORTED)
     return [first] + [store.add_name(item.image_id, name, Origin.IMPORTED) for name in names[1:]]
 

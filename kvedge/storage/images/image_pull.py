@@ -31,8 +31,8 @@ from kvedge.storage.images.image_store import ImageStore, NewImage
 from kvedge.storage.images.registry_client import RegistryClient, is_loopback
 from kvedge.storage.images.registry_door import RegistryDoor
 from kvedge.storage.images.registry_pace import Pace
-from kvedge.storage.images.staging import hold_lock, private_directory, remove_free_lock
-from kvedge.storage.sparse_file import Progress, no_progress
+from kvedge.storage.images.staging import hold_lock, make_private_directory, remove_free_lock
+from kvedge.storage.sparse_file import Progress, ignore_progress
 
 # A download that was cut off is worth resuming for a week.
 _KEPT_SECONDS: Final = 7 * 24 * 3600
@@ -42,7 +42,7 @@ def pull_image(
     store: ImageStore,
     reference: str,
     credentials: Mapping[str, tuple[str, str]] | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     insecure: frozenset[str] = frozenset(),
     *,
     own_host: bool = True,
@@ -67,7 +67,7 @@ def pull_image(
         )
     try:
         # One download of a repository at a time: a second Pod with the same image waits and then finds it.
-        with hold_lock(private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
+        with hold_lock(make_private_directory(store.root / "partial") / f"{_file_name(name)}.lock"):
             # The pace counts from here: the wait for another download is not the registry's.
             client = _client(store, name, credentials or {}, insecure, own_host=own_host)
             return _pull(store, client, name, progress)
@@ -126,15 +126,15 @@ def _download_and_store(
     config = parse_config(blobs[0].read_bytes())
     if len(config.diff_ids) != len(layers):
         raise BadImage(f"the manifest of {name} and its config disagree on the layers")
-    with store.staging() as staging:
+    with store.make_staging() as staging:
         tree = staging / "image" / "tree"
         tree.mkdir(parents=True)
 
-        def layer(index: int, use: Callable[[BinaryIO], None]) -> None:
+        def use_layer(index: int, use: Callable[[BinaryIO], None]) -> None:
             with blobs[index + 1].open("rb") as stream:
                 use(stream)
 
-        unpack_layers(store, tree, config.diff_ids, layer)
+        unpack_layers(store, tree, config.diff_ids, use_layer)
         image = store.add(NewImage(described.digest, "oci", config, tree), name, Origin.PULLED, digest)
     for blob in blobs:
         blob.unlink(missing_ok=True)
@@ -149,7 +149,7 @@ def _fetch_all(
     before = 0
     for item in wanted:
         path = folder / f"{_file_name(client.name)}-{item.digest.removeprefix('sha256:')}"
-        client.blob(item, path, lambda present, base=before: progress(base + present, total))  # type: ignore[misc]
+        client.download_blob(item, path, lambda present, base=before: progress(base + present, total))  # type: ignore[misc]
         before += item.size
         progress(before, total)
         paths.append(path)

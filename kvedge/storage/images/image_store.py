@@ -41,7 +41,7 @@ from kvedge.storage.images.image_records import (
 from kvedge.storage.images.image_rules import Origin
 from kvedge.storage.images.layer_unpack import UnpackLimits
 from kvedge.storage.images.registry_pace import PaceLimits
-from kvedge.storage.images.staging import hold_lock, staging_directory, sweep_staging, sync_file_system
+from kvedge.storage.images.staging import hold_lock, make_staging_directory, sweep_staging, sync_file_system
 
 TREE: Final = "tree"
 _RECORD: Final = "image.json"
@@ -111,7 +111,7 @@ class ImageStore:
             ImageInUse: while a Pod uses the image.
             StoreError: when the file system fails.
         """
-        with self._changing("removing an image"):
+        with self._change("removing an image"):
             try:
                 image = self.resolve(reference)
                 name, users = image.name, self._users(image.id)
@@ -131,7 +131,7 @@ class ImageStore:
         Raises:
             ImageNotFound: as :meth:`resolve`.
         """
-        with self._changing("using an image"):
+        with self._change("using an image"):
             image = self.resolve(reference)
             marker = self.root / "users" / _hex(image.id) / user
             marker.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ class ImageStore:
 
     def release(self, user: str) -> None:
         """The user is gone: its images may be removed."""
-        with self._changing("releasing an image"):
+        with self._change("releasing an image"):
             for marker in (self.root / "users").glob(f"*/{user}"):
                 marker.unlink(missing_ok=True)
                 with suppress(OSError):
@@ -153,11 +153,11 @@ class ImageStore:
         return frozenset(path.name for path in (self.root / "users").glob("*/*"))
 
     @contextmanager
-    def staging(self) -> Iterator[Path]:
+    def make_staging(self) -> Iterator[Path]:
         """A directory for unfinished files on the store's file system; leftovers of killed processes go first."""
         try:
             sweep_staging(self.root / "staging")
-            with staging_directory(self.root / "staging") as path:
+            with make_staging_directory(self.root / "staging") as path:
                 yield path
         except OSError as error:
             raise store_error("the image store cannot write", error) from error
@@ -173,12 +173,14 @@ class ImageStore:
             StoreError: when the file system fails; nothing has changed then.
         """
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self._changing("storing an image", locking=False):
+        with self._change("storing an image", locking=False):
             # Before the lock: a large image takes its time to reach the disk, and Pods start meanwhile.
-            record = ImageRecord(id=new.id, kind=new.kind, size=_size_of(new.tree), created=created, config=new.config)
+            record = ImageRecord(
+                id=new.id, kind=new.kind, size=_count_bytes(new.tree), created=created, config=new.config
+            )
             write_record(record, new.tree.parent / _RECORD)
             sync_file_system(new.tree)
-        with self._changing("storing an image"):
+        with self._change("storing an image"):
             if not self.has(new.id):
                 self._move_in(new)
             self._name(NameRecord(name=str(name), image=new.id, origin=origin, created=created, digest=digest))
@@ -192,7 +194,7 @@ class ImageStore:
             StoreError: when the file system fails.
         """
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self._changing("naming an image"):
+        with self._change("naming an image"):
             if not self.has(image_id):
                 raise ImageNotFound(f"image {image_id} is not in the local store")
             self._name(NameRecord(name=str(name), image=image_id, origin=origin, created=created, digest=digest))
@@ -286,7 +288,7 @@ class ImageStore:
             shutil.rmtree(folder)
 
     @contextmanager
-    def _changing(self, doing: str, *, locking: bool = True) -> Iterator[None]:
+    def _change(self, doing: str, *, locking: bool = True) -> Iterator[None]:
         try:
             with hold_lock(self.root / "lock") if locking else nullcontext():
                 yield
@@ -301,7 +303,7 @@ def _hex(image_id: str) -> str:
     return image_id.removeprefix("sha256:")
 
 
-def _size_of(tree: Path) -> int:
+def _count_bytes(tree: Path) -> int:
     """Bytes on disk, links to the same file once."""
     seen: set[int] = set()
     total = 0

@@ -24,7 +24,7 @@ from kvedge.storage.image_errors import BadImage, ImageError, StoreError
 from kvedge.storage.images.image_records import Image
 from kvedge.storage.images.image_store import ImageStore
 from kvedge.storage.images.image_worker_message import LONGEST, Answer, Order, error_of
-from kvedge.storage.sparse_file import Progress, no_progress
+from kvedge.storage.sparse_file import Progress, ignore_progress
 
 # The hidden subcommand.
 WORKER_VERB: Final = "image-worker"
@@ -50,7 +50,7 @@ class ImageWork:
         self._process: subprocess.Popen[bytes] | None = None
         self._cancelled = False
 
-    def run(self, progress: Progress = no_progress) -> list[Image]:
+    def run(self, progress: Progress = ignore_progress) -> list[Image]:
         """Have the worker do it; `progress` is called now and then, and may raise to end it.
 
         Raises:
@@ -72,7 +72,7 @@ class ImageWork:
         finally:
             self._end(process)
         if names is None:
-            raise self._why_ended(process.returncode)
+            raise self._explain_end(process.returncode)
         return [self._store.resolve(name) for name in names]
 
     def cancel(self) -> None:
@@ -89,7 +89,7 @@ class ImageWork:
             # It stays open: the worker ends when it closes.
             process.stdin.flush()
         told = (0, 0)
-        for line in self._lines(process):
+        for line in self._read_lines(process):
             if line:
                 answer = msgspec.json.decode(line, type=Answer)
                 if answer.failure is not None:
@@ -100,7 +100,7 @@ class ImageWork:
             progress(*told)
         return None
 
-    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    def _read_lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         """The worker's answers; an empty one for each moment in which it says nothing."""
         assert process.stdout is not None
         source = process.stdout.fileno()
@@ -131,7 +131,7 @@ class ImageWork:
                     stream.close()
         process.wait()
 
-    def _why_ended(self, code: int) -> ImageError:
+    def _explain_end(self, code: int) -> ImageError:
         if self._cancelled:
             return Cancelled(f"{self._what} is not wanted any more")
         if code == -signal.SIGXCPU:

@@ -67,13 +67,13 @@ def _get(order: Order, speaker: _Speaker) -> list[str]:
     store = ImageStore(os.fsdecode(order.root), order.limits, order.pace)
     subject = os.fsdecode(order.subject)
     if order.verb == "import":
-        images = import_file(store, subject, order.name, speaker.progress)
+        images = import_file(store, subject, order.name, speaker.report_progress)
         return [image.name for image in images]
     # The registry client is loaded for a pull only.
     from kvedge.storage.images.image_pull import pull_image
 
     image = pull_image(
-        store, subject, order.credentials, speaker.progress, insecure=order.insecure, own_host=order.own_host
+        store, subject, order.credentials, speaker.report_progress, insecure=order.insecure, own_host=order.own_host
     )
     return [image.name]
 
@@ -90,7 +90,7 @@ class _Speaker:
         self._answers.write(msgspec.json.encode(answer) + b"\n")
         self._answers.flush()
 
-    def progress(self, done: int, total: int) -> None:
+    def report_progress(self, done: int, total: int) -> None:
         """As the store reports it; few of it are told."""
         now = time.monotonic()
         if now >= self._next or done >= total:
@@ -100,15 +100,15 @@ class _Speaker:
 
 def _confine(order: Order) -> None:
     """Bound this process and all that it starts, and have the kernel choose it first when memory is short."""
-    resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, MEMORY, max(MEMORY, QEMU_IMG_MEMORY)))
-    resource.setrlimit(resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 10))
-    largest = _largest_file(order)
-    resource.setrlimit(resource.RLIMIT_FSIZE, _within(resource.RLIMIT_FSIZE, largest, largest))
+    resource.setrlimit(resource.RLIMIT_DATA, _bound_limits(resource.RLIMIT_DATA, MEMORY, max(MEMORY, QEMU_IMG_MEMORY)))
+    resource.setrlimit(resource.RLIMIT_CPU, _bound_limits(resource.RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 10))
+    largest = _find_largest_file(order)
+    resource.setrlimit(resource.RLIMIT_FSIZE, _bound_limits(resource.RLIMIT_FSIZE, largest, largest))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     be_first_to_end()
 
 
-def _largest_file(order: Order) -> int:
+def _find_largest_file(order: Order) -> int:
     """A file may have what an image may hold; the copy of an uncompressed disk, whose holes cost nothing, its size."""
     unpacked = order.limits.total_bytes + order.limits.entries * 2048
     if order.verb != "import":
@@ -120,7 +120,7 @@ def _largest_file(order: Order) -> int:
         return unpacked
 
 
-def _within(kind: int, soft: int, hard: int) -> tuple[int, int]:
+def _bound_limits(kind: int, soft: int, hard: int) -> tuple[int, int]:
     """The limits, unless this process was given narrower ones."""
     _, given = resource.getrlimit(kind)
     most = hard if given == resource.RLIM_INFINITY else min(hard, given)

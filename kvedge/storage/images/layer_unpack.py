@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from kvedge.storage.beneath import AS_ROOT, beneath, make_directories, open_beneath
+from kvedge.storage.beneath import AS_ROOT, hold_open_beneath, make_directories, open_beneath
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.sparse_file import write_sparse
 from kvedge.storage.tar_reader import EntryKind, HeaderBudget, TarEntry, TarReader
@@ -57,8 +57,8 @@ class LayerUnpacker:
 
     def __init__(self, root: int, limits: UnpackLimits) -> None:
         self._root = root
-        self._root_id = _identity(root)
-        self._root_depth = _depth(root)
+        self._root_id = _read_identity(root)
+        self._root_depth = _count_depth(root)
         self._bytes_left = limits.total_bytes
         self._entries_left = limits.entries
         self._headers = HeaderBudget()
@@ -93,7 +93,7 @@ class LayerUnpacker:
             parent = self._parent(parent_path or ".")
             try:
                 if name.startswith(_WHITEOUT):
-                    _white_out(parent, name, state)
+                    _apply_whiteout(parent, name, state)
                     return
                 self._note(parent, name, state)
                 self._make(reader, entry, parent, name)
@@ -109,7 +109,7 @@ class LayerUnpacker:
             try:
                 return open_beneath(self._root, path, os.O_PATH | os.O_DIRECTORY, resolve=AS_ROOT)
             except FileNotFoundError:
-                return make_directories(self._root, path, resolve=AS_ROOT, making=self._making)
+                return make_directories(self._root, path, resolve=AS_ROOT, making=self._count_directory)
         except OSError as error:
             if error.errno in _IMPOSSIBLE:
                 raise BadImage(
@@ -117,15 +117,15 @@ class LayerUnpacker:
                 ) from error
             raise
 
-    def _making(self, parent: int) -> None:
+    def _count_directory(self, parent: int) -> None:
         """Count a directory that is about to be made; links must not make a tree too deep to be removed again."""
         self._count(0)
-        if _depth(parent) - self._root_depth >= _MAX_DEPTH:
+        if _count_depth(parent) - self._root_depth >= _MAX_DEPTH:
             raise BadImage(f"the image holds directories more than {_MAX_DEPTH} deep")
 
     def _note(self, parent: int, name: str, state: _LayerState) -> None:
         """Remember that the layer brings `name`, and that everything above holds something of the layer."""
-        above = _identity(parent)
+        above = _read_identity(parent)
         state.made.add((*above, name))
         if above in state.kept:
             return
@@ -138,7 +138,7 @@ class LayerUnpacker:
                 upper = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
                 os.close(folder)
                 folder = upper
-                above = _identity(folder)
+                above = _read_identity(folder)
         finally:
             os.close(folder)
 
@@ -159,14 +159,14 @@ class LayerUnpacker:
                 self.skipped += 1
 
     def _make_directory(self, parent: int, name: str, entry: TarEntry) -> None:
-        facts = _lstat(parent, name)
+        facts = _find_facts(parent, name)
         if facts is not None and not stat.S_ISDIR(facts.st_mode):
             _remove(parent, name)
             facts = None
         if facts is None:
-            self._making(parent)
+            self._count_directory(parent)
             os.mkdir(name, 0o700, dir_fd=parent)
-        with beneath(parent, name, os.O_RDONLY | os.O_DIRECTORY) as opened:
+        with hold_open_beneath(parent, name, os.O_RDONLY | os.O_DIRECTORY) as opened:
             os.fchown(opened, entry.uid, entry.gid)
             os.fchmod(opened, entry.mode & _MODE_MASK)
 
@@ -174,7 +174,7 @@ class LayerUnpacker:
         target_parent, _, target = _clean(entry.link).rpartition("/")
         try:
             flags = os.O_PATH | os.O_DIRECTORY
-            with beneath(self._root, target_parent or ".", flags, resolve=AS_ROOT) as folder:
+            with hold_open_beneath(self._root, target_parent or ".", flags, resolve=AS_ROOT) as folder:
                 facts = os.stat(target, dir_fd=folder, follow_symlinks=False)
                 if not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode)):
                     raise BadImage(f"layer entry {entry.name[:256]!r} is a hard link to something that is no file")
@@ -210,49 +210,49 @@ def _make_file(reader: TarReader, entry: TarEntry, parent: int, name: str) -> No
         os.close(opened)
 
 
-def _white_out(parent: int, name: str, state: _LayerState) -> None:
+def _apply_whiteout(parent: int, name: str, state: _LayerState) -> None:
     """`.wh.<name>` removes what lower layers put there; the opaque one empties the directory of theirs."""
     if name == _OPAQUE:
-        _empty(parent, state)
+        _empty_directory(parent, state)
         return
     target = name.removeprefix(_WHITEOUT)
     if target in ("", ".", ".."):
         raise BadImage(f"layer entry {name[:256]!r} is a broken whiteout")
-    if (*_identity(parent), target) not in state.made:
+    if (*_read_identity(parent), target) not in state.made:
         _remove(parent, target)
 
 
-def _empty(directory: int, state: _LayerState) -> None:
+def _empty_directory(directory: int, state: _LayerState) -> None:
     """Remove what lower layers put into a directory, at any depth."""
-    here = _identity(directory)
+    here = _read_identity(directory)
     if here in state.emptied:
         return
     state.emptied.add(here)
-    for name in _names(directory):
-        facts = _lstat(directory, name)
+    for name in _list_names(directory):
+        facts = _find_facts(directory, name)
         if facts is not None and stat.S_ISDIR(facts.st_mode) and (facts.st_dev, facts.st_ino) in state.kept:
-            with beneath(directory, name, os.O_RDONLY | os.O_DIRECTORY) as below:
-                _empty(below, state)
+            with hold_open_beneath(directory, name, os.O_RDONLY | os.O_DIRECTORY) as below:
+                _empty_directory(below, state)
         elif (*here, name) not in state.made:
             _remove(directory, name)
 
 
-def _identity(directory: int) -> tuple[int, int]:
+def _read_identity(directory: int) -> tuple[int, int]:
     facts = os.fstat(directory)
     return facts.st_dev, facts.st_ino
 
 
-def _depth(directory: int) -> int:
+def _count_depth(directory: int) -> int:
     """How many directories lie above, in truth: links hide that from the path."""
     return os.readlink(f"/proc/self/fd/{directory}").count("/")
 
 
-def _names(directory: int) -> list[str]:
-    with beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+def _list_names(directory: int) -> list[str]:
+    with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         return os.listdir(opened)
 
 
-def _lstat(parent: int, name: str) -> os.stat_result | None:
+def _find_facts(parent: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -260,12 +260,12 @@ def _lstat(parent: int, name: str) -> os.stat_result | None:
 
 
 def _same_file(parent: int, name: str, facts: os.stat_result) -> bool:
-    there = _lstat(parent, name)
+    there = _find_facts(parent, name)
     return there is not None and (there.st_dev, there.st_ino) == (facts.st_dev, facts.st_ino)
 
 
 def _remove(parent: int, name: str) -> None:
-    facts = _lstat(parent, name)
+    facts = _find_facts(parent, name)
     if facts is None:
         return
     if stat.S_ISDIR(facts.st_mode):

@@ -76,7 +76,7 @@ class RegistryClient:
             with self._open(f"manifests/{reference}", {"Accept": accept}) as answer:
                 data = answer.read(MAX_DOCUMENT + 1)
         except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(_words(error)) from error
+            raise self._unreachable_error(_words(error)) from error
         if len(data) > MAX_DOCUMENT:
             raise BadImage(f"the manifest of {self.name} is larger than any manifest")
         algorithm, colon, _ = reference.partition(":")
@@ -85,7 +85,7 @@ class RegistryClient:
             raise BadImage(f"the registry's manifest of {self.name} is not {reference}")
         return Fetched(f"sha256:{hashlib.sha256(data).hexdigest()}", data)
 
-    def blob(self, descriptor: Descriptor, into: Path, progress: Callable[[int], None]) -> None:
+    def download_blob(self, descriptor: Descriptor, into: Path, progress: Callable[[int], None]) -> None:
         """Download a blob to a file, going on where an earlier attempt ended; `progress` gets the bytes present so far.
 
         Raises:
@@ -98,7 +98,7 @@ class RegistryClient:
                 self._download(descriptor, into, progress)
             except (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
                 if attempt == _ATTEMPTS - 1:
-                    raise self._unreachable(_words(error)) from error
+                    raise self._unreachable_error(_words(error)) from error
                 time.sleep(2**attempt / 4)
                 continue
             break
@@ -146,7 +146,7 @@ class RegistryClient:
 
     def _open(self, path: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         """A GET below /v2/<repository>/, with a token when the registry asks for one."""
-        url = f"{self._base()}/v2/{self._repository()}/{path}"
+        url = f"{self._find_base()}/v2/{self._repository()}/{path}"
         try:
             return self._request(url, headers)
         except urllib.error.HTTPError as error:
@@ -172,10 +172,10 @@ class RegistryClient:
         except urllib.error.URLError as error:
             if isinstance(error.reason, (TimeoutError, ConnectionResetError)):
                 raise error.reason from error
-            raise self._unreachable(error.reason) from error
+            raise self._unreachable_error(error.reason) from error
         except ValueError as error:
             # A redirect to what is no address.
-            raise self._unreachable(_words(error)) from error
+            raise self._unreachable_error(_words(error)) from error
         assert isinstance(answer, http.client.HTTPResponse)
         return answer
 
@@ -210,14 +210,14 @@ class RegistryClient:
             with error:
                 raise self._refusal(error) from error
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise self._unreachable(_words(error)) from error
+            raise self._unreachable_error(_words(error)) from error
         token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
         # It becomes a header's value.
         if not isinstance(token, str) or not token.isprintable():
             raise RegistryError(f"the token service of {self.name.registry} gave no token", temporary=False)
         return token
 
-    def _base(self) -> str:
+    def _find_base(self) -> str:
         host = "registry-1.docker.io" if self.name.registry == DEFAULT_REGISTRY else self.name.registry
         if not self._scheme:
             self._scheme = "http" if self.insecure and not self._speaks_tls(host) else "https"
@@ -235,7 +235,7 @@ class RegistryClient:
 
     def _is_local_name(self) -> bool:
         """Whether the registry is in the local network, as far as its name tells before there is a connection."""
-        return leads_locally(urllib.parse.urlsplit(self._base()).hostname or "")
+        return leads_locally(urllib.parse.urlsplit(self._find_base()).hostname or "")
 
     def _speaks_tls(self, host: str) -> bool:
         """Whether an insecure registry has https after all: it may be self-signed; then the host must trust it."""
@@ -263,7 +263,7 @@ class RegistryClient:
             f"registry {self.name.registry} answered {error.code} for {self.name}", temporary=error.code in _RETRIED
         )
 
-    def _unreachable(self, cause: object) -> RegistryError:
+    def _unreachable_error(self, cause: object) -> RegistryError:
         return RegistryError(
             f"registry {self.name.registry} cannot be reached: {cause}",
             "check the network, or import the image: kvedge image import FILE --name NAME",

@@ -74,7 +74,7 @@ class RegistryDoor:
             self._local = any(not address.is_global for address in addresses)
         for address in addresses:
             self._check(host, address)
-        return first_answer(found)
+        return connect_to_first(found)
 
     def _check(self, host: str, address: IpAddress) -> None:
         if not self._own_host and is_own(address):
@@ -130,7 +130,7 @@ def plain_address(text: object) -> IpAddress:
     return mapped or address
 
 
-def first_answer(found: list[Any]) -> socket.socket:
+def connect_to_first(found: list[Any]) -> socket.socket:
     """A connection to the first of these addresses that answers.
 
     Raises:

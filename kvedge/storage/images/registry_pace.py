@@ -67,7 +67,7 @@ class Pace:
                 temporary=True,
             )
         if self._waited >= self._limits.window:
-            self._next_window()
+            self._begin_window()
         return max(0.05, min(left, self._limits.window - self._waited))
 
     def note_bytes(self, count: int, waited: float) -> None:
@@ -75,7 +75,7 @@ class Pace:
         self._came += count
         self._waited += waited
 
-    def _next_window(self) -> None:
+    def _begin_window(self) -> None:
         if self._came < self._limits.window_bytes:
             raise RegistryError(
                 f"{self._peer} is too slow: {self._came} bytes in {self._waited:.0f} s",

@@ -18,7 +18,7 @@ from kvedge.runtime.linux.files import syncfs
 
 
 @contextmanager
-def staging_directory(parent: Path) -> Iterator[Path]:
+def make_staging_directory(parent: Path) -> Iterator[Path]:
     """A new directory below `parent` that is gone after the block; move out of it what is to stay."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(dir=parent, prefix="new-"))
@@ -31,7 +31,7 @@ def staging_directory(parent: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def private_directory(path: Path) -> Path:
+def make_private_directory(path: Path) -> Path:
     """The directory, for root alone, also when an older kvedge has made it readable for others."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)

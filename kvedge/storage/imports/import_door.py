@@ -19,7 +19,7 @@ import ipaddress
 import socket
 from typing import Final
 
-from kvedge.storage.images.registry_door import IpAddress, addresses_of, first_answer, plain_address
+from kvedge.storage.images.registry_door import IpAddress, addresses_of, connect_to_first, plain_address
 from kvedge.storage.imports.import_errors import ImportFailure
 
 # Metadata services at addresses that are not link-local.
@@ -64,7 +64,7 @@ class ImportDoor:
                 f"Unable to connect to http data source: a public server leads to {host}, which is in a private "
                 "network; name that server in the URL if it is meant"
             )
-        return first_answer(found)
+        return connect_to_first(found)
 
     def _is_never(self, address: IpAddress) -> bool:
         if address in _METADATA or address.is_link_local or address.is_multicast or address.is_unspecified:

@@ -181,10 +181,10 @@ def _unpack(job: ImportJob, target: Target, places: ImportPlaces, progress: Impo
             raise
         finally:
             sent.close()
-    raise _changing()
+    raise _changing_error()
 
 
-def _changing() -> ImportFailure:
+def _changing_error() -> ImportFailure:
     return ImportFailure("Unable to process data: the file changes at its server again and again while it is read")
 
 
@@ -233,4 +233,4 @@ def take_all(
             raise
         finally:
             sent.close()
-    raise _changing()
+    raise _changing_error()

@@ -88,12 +88,12 @@ def leave(outcome: ImportOutcome, where: Path) -> None:
 def _confine() -> None:
     """Bound this process; programs that it starts have narrower limits of their own."""
     os.umask(0o007)
-    resource.setrlimit(resource.RLIMIT_DATA, _within(resource.RLIMIT_DATA, _MEMORY, _MEMORY_OF_CHILDREN))
-    resource.setrlimit(resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 10))
+    resource.setrlimit(resource.RLIMIT_DATA, _bound_limits(resource.RLIMIT_DATA, _MEMORY, _MEMORY_OF_CHILDREN))
+    resource.setrlimit(resource.RLIMIT_CPU, _bound_limits(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 10))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _within(kind: int, soft: int, hard: int) -> tuple[int, int]:
+def _bound_limits(kind: int, soft: int, hard: int) -> tuple[int, int]:
     """The limits, unless this process was given narrower ones."""
     _, given = resource.getrlimit(kind)
     most = hard if given == resource.RLIM_INFINITY else min(hard, given)

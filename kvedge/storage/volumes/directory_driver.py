@@ -40,7 +40,7 @@ from kvedge.storage.volumes.volume_driver import (
     Stepped,
     VolumeDriverError,
     VolumeUsage,
-    no_steps,
+    ignore_step,
 )
 
 # The file of a volume that is a device; root's, as only its loop device is handed out.
@@ -60,7 +60,7 @@ class DirectoryDriver:
 
     place: PlaceIdentity
     devices: Path
-    stepped: Stepped = no_steps
+    stepped: Stepped = ignore_step
     # How the content of removed volumes goes; a test waits for it.
     in_background: Callable[..., object] = passing_thread
     _swept: bool = field(default=False, init=False)
@@ -104,7 +104,7 @@ class DirectoryDriver:
         """Let a volume hold so much; never less than before."""
         with _translate_errors(self.place.path):
             self.place.check()
-            path = self._existing(name)
+            path = self._find_existing(name)
             if size <= self._size(name):
                 return
             file = path / BLOCK_FILE
@@ -120,7 +120,7 @@ class DirectoryDriver:
     def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> None:
         """Make a volume with the content of another one; `keep_on` is asked last before the volume counts."""
         with _translate_errors(self.place.path):
-            origin = self._existing(source)
+            origin = self._find_existing(source)
             if self._is_block(source) != volume.block:
                 raise VolumeDriverError("a clone has the volume mode of its source")
             if volume.size < self._size(source):
@@ -163,7 +163,7 @@ class DirectoryDriver:
     def usage(self, name: str) -> VolumeUsage:
         """What a volume holds."""
         with _translate_errors(self.place.path):
-            path = self._existing(name)
+            path = self._find_existing(name)
             block = self._is_block(name)
             return VolumeUsage(size=self._size(name), used=tree_bytes(path), enforced=block)
 
@@ -171,7 +171,7 @@ class DirectoryDriver:
         """The volume's directory; of a device the link to its loop device, which is made when there is none."""
         with _translate_errors(self.place.path):
             self.place.check()
-            path = self._existing(name)
+            path = self._find_existing(name)
             if not self._is_block(name):
                 return path
             device, link = attach_loop(path / BLOCK_FILE), self.devices / name
@@ -260,7 +260,7 @@ class DirectoryDriver:
             raise VolumeDriverError(f"{name!r} is no name of a volume")
         return self.place.path / name
 
-    def _existing(self, name: str) -> Path:
+    def _find_existing(self, name: str) -> Path:
         path = self._path(name)
         try:
             facts = path.lstat()

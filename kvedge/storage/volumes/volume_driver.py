@@ -26,7 +26,7 @@ REMOVING_STEPS: Final = (PUT_AWAY, ERASED)
 Stepped = Callable[[str], None]
 
 
-def no_steps(step: str) -> None:
+def ignore_step(step: str) -> None:
     """For callers that do not follow the steps."""
 
 

@@ -132,7 +132,7 @@ def target(admin: KubeClient, api_role: ApiRole, tmp_path: Path, monkeypatch: py
     authority = existing_authority(admin, UPLOAD_AUTHORITY_SECRET)
     with played_worker(authority, upload_server_name(claim["metadata"]["uid"]), tmp_path) as worker:
         # A worker's Pod has an address of its own. Here its port is another one, on loopback.
-        monkeypatch.setattr(ClaimReader, "worker_address", played_address)
+        monkeypatch.setattr(ClaimReader, "find_worker_address", played_address)
         monkeypatch.setattr(WorkerClient, "port", worker.server.port)
         yield Target(worker, admin, api_role.endpoint.port, api_role.endpoint.address)
     remove(admin, f"{_CLAIMS}/disk")

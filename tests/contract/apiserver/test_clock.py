@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.standalone.apiserver.loops.expiry_loop import MOST, expired_events
+from kvedge.standalone.apiserver.loops.expiry_loop import MOST, find_expired_events
 from kvedge.standalone.apiserver.store import object_store_copies
 from kvedge.standalone.apiserver.store.stored import ObjectKey, Stored
 from kvedge.standalone.apiserver.writing import object_writer
@@ -132,4 +132,4 @@ def test_events_of_the_future_do_not_pile_up_for_ever() -> None:
     future = (now + _YEARS).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = f'{{"metadata":{{"creationTimestamp":"{future}"}}}}'.encode()
     events = [Stored(ObjectKey("events", "n", f"e{number}"), number, body) for number in range(MOST + 10)]
-    assert [stored.key.name for stored in expired_events(events, now)] == [f"e{number}" for number in range(10)]
+    assert [stored.key.name for stored in find_expired_events(events, now)] == [f"e{number}" for number in range(10)]

@@ -260,7 +260,7 @@ def test_a_database_that_was_about_to_be_put_in_place_is_taken_up(tmp_path: Path
     with running(tmp_path) as admin:
         assert names(admin.get(config_maps("default"))) == ["kept"]
         # The copy that is older than the one about to come was not needed.
-        assert (StoreCopies(database(tmp_path), tmp_path / "backup").last_restored() is None) == newer
+        assert (StoreCopies(database(tmp_path), tmp_path / "backup").find_last_restored() is None) == newer
 
 
 def test_a_store_that_was_put_back_by_hand_counts_on_from_where_clients_were(tmp_path: Path) -> None:
@@ -324,9 +324,9 @@ def test_a_store_found_damaged_by_a_write_is_written_anew_and_nothing_answered_i
     again.open()
     assert again.revision == revision
     again.stop()
-    noted = StoreCopies(database(tmp_path), tmp_path / "backup").last_restored()
+    noted = StoreCopies(database(tmp_path), tmp_path / "backup").find_last_restored()
     assert noted is not None
-    condition = copy_loop.restored_condition(noted)
+    condition = copy_loop.make_restored_condition(noted)
     assert condition is not None
     assert condition["reason"] == "WrittenAnew"
     assert "nothing is lost" in condition["message"]
@@ -421,6 +421,6 @@ def test_each_change_of_version_has_a_copy_of_what_was_there(tmp_path: Path, mon
         monkeypatch.setattr(object_store_copies, "__version__", version)
         keeper = StoreCopies(database(tmp_path), tmp_path / "backup", lambda moment=moment: moment)
         keeper.make_before_an_upgrade(store)
-        made.append(len(keeper.known()))
+        made.append(len(keeper.list_copies()))
     store.stop()
     assert made == [1, 1, 2, 3, 4, 4]

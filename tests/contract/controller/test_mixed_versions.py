@@ -160,7 +160,7 @@ class OvertakenClient:
         self._client = client
         self._path = path
         self.left = times
-        self.hurried = client.hurried
+        self.hurry = client.hurry
 
     def request(self, verb: str, path: str, *args: Any, **options: Any) -> Any:
         answer = self._client.request(verb, path, *args, **options)

@@ -44,14 +44,14 @@ def node(either_server: EitherServer, namespace: str) -> PlayedNode:
 def on_create(monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
     """What happens to the next calls that create a Pod, one after the other; then they go through."""
     answers: list[Answer] = []
-    once = RestEdge._once
+    once = RestEdge._send_once
 
     def answering(self, call, patience):
         if call.method == "POST" and call.path.endswith("/pods") and answers:
             return answers.pop(0)(call, lambda: once(self, call, patience))
         return once(self, call, patience)
 
-    monkeypatch.setattr(RestEdge, "_once", answering)
+    monkeypatch.setattr(RestEdge, "_send_once", answering)
     return answers
 
 

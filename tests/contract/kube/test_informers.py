@@ -81,7 +81,7 @@ def test_objects_are_found_by_their_owner(either_server: EitherServer, namespace
         # The owner does not exist: a garbage collector may take the object away soon.
         created = client.create(a_map(namespace, "a", owner="11111111-2222-3333-4444-555555555555"))
         informer.observe(created)
-        owned = informer.owned_by("11111111-2222-3333-4444-555555555555")
+        owned = informer.find_owned_by("11111111-2222-3333-4444-555555555555")
         assert [item.metadata.name for item in owned] == ["a"]
 
 

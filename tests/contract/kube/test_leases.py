@@ -131,7 +131,7 @@ def test_a_leader_whose_server_is_away_gives_up_before_its_lease_is_over(tmp_pat
     one.election.step()
     assert one.election.is_leader
     with scripted_api(refusing(503, "ServiceUnavailable")) as api:
-        one.election._client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig")).hurried(1)
+        one.election._client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig")).hurry(1)
         clock.seconds += RENEW_SECONDS - 1
         one.election.step()
         assert one.election.is_leader
@@ -146,7 +146,7 @@ def test_who_slept_through_its_lease_reads_but_writes_nothing_until_it_leads_aga
     one, two = make("one"), make("two")
     one.election.step()
     two.election.step()
-    writer = either_server.admin.permitted(one.election.holds)
+    writer = either_server.admin.guard_writes(one.election.holds)
     writer.create(ConfigMap(metadata=ObjectMeta(name="first", namespace=namespace)))
     clock.seconds += RENEW_SECONDS
     # Nobody has told it yet, and nobody else leads.
@@ -154,7 +154,7 @@ def test_who_slept_through_its_lease_reads_but_writes_nothing_until_it_leads_aga
     for call in (
         lambda: writer.create(ConfigMap(metadata=ObjectMeta(name="second", namespace=namespace))),
         lambda: writer.patch(ConfigMap, namespace, "first", MergePatch({"data": {"a": "b"}})),
-        lambda: writer.hurried(1).delete(ConfigMap, namespace, "first"),
+        lambda: writer.hurry(1).delete(ConfigMap, namespace, "first"),
     ):
         with pytest.raises(Unavailable, match="does not lead"):
             call()

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from kvedge.handler.volumes.device_rules import DeviceNotAllowed, allow_in_cgroup, deny_in_cgroup
-from kvedge.runtime.linux.cgroup_devices import attach_program, attached_programs, load_program
+from kvedge.runtime.linux.cgroup_devices import attach_program, find_attached_programs, load_program
 from kvedge.runtime.mount_table import mount_table, parse_mounts
 
 # Of no driver: a process that may open it is told that there is none.
@@ -82,7 +82,7 @@ class _Cgroup:
         """The programs that are attached to it."""
         opened = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return attached_programs(opened)[0]
+            return find_attached_programs(opened)[0]
         finally:
             os.close(opened)
 

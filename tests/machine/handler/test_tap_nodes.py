@@ -20,7 +20,7 @@ from kvedge.network.binding.macvtap_binding import TapDevice
 from kvedge.network.errors import NetworkError
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.cgroup_devices import ForeignProgram
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 
 pytestmark = pytest.mark.machine
 
@@ -36,7 +36,7 @@ class Launcher:
 
     @contextmanager
     def root(self) -> Iterator[int]:
-        with directory_of(self.dev.parent) as opened:
+        with hold_directory(self.dev.parent) as opened:
             yield opened
 
     def text(self, name: str) -> str:
@@ -113,10 +113,10 @@ def test_a_container_that_a_program_confines_says_who_can_give_it_the_device(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_rules, "devices_folder", lambda cgroups, mounts: None)
-    monkeypatch.setattr(device_rules, "unified_path", lambda cgroups, mounts: (Path("/"), "."))
+    monkeypatch.setattr(device_rules, "find_unified_path", lambda cgroups, mounts: (Path("/"), "."))
     monkeypatch.setattr(device_rules, "change_rules", foreign)
     monkeypatch.setattr(device_rules, "device_programs", lambda cgroup: 1)
-    monkeypatch.setattr(device_rules, "attached_programs", lambda cgroup: ([1], 0))
+    monkeypatch.setattr(device_rules, "find_attached_programs", lambda cgroup: ([1], 0))
     with pytest.raises(NetworkError, match=r"it uses maps\); have the device plugin of macvtap-cni give it") as refused:
         launcher.keep(ONE)
     assert "claim" not in str(refused.value)

@@ -17,9 +17,9 @@ from kvedge.network.links import Links
 from kvedge.network.netns import (
     create_netns,
     delete_netns,
+    identify_netns,
     is_netns,
     list_netns,
-    netns_identity,
     netns_path,
     release_run_directory,
     run_in_netns,
@@ -51,7 +51,7 @@ def test_a_descriptor_serves_as_well_as_a_path(name: str) -> None:
     opened = os.open(create_netns(name), os.O_RDONLY)
     try:
         assert run_in_netns(opened, link_names) == ["lo"]
-        assert netns_identity(opened) == netns_identity(netns_path(name))
+        assert identify_netns(opened) == identify_netns(netns_path(name))
     finally:
         os.close(opened)
 
@@ -93,8 +93,8 @@ def test_the_distributions_ip_knows_the_namespace(name: str) -> None:
 
 
 def test_creating_twice_keeps_the_first(name: str) -> None:
-    first = netns_identity(create_netns(name))
-    assert netns_identity(create_netns(name)) == first
+    first = identify_netns(create_netns(name))
+    assert identify_netns(create_netns(name)) == first
 
 
 def test_a_creation_that_left_only_its_file_is_finished(name: str) -> None:

@@ -20,7 +20,7 @@ from kvedge.storage.volumes.volume_driver import (
     NewVolume,
     PlaceMissing,
     VolumeDriverError,
-    no_steps,
+    ignore_step,
 )
 
 pytestmark = pytest.mark.machine
@@ -43,7 +43,7 @@ def driver(path: Path, killed_at: str = "") -> DirectoryDriver:
         work(*arguments)
 
     place = PlaceIdentity(path / "volumes", path / "memory", made_here=True)
-    made = DirectoryDriver(place, path / "dev", stepped if killed_at else no_steps, at_once)
+    made = DirectoryDriver(place, path / "dev", stepped if killed_at else ignore_step, at_once)
     made.prepare()
     return made
 

@@ -132,7 +132,7 @@ class Cluster:
             f"/apis/subresources.kubevirt.io/v1/namespaces/{self.namespace}/virtualmachineinstances/{name}/console/log"
         )
         try:
-            written = self.client.hurried(_ANSWER_SECONDS).content(console).decode(errors="replace")
+            written = self.client.hurry(_ANSWER_SECONDS).content(console).decode(errors="replace")
         except KubeError as error:
             written = str(error)
         return f"{vmi}\n{pods}\n--- console of {name}\n{written[-4000:]}"
@@ -147,7 +147,7 @@ class Cluster:
         for pod in self.pods(vmi) if vmi is not None else ():
             path = Pod.KIND.path(self.namespace, f"{pod.metadata.name}:80")
             with contextlib.suppress(KubeError):
-                return self.client.hurried(_ANSWER_SECONDS).content(f"{path}/proxy/").decode(errors="replace")
+                return self.client.hurry(_ANSWER_SECONDS).content(f"{path}/proxy/").decode(errors="replace")
         return ""
 
     def wait_answer(self, name: str, seconds: float = BOOT_SECONDS) -> str:

@@ -51,7 +51,7 @@ class PlayedDisk:
         def pause(seconds: float) -> None:
             self.now += seconds
 
-        DiskWait(cast("Session", self), "web-disk", 10.0, lambda: shown, lambda: self.now, pause).until_filled()
+        DiskWait(cast("Session", self), "web-disk", 10.0, lambda: shown, lambda: self.now, pause).wait_until_filled()
 
 
 def importing(progress: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from kvedge.client.errors import RefusedError, TimedOutError
 from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.session import connect
-from kvedge.client.vm_wait import Seen, VmWait, is_over, is_running, is_stopped, runs_when_applied, summary
+from kvedge.client.vm_wait import Seen, VmWait, is_over, is_running, is_stopped, starts_by_itself, summary
 from kvedge.resources.codec import decode
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import VirtualMachine
@@ -86,7 +86,7 @@ def test_the_reason_is_part_of_what_is_told() -> None:
     ],
 )
 def test_only_guests_that_start_by_themselves_are_waited_for(kind: str, spec: dict[str, object], starts: bool) -> None:
-    assert runs_when_applied(Kind("kubevirt.io", "v1", kind, kind.lower() + "s"), {"spec": spec}) is starts
+    assert starts_by_itself(Kind("kubevirt.io", "v1", kind, kind.lower() + "s"), {"spec": spec}) is starts
 
 
 class Lines:
@@ -131,7 +131,7 @@ def waiting_for(phases: list[str], lines: Lines, folder: Path, timeout: float = 
 def test_progress_is_handed_out_until_it_is_so(tmp_path: Path) -> None:
     lines = Lines()
     with waiting_for(["Pending", "Scheduled", "Running"], lines, tmp_path) as wait:
-        assert wait.until_running() == "VM web is running"
+        assert wait.wait_until_running() == "VM web is running"
     assert lines.shown == ["web: Scheduled"]
     assert not lines.is_open
 
@@ -141,9 +141,9 @@ def test_a_guest_that_ends_and_one_that_never_runs_are_errors_of_different_kinds
         waiting_for(["Pending", "Failed"], Lines(), tmp_path) as wait,
         pytest.raises(RefusedError, match="the guest of VM web ended: Failed"),
     ):
-        wait.until_running()
+        wait.wait_until_running()
     with (
         waiting_for(["Pending"], Lines(), tmp_path, timeout=0.0) as wait,
         pytest.raises(TimedOutError, match="timed out after 0 s waiting for VM web to run: Pending"),
     ):
-        wait.until_running()
+        wait.wait_until_running()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.client.vm_warnings import newest_warnings
+from kvedge.client.vm_warnings import read_newest_warnings
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import ObjectMeta
@@ -51,7 +51,7 @@ def client_of(url_of: Any, path: Path) -> KubeClient:
 
 def test_the_server_is_asked_for_events_of_these_objects_alone(tmp_path: Path) -> None:
     with scripted_api(select) as api:
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
     assert [line.rpartition(" ")[2] for line in told.splitlines()[1:]] == ["of-its-pod", "of-its-run", "of-its-vm"]
     asked = [request.query["fieldSelector"] for request in api.requests]
     # Until nothing more is expected.
@@ -63,7 +63,7 @@ def test_a_warning_that_is_written_a_moment_later_is_waited_for(tmp_path: Path) 
         exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": [EVENTS[0]]})
 
     with scripted_api(without_the_run, without_the_run, select) as api:
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
     assert "of-its-run" in told
 
 
@@ -75,20 +75,20 @@ def test_of_one_second_the_one_that_was_written_last_is_told(tmp_path: Path) -> 
         exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": events})
 
     with scripted_api(of_one_second) as api:
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"})
     assert told.endswith("tenth")
 
 
 def test_a_guest_that_keeps_ending_is_asked_about_once(tmp_path: Path) -> None:
     with scripted_api(select) as api:
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", {f"u{number}" for number in range(50)})
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", {f"u{number}" for number in range(50)})
     assert "of-its-pod" in told
     assert {request.query["fieldSelector"] for request in api.requests} == {"type=Warning"}
 
 
 def test_what_has_no_uid_is_not_of_a_run_that_was_not_there(tmp_path: Path) -> None:
     with scripted_api(select) as api:
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", {""})
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", {""})
     assert "of-its-vm" in told
     assert "of-no-run" not in told
     assert len(api.requests) == 1
@@ -96,7 +96,7 @@ def test_what_has_no_uid_is_not_of_a_run_that_was_not_there(tmp_path: Path) -> N
 
 def test_who_may_read_no_events_is_told_nothing_of_them(tmp_path: Path) -> None:
     with scripted_api(refusing(403, "Forbidden")) as api:
-        assert newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"}) == ""
+        assert read_newest_warnings(client_of(api, tmp_path), "default", "web", {"u1"}) == ""
     assert len(api.requests) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(
     first = refusing(404, "NotFound") if runs is None else select
     with scripted_api(*[first] * answers, silent) as api:
         begun = time.monotonic()
-        told = newest_warnings(client_of(api, tmp_path), "default", "web", runs)
+        told = read_newest_warnings(client_of(api, tmp_path), "default", "web", runs)
         seconds = time.monotonic() - begun
     assert ("of-its-run" in told) is (runs is not None and answers == 1)
     assert len(api.requests) == answers + 1, "nothing is asked twice"

@@ -216,9 +216,9 @@ def test_a_kubeconfig_that_was_put_together_is_not_followed(files: Files) -> Non
 def test_a_certificate_that_has_ended_is_logged_once(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     files.renew(-timedelta(hours=1))
     live = Live(files).live
-    first = live.complaint(live.current())
+    first = live.find_complaint(live.current())
     assert first.startswith(f"the certificate of system:node:n1 in {files.directory}/client.crt ended ")
-    assert live.complaint(live.current()) == first
+    assert live.find_complaint(live.current()) == first
     assert [record.message for record in caplog.records] == [first]
 
 

@@ -75,7 +75,7 @@ def test_an_own_write_does_not_bring_a_deleted_object_back(cache):
 
 
 def test_a_bookmark_counts_as_having_been_told(cache):
-    cache.reached(20)
+    cache.note_reached(20)
     assert not cache.take_own(a_map("b", 15))
     assert cache.take_own(a_map("b", 21))
 
@@ -107,14 +107,14 @@ def test_a_server_that_was_restored_is_believed_though_its_versions_are_smaller(
 
 def test_objects_are_found_by_their_owner_as_long_as_they_have_it(cache):
     cache.take(a_map("b", 6, owner="o"), gone=False)
-    assert [item.metadata.name for item in cache.indexed("owner", "o")] == ["b"]
+    assert [item.metadata.name for item in cache.find_indexed("owner", "o")] == ["b"]
     cache.take(a_map("b", 7), gone=False)
-    assert cache.indexed("owner", "o") == []
+    assert cache.find_indexed("owner", "o") == []
 
 
 def test_an_index_of_ones_own_covers_what_is_there_already(cache):
     cache.add_index("first", lambda item: (item.metadata.name[0],))
-    assert [item.metadata.name for item in cache.indexed("first", "a")] == ["a"]
+    assert [item.metadata.name for item in cache.find_indexed("first", "a")] == ["a"]
 
 
 @pytest.mark.parametrize(("text", "number"), [("12", 12), ("", 0), ("abc", 0), ("-1", 0)])
@@ -137,6 +137,6 @@ def test_whatever_happens_the_indexes_agree_with_the_objects(steps):
         else:
             cache.take(item, gone=step == "gone")
     for owner in ("o0", "o1", "o2"):
-        found = {item.metadata.name for item in cache.indexed("owner", owner)}
+        found = {item.metadata.name for item in cache.find_indexed("owner", owner)}
         wanted = {i.metadata.name for i in cache.list() if i.metadata.owner_references[0].uid == owner}
         assert found == wanted

@@ -87,7 +87,7 @@ def test_a_server_that_does_not_answer_is_unavailable_in_time(kubeconfig):
     with scripted_api(lambda exchange: api.over.wait(20)) as api:
         begun = time.monotonic()
         with pytest.raises(Unavailable):
-            client_of(api, kubeconfig).hurried(0.2).get(ConfigMap, "default", "a")
+            client_of(api, kubeconfig).hurry(0.2).get(ConfigMap, "default", "a")
         assert time.monotonic() - begun < 15
 
 
@@ -95,7 +95,7 @@ def test_a_server_that_is_away_is_unavailable_and_says_which(kubeconfig):
     with scripted_api(listing()) as api:
         client = client_of(api, kubeconfig)
     with pytest.raises(Unavailable, match=r"GET /api/v1/configmaps") as caught:
-        client.hurried(1).list(ConfigMap)
+        client.hurry(1).list(ConfigMap)
     assert caught.value.status == 0
     assert caught.value.never_sent
 

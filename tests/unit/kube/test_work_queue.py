@@ -41,9 +41,9 @@ def test_a_key_in_work_is_handed_to_nobody_else_but_comes_again_after_it():
     assert queue.take(0) == A
     queue.add(A)
     assert queue.take(0) is None
-    queue.done(A)
+    queue.finish(A)
     assert queue.take(0) == A
-    queue.done(A)
+    queue.finish(A)
     assert queue.take(0) is None
 
 
@@ -64,7 +64,7 @@ def test_the_earlier_of_two_delays_counts():
     queue.add_after(A, 2)
     time.now += 2
     assert queue.take(0) == A
-    queue.done(A)
+    queue.finish(A)
     time.now += 100
     assert queue.take(0) is None, "the later delays were for the same thing"
 
@@ -75,7 +75,7 @@ def test_a_key_that_is_added_meanwhile_is_not_waited_for_any_more():
     queue.add_after(A, 5)
     queue.add(A)
     assert queue.take(0) == A
-    queue.done(A)
+    queue.finish(A)
     time.now += 10
     assert queue.take(0) is None
 
@@ -145,14 +145,14 @@ def test_no_key_is_ever_in_two_hands_and_none_is_lost(steps):
                 wanted.discard(taken)
         elif verb == "done" and key in held:
             held.discard(key)
-            queue.done(key)
+            queue.finish(key)
         elif verb == "tick":
             time.now += 1
     for key in held:
-        queue.done(key)
+        queue.finish(key)
     time.now += 10
     left = set()
     while (taken := queue.take(0)) is not None:
         left.add(taken)
-        queue.done(taken)
+        queue.finish(taken)
     assert wanted <= left

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.log_files import FAST, LARGEST_SERIAL, BoundedLogs, bound_log, log_files
+from kvedge.launcher.log_files import FAST, LARGEST_SERIAL, BoundedLogs, cut_log, log_files
 
 
 def test_a_log_that_grew_is_emptied_and_its_end_is_kept(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_a_log_that_grew_is_emptied_and_its_end_is_kept(tmp_path: Path) -> None:
     with path.open("ab") as writer:
         writer.write(b"old " * 1000 + b"the end\n")
         writer.flush()
-        assert bound_log(str(path), largest=100)
+        assert cut_log(str(path), largest=100)
         # Who appends goes on at the beginning.
         writer.write(b"new\n")
     assert path.read_bytes() == b"new\n"
@@ -28,7 +28,7 @@ def test_a_log_that_grew_is_emptied_and_its_end_is_kept(tmp_path: Path) -> None:
 def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 100)
-    assert not bound_log(str(path), largest=100)
+    assert not cut_log(str(path), largest=100)
     assert [entry.name for entry in tmp_path.iterdir()] == ["log"]
 
 
@@ -36,7 +36,7 @@ def test_what_a_guest_wrote_is_kept_byte_by_byte(tmp_path: Path) -> None:
     path = tmp_path / "log"
     written = bytes(range(256)) * 8
     path.write_bytes(written)
-    assert bound_log(str(path), largest=1024)
+    assert cut_log(str(path), largest=1024)
     assert (tmp_path / "log.1").read_bytes() == written[-1024:]
 
 
@@ -46,7 +46,7 @@ def test_a_disk_without_room_costs_the_last_part_and_not_the_cutting(tmp_path: P
     # Nothing can be written in the place of what is staged.
     (tmp_path / "log.new").mkdir()
     with pytest.raises(IsADirectoryError):
-        bound_log(str(path), largest=100)
+        cut_log(str(path), largest=100)
     assert path.read_bytes() == b""
 
 

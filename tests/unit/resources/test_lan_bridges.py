@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.lan_bridges import MOST_BRIDGES, ONLY_WITH_BRIDGE, bridge_labels, needed_bridge
+from kvedge.resources.lan_bridges import MOST_BRIDGES, ONLY_WITH_BRIDGE, bridge_labels, find_needed_bridge
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 
@@ -38,13 +38,13 @@ def test_a_node_says_its_bridges_as_far_as_they_are_labels_and_no_more_than_a_bo
     ],
 )
 def test_the_bridge_that_is_needed_is_that_of_the_bridge_plugin(config: Any, bridge: str) -> None:
-    assert needed_bridge(a_network(json.dumps(config))) == bridge
+    assert find_needed_bridge(a_network(json.dumps(config))) == bridge
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 9000, '{"type":"bridge","bridge":"b"}' + " " * 20000])
 def test_what_cannot_be_read_needs_no_bridge(text: str) -> None:
-    assert needed_bridge(a_network(text)) == ""
+    assert find_needed_bridge(a_network(text)) == ""
 
 
 def test_a_network_that_does_not_say_so_is_on_all_nodes() -> None:
-    assert needed_bridge(a_network('{"type":"bridge","bridge":"b"}', annotation="")) == ""
+    assert find_needed_bridge(a_network('{"type":"bridge","bridge":"b"}', annotation="")) == ""

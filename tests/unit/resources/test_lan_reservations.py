@@ -8,9 +8,9 @@ from kvedge.resources.lan_reservations import (
     RESERVATIONS,
     Reservation,
     ReservationsError,
+    encode_reservations,
     reservations_of,
     reserved_address,
-    written,
 )
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -24,7 +24,7 @@ def network(text: str) -> NetworkAttachmentDefinition:
 
 def test_what_the_controller_writes_it_reads_again() -> None:
     known = {ONE: Reservation("192.0.2.1", "shop/web"), TWO: Reservation("192.0.2.2")}
-    assert reservations_of(network(written(known))) == known
+    assert reservations_of(network(encode_reservations(known))) == known
 
 
 def test_an_operator_may_write_an_address_alone() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kvedge.runtime import background
-from kvedge.runtime.background import BackgroundThread, Pauses, on_trouble, passing_thread, surviving
+from kvedge.runtime.background import BackgroundThread, Pauses, on_trouble, passing_thread, survive
 from kvedge.runtime.background_tasks import background_task, passing_task
 from tests.support.waiting import wait_until
 
@@ -142,7 +142,7 @@ def test_what_passes_is_told_once(error: type[Exception], told: list[tuple[str, 
 
     passing_thread("a thread", fail).join(10)
     asyncio.run(task())
-    with surviving("a block"):
+    with survive("a block"):
         fail()
     assert told == [(name, f"{error.__name__}: on purpose") for name in ("a thread", "a task", "a block")]
 
@@ -169,5 +169,5 @@ def test_pauses_grow_to_a_limit_and_start_over_once_the_work_lasted() -> None:
     found = []
     for _ in range(4):
         pauses.begin()
-        found.append(pauses.after_failure())
+        found.append(pauses.count_failure())
     assert found == [0.5, 1.0, 2.0, 0.5]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.runtime.damaged_files import damaged_files, is_aside, put_aside
+from kvedge.runtime.damaged_files import find_damaged_files, is_aside, put_aside
 
 
 def test_a_damaged_file_stays_beside_its_place_and_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -41,7 +41,7 @@ def test_they_are_found_so_deep_and_nothing_else_is(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     (tmp_path / "damaged-20260102T030405Z").mkdir()
-    assert [path.name for path in damaged_files(tmp_path, 0)] == ["a.json.damaged-20260102T030405Z"]
-    assert len(list(damaged_files(tmp_path, 1))) == 2
-    assert len(list(damaged_files(tmp_path, 2))) == 3
-    assert list(damaged_files(tmp_path / "none", 1)) == []
+    assert [path.name for path in find_damaged_files(tmp_path, 0)] == ["a.json.damaged-20260102T030405Z"]
+    assert len(list(find_damaged_files(tmp_path, 1))) == 2
+    assert len(list(find_damaged_files(tmp_path, 2))) == 3
+    assert list(find_damaged_files(tmp_path / "none", 1)) == []

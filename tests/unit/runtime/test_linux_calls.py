@@ -46,7 +46,7 @@ def test_a_call_brings_nothing_but_the_interpreters_own_and_this_folder() -> Non
 
 
 def test_a_call_that_fails_says_what_and_why() -> None:
-    assert calls.checked(3, "anything") == 3
+    assert calls.check(3, "anything") == 3
     with pytest.raises(OSError, match="there is none") as caught:
         mounts.unmount("/there is none")
     assert caught.value.errno in (errno.ENOENT, errno.EPERM)

@@ -19,7 +19,7 @@ import pytest
 
 from kvedge.runtime.damaged_files import is_aside
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import Ended, ExitRecord, record_exit, seen_state
+from kvedge.standalone.agent.container.container_state import Ended, ExitRecord, look_at_container, record_exit
 from kvedge.standalone.agent.container.log_times import add_time, read_times, times_path
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import Authority, DamagedAuthority, Subject
@@ -176,7 +176,7 @@ def test_a_container_with_damaged_files_counts_as_lost(
     record_exit(files, ExitRecord(exit_code=3, reason="Error", finished_at=1.0))
     damage(files.record.with_suffix(f".{ending}"))
     with caplog.at_level(logging.WARNING):
-        state = seen_state(files, "this boot")
+        state = look_at_container(files, "this boot")
     assert isinstance(state, Ended)
     if ending == "exit":
         assert state.exit.reason == "ContainerStatusUnknown"
@@ -188,7 +188,7 @@ def test_a_damaged_record_of_a_container_is_named(tmp_path: Path, caplog: pytest
     files = PodFiles(tmp_path).container("c")
     files.record.parent.mkdir()
     files.record.write_text('{"boot_id": 3}')
-    state = seen_state(files, "this boot")
+    state = look_at_container(files, "this boot")
     assert isinstance(state, Ended)
     assert f"{files.record} is damaged" in caplog.text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage import blank_image
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 from kvedge.storage.blank_image import MEBIBYTE, fitting_bytes, make_image
 
 
@@ -25,7 +25,7 @@ def claim(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 
 def test_an_image_appears_whole_and_alone(claim: Path) -> None:
-    with directory_of(claim) as root:
+    with hold_directory(claim) as root:
         make_image(root, ".staged", 3 * MEBIBYTE)
     assert os.listdir(claim) == ["disk.img"]
     found = os.stat(claim / "disk.img")
@@ -34,7 +34,7 @@ def test_an_image_appears_whole_and_alone(claim: Path) -> None:
 
 def test_an_image_that_is_there_is_never_replaced(claim: Path) -> None:
     (claim / "disk.img").write_bytes(b"somebody's data")
-    with directory_of(claim) as root:
+    with hold_directory(claim) as root:
         make_image(root, ".staged", MEBIBYTE)
     assert (claim / "disk.img").read_bytes() == b"somebody's data"
     assert os.listdir(claim) == ["disk.img"]

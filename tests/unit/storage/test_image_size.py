@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.storage.image_errors import BadImage
-from kvedge.storage.image_size import disk_size
+from kvedge.storage.image_size import read_disk_size
 
 
 @pytest.mark.parametrize("kind", ["raw", "qcow2"])
@@ -17,9 +17,9 @@ def test_the_size_is_the_guest_s_and_not_the_file_s(tmp_path: Path, kind: str) -
     disk = tmp_path / "disk" / "image"
     subprocess.run(["qemu-img", "create", "-q", "-f", kind, disk, "3M"], check=True)
     disk.chmod(0o444)
-    assert disk_size(tmp_path) == 3 << 20
+    assert read_disk_size(tmp_path) == 3 << 20
 
 
 def test_an_image_without_a_disk_has_no_size(tmp_path: Path) -> None:
     with pytest.raises(BadImage, match="no folder /disk"):
-        disk_size(tmp_path)
+        read_disk_size(tmp_path)

@@ -45,6 +45,6 @@ class PresetFollower:
         """The presets of a namespace that can select something; from any thread."""
         return [
             Preset(item.metadata.name, selector_of(item.spec.selector), item.spec.domain)
-            for item in self._presets.indexed(_NAMESPACE, namespace)
+            for item in self._presets.find_indexed(_NAMESPACE, namespace)
             if item.spec.selector is not None and not any(selector_problems(item.spec.selector))
         ]

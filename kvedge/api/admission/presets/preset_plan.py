@@ -59,7 +59,7 @@ def preset_conflicts(presets: Sequence[Preset]) -> Iterator[Cause]:
             if not _is_same(place, known, value):
                 text = (
                     f"VirtualMachinePresets cannot be applied due to conflicts: presets '{preset.name}' and '{name}'"
-                    f" conflict: spec.{place}: {_shown(value)} != {_shown(known)}"
+                    f" conflict: spec.{place}: {_show(value)} != {_show(known)}"
                 )
                 yield Cause("metadata.labels", text)
 
@@ -163,7 +163,7 @@ def _plain(place: str, value: Any) -> Any:
         return value
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 

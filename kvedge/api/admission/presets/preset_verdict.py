@@ -10,7 +10,7 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.presets.preset_plan import INSTEAD, unused_members
 from kvedge.api.admission.rules import platform_rules
-from kvedge.api.admission.rules.causes import Cause, Field, required
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster, Subject
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -48,13 +48,13 @@ def judge_preset(request: AdmissionRequest, document: JsonObject, cluster: Clust
         return Verdict(tuple(distinct(causes)))
     at = _SPEC.at("selector")
     if preset.spec.selector is None:
-        causes.append(required(at, f"{at}: which VMIs the preset is for must be given"))
+        causes.append(required_cause(at, f"{at}: which VMIs the preset is for must be given"))
     else:
         for path, text in selector_problems(preset.spec.selector):
             here = at.at(path) if path else at
             causes.append(Cause(here, f"{here}: {text}"))
     if preset.spec.domain is None:
-        causes.append(required(_SPEC.at("domain"), "missing domain."))
+        causes.append(required_cause(_SPEC.at("domain"), "missing domain."))
         return Verdict(tuple(distinct(causes)))
     subject = Subject(
         VirtualMachineInstanceSpec(domain=preset.spec.domain), preset.metadata, _SPEC, Field("metadata"), cluster

@@ -45,7 +45,7 @@ class Cause:
     message: str
     reason: str = "FieldValueInvalid"
 
-    def shortened(self) -> Cause:
+    def shorten(self) -> Cause:
         """The same with at most so much text as somebody reads."""
         if len(self.message) <= _LONGEST_MESSAGE and len(self.field) <= _LONGEST_MESSAGE:
             return self
@@ -56,7 +56,7 @@ class Cause:
         return {"reason": self.reason, "message": without_field(self.message, self.field), "field": str(self.field)}
 
 
-def listed(causes: Sequence[Cause]) -> Sequence[Cause]:
+def cut_list(causes: Sequence[Cause]) -> Sequence[Cause]:
     """The causes for an answer: all, or the first ones and one more that counts the rest."""
     if len(causes) <= MOST_CAUSES:
         return causes
@@ -64,12 +64,12 @@ def listed(causes: Sequence[Cause]) -> Sequence[Cause]:
     return [*causes[:MOST_CAUSES], Cause("", more)]
 
 
-def required(field: str, message: str) -> Cause:
+def required_cause(field: str, message: str) -> Cause:
     """Something must be given here."""
     return Cause(field, message, "FieldValueRequired")
 
 
-def unsupported(field: str, message: str) -> Cause:
+def unsupported_cause(field: str, message: str) -> Cause:
     """There is such a thing, but not here."""
     return Cause(field, message, "FieldValueNotSupported")
 
@@ -79,7 +79,7 @@ def duplicate(field: str, message: str) -> Cause:
     return Cause(field, message, "FieldValueDuplicate")
 
 
-def not_found(field: str, message: str) -> Cause:
+def not_found_cause(field: str, message: str) -> Cause:
     """It names something that is not there."""
     return Cause(field, message, "FieldValueNotFound")
 
@@ -90,15 +90,15 @@ def invalid_value(at: Field, value: object, complaint: str) -> Cause:
     return Cause(at, f"{at}: Invalid value: {shown}: {complaint}")
 
 
-def required_value(at: Field, complaint: str) -> Cause:
+def required_value_cause(at: Field, complaint: str) -> Cause:
     """Something must be given here, in Kubernetes' words."""
-    return required(at, f"{at}: Required value: {complaint}")
+    return required_cause(at, f"{at}: Required value: {complaint}")
 
 
-def unsupported_value(at: Field, value: str, known: Sequence[str]) -> Cause:
+def unsupported_value_cause(at: Field, value: str, known: Sequence[str]) -> Cause:
     """It is none of those that are known, in Kubernetes' words."""
     shown = ", ".join(f'"{name}"' for name in known)
-    return unsupported(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
+    return unsupported_cause(at, f'{at}: Unsupported value: "{value}": supported values: {shown}')
 
 
 def without_field(message: str, field: str) -> str:

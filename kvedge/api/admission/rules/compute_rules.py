@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.vmi_facts import vcpu_count
@@ -31,7 +31,7 @@ def memory_is_requested(subject: Subject) -> Iterator[Cause]:
         return
     places = [at.at("memory", "guest"), at.at("memory", "hugepages", "pageSize")]
     places.append(at.at("resources", "requests", "memory"))
-    yield required(
+    yield required_cause(
         at, f"no memory requested, at least one of '{places[0]}', '{places[1]}' or '{places[2]}' must be set"
     )
 
@@ -55,7 +55,7 @@ def only_cpu_and_memory(subject: Subject) -> Iterator[Cause]:
         for resource in amounts:
             if resource not in _RESOURCES:
                 at = subject.domain_at.at("resources", name).key(resource)
-                yield unsupported(at, f"{at} is not supported: {resource} (allowed values: [cpu memory])")
+                yield unsupported_cause(at, f"{at} is not supported: {resource} (allowed values: [cpu memory])")
 
 
 def requests_fit_limits(subject: Subject) -> Iterator[Cause]:
@@ -87,7 +87,7 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
     vcpus = vcpu_count(subject.spec.domain)
     # A spec that names requests alone gets as many sockets: of these the scheduler says that no node has them, in words
     # that everybody knows from Pods. Here nobody would hear it, as the VMI of a VM is refused to the controller.
-    if vcpus > _MOST_VCPUS and vcpus != _requested_cpus(subject):
+    if vcpus > _MOST_VCPUS and vcpus != _count_requested_cpus(subject):
         yield Cause(at, f"{at}: {vcpus} vCPUs are more than the {_MOST_VCPUS} that a VM can have")
     if cpu.threads > 1 and subject.architecture == "arm64":
         arch = subject.at.at("architecture")
@@ -96,13 +96,13 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
     for index, feature in enumerate(cpu.features):
         here = at.at("features").item(index)
         if not feature.name:
-            yield required(here.at("name"), f"{here.at('name')} is a required field")
+            yield required_cause(here.at("name"), f"{here.at('name')} is a required field")
         if feature.policy not in _POLICIES:
             text = f"CPU feature {feature.name} uses policy {feature.policy} that is not supported."
-            yield unsupported(here.at("policy"), text)
+            yield unsupported_cause(here.at("policy"), text)
 
 
-def _requested_cpus(subject: Subject) -> int:
+def _count_requested_cpus(subject: Subject) -> int:
     resources = subject.spec.domain.resources
     amounts = (resources.limits.get("cpu"), resources.requests.get("cpu"))
     found = next((amount for value in amounts if (amount := _amount(value)) is not None), None)

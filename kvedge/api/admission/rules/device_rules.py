@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, duplicate, required, unsupported
+from kvedge.api.admission.rules.causes import Cause, duplicate, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 
@@ -26,9 +26,9 @@ def inputs_are_possible(subject: Subject) -> Iterator[Cause]:
     for index, device in enumerate(subject.spec.domain.devices.inputs):
         at = subject.devices_at.at("inputs").item(index)
         if device.bus not in ("", "virtio", "usb"):
-            yield unsupported(at.at("bus"), "Input device can have only virtio or usb bus.")
+            yield unsupported_cause(at.at("bus"), "Input device can have only virtio or usb bus.")
         if device.type not in ("", "tablet"):
-            yield unsupported(at.at("type"), "Input device can have only tablet type.")
+            yield unsupported_cause(at.at("type"), "Input device can have only tablet type.")
         if device.name in seen:
             yield duplicate(at.at("name"), f"{at.at('name')} '{device.name}' is used by another input device")
         seen.add(device.name)
@@ -40,14 +40,14 @@ def watchdog_is_possible(subject: Subject) -> Iterator[Cause]:
     if watchdog is None:
         return
     if subject.architecture == "arm64":
-        yield unsupported(at, f"{at}: there is no watchdog on arm64")
+        yield unsupported_cause(at, f"{at}: there is no watchdog on arm64")
         return
     if watchdog.diag288 is not None:
-        yield unsupported(at.at("diag288"), f"{at.at('diag288')}: {subject.architecture} has i6300esb instead")
+        yield unsupported_cause(at.at("diag288"), f"{at.at('diag288')}: {subject.architecture} has i6300esb instead")
     action = watchdog.i6300esb.action if watchdog.i6300esb is not None else ""
     if action not in _ACTIONS:
         here = at.at("i6300esb", "action")
-        yield unsupported(here, f"{here} has invalid value {action} (allowed values: [poweroff reset shutdown])")
+        yield unsupported_cause(here, f"{here} has invalid value {action} (allowed values: [poweroff reset shutdown])")
 
 
 def sound_is_possible(subject: Subject) -> Iterator[Cause]:
@@ -56,9 +56,9 @@ def sound_is_possible(subject: Subject) -> Iterator[Cause]:
     if sound is None:
         return
     if not sound.name:
-        yield required(at.at("name"), "Sound device requires a name field.")
+        yield required_cause(at.at("name"), "Sound device requires a name field.")
     if sound.model not in _SOUNDS:
-        yield unsupported(at.at("model"), "Sound device type is not supported. Options: 'ich9' or 'ac97'")
+        yield unsupported_cause(at.at("model"), "Sound device type is not supported. Options: 'ich9' or 'ac97'")
 
 
 def video_is_possible(subject: Subject) -> Iterator[Cause]:
@@ -71,7 +71,7 @@ def video_is_possible(subject: Subject) -> Iterator[Cause]:
         yield Cause(at, text)
     if devices.video.type not in _VIDEOS:
         allowed = " ".join(filter(None, _VIDEOS))
-        yield unsupported(
+        yield unsupported_cause(
             at.at("type"), f"{at.at('type')} is not supported: {devices.video.type} (allowed values: [{allowed}])"
         )
 
@@ -82,9 +82,9 @@ def panic_devices_are_possible(subject: Subject) -> Iterator[Cause]:
         at = subject.devices_at.at("panicDevices").item(index).at("model")
         model = device.model
         if model not in _PANIC_MODELS:
-            yield unsupported(at, f"{at} is not supported: {model} (allowed values: [isa hyperv pvpanic])")
+            yield unsupported_cause(at, f"{at} is not supported: {model} (allowed values: [isa hyperv pvpanic])")
         elif subject.architecture == "arm64" and model not in ("", "pvpanic"):
-            yield unsupported(at, f"{at} is not supported: {model} (allowed values on arm64: [pvpanic])")
+            yield unsupported_cause(at, f"{at} is not supported: {model} (allowed values on arm64: [pvpanic])")
 
 
 def names_are_plain(subject: Subject) -> Iterator[Cause]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kvedge import __version__
-from kvedge.api.admission.rules.causes import Cause, Field, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
 
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
@@ -87,8 +87,8 @@ def not_yet(table: Sequence[NotYet], document: JsonObject, at: Field) -> Iterato
     """A cause for each thing in the table that the document below `at` asks for."""
     for entry in table:
         for path, value in _find(document, entry.path.split("."), at):
-            if _asked_for(entry, value):
-                yield unsupported(path, f"{path}: not supported by kvedge {_RELEASE}; {entry.remedy}")
+            if _is_asked_for(entry, value):
+                yield unsupported_cause(path, f"{path}: not supported by kvedge {_RELEASE}; {entry.remedy}")
 
 
 def _find(value: Any, names: Sequence[str], at: Field) -> Iterator[tuple[Field, Any]]:
@@ -106,7 +106,7 @@ def _find(value: Any, names: Sequence[str], at: Field) -> Iterator[tuple[Field, 
         yield from _find(entry, names[1:], at.at(name).item(index))
 
 
-def _asked_for(entry: NotYet, value: Any) -> bool:
+def _is_asked_for(entry: NotYet, value: Any) -> bool:
     if entry.values:
         # By type as well: 0 is not False here.
         return any(type(value) is type(known) and value == known for known in entry.values)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.types.domain import Bootloader, Features, KernelBoot, Timer
 
@@ -37,13 +37,13 @@ def architecture_and_machine_exist(subject: Subject) -> Iterator[Cause]:
     """Both are among those that kvedge runs."""
     spec = subject.spec
     if subject.architecture not in _ARCHITECTURES:
-        yield unsupported(subject.at.at("architecture"), f"unsupported architecture: {subject.architecture}")
+        yield unsupported_cause(subject.at.at("architecture"), f"unsupported architecture: {subject.architecture}")
         return
     machine = spec.domain.machine.type if spec.domain.machine is not None else ""
     if machine and not subject.cluster.allows_machine(subject.architecture, machine):
         at = subject.domain_at.at("machine", "type")
         allowed = " ".join(subject.cluster.machines[subject.architecture])
-        yield unsupported(at, f"{at} is not supported: {machine} (allowed values: [{allowed}])")
+        yield unsupported_cause(at, f"{at} is not supported: {machine} (allowed values: [{allowed}])")
 
 
 def firmware_identity_is_valid(subject: Subject) -> Iterator[Cause]:
@@ -70,7 +70,9 @@ def bootloader_is_possible(subject: Subject) -> Iterator[Cause]:
     if loader.bios is not None and loader.efi is not None:
         yield Cause(at, f"{at} has both EFI and BIOS configured, but they are mutually exclusive.")
     if loader.bios is not None and subject.architecture == "arm64":
-        yield unsupported(at.at("bios"), f"{at.at('bios')}: there is no BIOS on arm64; use efi: {{secureBoot: false}}")
+        yield unsupported_cause(
+            at.at("bios"), f"{at.at('bios')}: there is no BIOS on arm64; use efi: {{secureBoot: false}}"
+        )
     if loader.efi is not None:
         yield from _secure_boot(subject, loader, at.at("efi"))
 
@@ -79,14 +81,14 @@ def _secure_boot(subject: Subject, loader: Bootloader, at: Field) -> Iterator[Ca
     if loader.efi is None or loader.efi.secure_boot is False:
         return
     if subject.architecture == "arm64":
-        yield unsupported(
+        yield unsupported_cause(
             at.at("secureBoot"), f"{at.at('secureBoot')}: there is no secure boot on arm64; set it to false"
         )
         return
     machine = subject.spec.domain.machine.type if subject.spec.domain.machine is not None else ""
     if machine.startswith("pc") and not machine.startswith("pc-q35"):
         here = at.at("secureBoot")
-        yield unsupported(here, f"{here}: the machine {machine} has no secure boot; use q35, or set it to false")
+        yield unsupported_cause(here, f"{here}: the machine {machine} has no secure boot; use q35, or set it to false")
     features = subject.spec.domain.features
     smm = features.smm if features is not None else None
     if smm is None or smm.enabled is False:
@@ -102,7 +104,7 @@ def kernel_boot_is_complete(subject: Subject) -> Iterator[Cause]:
     boot = firmware.kernel_boot
     if boot.container is None:
         if boot.kernel_args:
-            yield required(at, "kernel arguments cannot be provided without an external kernel")
+            yield required_cause(at, "kernel arguments cannot be provided without an external kernel")
         return
     yield from _kernel_container(boot, at)
 
@@ -111,12 +113,12 @@ def _kernel_container(boot: KernelBoot, at: Field) -> Iterator[Cause]:
     container = boot.container
     assert container is not None
     if not container.image:
-        yield required(at.at("container", "image"), f"{at.at('container')} must be defined with an image")
+        yield required_cause(at.at("container", "image"), f"{at.at('container')} must be defined with an image")
     if not container.kernel_path and not container.initrd_path:
         text = f"{at.at('container')} must be defined with at least one of the following: kernelPath, initrdPath"
-        yield required(at.at("container"), text)
+        yield required_cause(at.at("container"), text)
     if boot.kernel_args and not container.kernel_path:
-        yield required(at, "kernel arguments cannot be provided without an external kernel")
+        yield required_cause(at, "kernel arguments cannot be provided without an external kernel")
     for name, path in (("kernelPath", container.kernel_path), ("initrdPath", container.initrd_path)):
         if path:
             yield from path_in_image(path, at.at("container", name))
@@ -145,15 +147,15 @@ def clock_is_possible(subject: Subject) -> Iterator[Cause]:
         here = at.at("timer", name)
         if timer.tick_policy and timer.tick_policy not in policies:
             allowed = f"allowed values: [{' '.join(policies)}]" if policies else "this timer has none"
-            yield unsupported(
+            yield unsupported_cause(
                 here.at("tickPolicy"), f"{here.at('tickPolicy')} is not supported: {timer.tick_policy} ({allowed})"
             )
         if timer.track and (name != "rtc" or timer.track not in _TRACKS):
-            yield unsupported(
+            yield unsupported_cause(
                 here.at("track"), f"{here.at('track')} is not supported: {timer.track} (rtc has guest and wall)"
             )
         if subject.architecture == "arm64":
-            yield unsupported(here, f"{here}: there is no such timer on arm64")
+            yield unsupported_cause(here, f"{here}: there is no such timer on arm64")
 
 
 def features_are_possible(subject: Subject) -> Iterator[Cause]:
@@ -192,7 +194,7 @@ def _absent_on_arm(features: Features, at: Field) -> Iterator[Cause]:
     }
     for name, wanted in asked.items():
         if wanted:
-            yield unsupported(at.at(name), f"{at.at(name)}: there is no such feature on arm64")
+            yield unsupported_cause(at.at(name), f"{at.at(name)}: there is no such feature on arm64")
 
 
 def _is_uuid(text: str) -> bool:

@@ -10,7 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required, required_value, unsupported_value
+from kvedge.api.admission.rules.causes import (
+    Cause,
+    Field,
+    invalid_value,
+    required_cause,
+    required_value_cause,
+    unsupported_value_cause,
+)
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.types.probes import HttpGetAction, Probe
 
@@ -33,7 +40,7 @@ def probes_ask_one_question(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"{at} must have exactly one probe type set")
         if count == 0:
             kinds = f"{at.at('tcpSocket')}, {at.at('exec')} or {at.at('httpGet')}"
-            yield required(at, f"either {kinds} must be set if a {at} is specified")
+            yield required_cause(at, f"either {kinds} must be set if a {at} is specified")
         for name, found in (("httpGet", probe.http_get), ("tcpSocket", probe.tcp_socket)):
             if found is not None and not attached:
                 yield Cause(at.at(name), f"{at.at(name)} is only allowed if the Pod Network is attached")
@@ -88,7 +95,7 @@ def _numbers(probe: Probe, at: Field) -> Iterator[Cause]:
 
 def _command(command: list[str], at: Field) -> Iterator[Cause]:
     if not command or not command[0]:
-        yield required_value(at, "the program that the guest's agent runs must be named")
+        yield required_value_cause(at, "the program that the guest's agent runs must be named")
     elif sum(len(word.encode()) + 1 for word in command) > _LONGEST_COMMAND:
         yield Cause(at, f"{at}: Too long: may not be more than {_LONGEST_COMMAND} bytes")
     elif any("\0" in word for word in command):
@@ -108,7 +115,7 @@ def _port(subject: Subject, port: str | int, at: Field) -> Iterator[Cause]:
 
 def _http(wanted: HttpGetAction, at: Field) -> Iterator[Cause]:
     if wanted.scheme not in _SCHEMES:
-        yield unsupported_value(at.at("scheme"), wanted.scheme, _SCHEMES[1:])
+        yield unsupported_value_cause(at.at("scheme"), wanted.scheme, _SCHEMES[1:])
     for index, header in enumerate(wanted.http_headers):
         if not _HEADER.fullmatch(header.name):
             text = (

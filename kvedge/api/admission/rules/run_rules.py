@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
@@ -42,10 +42,10 @@ def strategies_exist(subject: Subject) -> Iterator[Cause]:
     spec = subject.spec
     if spec.eviction_strategy is not None and spec.eviction_strategy not in _EVICTION:
         at = subject.at.at("evictionStrategy")
-        yield unsupported(at, f"{at} is set with an unrecognized option: {spec.eviction_strategy}")
+        yield unsupported_cause(at, f"{at} is set with an unrecognized option: {spec.eviction_strategy}")
     if spec.start_strategy is not None and spec.start_strategy != "Paused":
         at = subject.at.at("startStrategy")
-        yield unsupported(at, f"{at} is set with an unrecognized option: {spec.start_strategy}")
+        yield unsupported_cause(at, f"{at} is set with an unrecognized option: {spec.start_strategy}")
     grace = spec.termination_grace_period_seconds
     if grace is not None and grace < 0:
         at = subject.at.at("terminationGracePeriodSeconds")
@@ -69,13 +69,15 @@ def dns_is_possible(subject: Subject) -> Iterator[Cause]:
     config = spec.dns_config
     if spec.dns_policy and spec.dns_policy not in _DNS_POLICIES:
         valid = ", ".join(_DNS_POLICIES)
-        yield unsupported(at.at("dnsPolicy"), f"DNSPolicy: {spec.dns_policy} is not supported, valid values: {valid}")
+        yield unsupported_cause(
+            at.at("dnsPolicy"), f"DNSPolicy: {spec.dns_policy} is not supported, valid values: {valid}"
+        )
     if spec.dns_policy == "None":
         if config is None:
-            yield required(at.at("dnsConfig"), "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield required_cause(at.at("dnsConfig"), "must provide `dnsConfig` when `dnsPolicy` is None")
         elif not config.get("nameservers"):
             text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield required(at.at("dnsConfig", "nameservers"), text)
+            yield required_cause(at.at("dnsConfig", "nameservers"), text)
     if config is not None:
         yield from _dns_config(config, at.at("dnsConfig"))
 
@@ -101,7 +103,7 @@ def _dns_config(config: dict[str, Any], at: Field) -> Iterator[Cause]:
     options = config.get("options")
     for index, option in enumerate(options if isinstance(options, list) else ()):
         if not isinstance(option, dict) or not option.get("name"):
-            yield required(at.at("options").item(index).at("name"), "Option.Name must not be empty")
+            yield required_cause(at.at("options").item(index).at("name"), "Option.Name must not be empty")
 
 
 def labels_are_free_of_ours(subject: Subject) -> Iterator[Cause]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_value, unsupported_value
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_value_cause, unsupported_value_cause
 from kvedge.api.admission.rules.dns_names import label_key_complaints, label_value_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 
@@ -37,14 +37,14 @@ def affinity_is_one_of_a_pod(subject: Subject) -> Iterator[Cause]:
     affinity, at = subject.spec.affinity, subject.at.at("affinity")
     if affinity is None:
         return
-    yield from _only(affinity, at, ("nodeAffinity", "podAffinity", "podAntiAffinity"))
+    yield from _check_members(affinity, at, ("nodeAffinity", "podAffinity", "podAntiAffinity"))
     for name in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
-        yield from _only(_object(affinity, name), at.at(name), (_REQUIRED, _PREFERRED))
+        yield from _check_members(_object(affinity, name), at.at(name), (_REQUIRED, _PREFERRED))
     node, here = _object(affinity, "nodeAffinity"), at.at("nodeAffinity")
     if _REQUIRED in node:
         terms, there = _items(_object(node, _REQUIRED), "nodeSelectorTerms"), here.at(_REQUIRED, "nodeSelectorTerms")
         if not terms:
-            yield required_value(there, "must have at least one node selector term")
+            yield required_value_cause(there, "must have at least one node selector term")
         for index, term in enumerate(terms):
             yield from _node_term(term, there.item(index))
     for index, preferred in enumerate(_items(node, _PREFERRED)):
@@ -65,9 +65,9 @@ def spread_is_one_of_a_pod(subject: Subject) -> Iterator[Cause]:
         if not isinstance(skew, int) or skew <= 0:
             yield invalid_value(at.at("maxSkew"), skew, "must be greater than zero")
         if not topology:
-            yield required_value(at.at("topologyKey"), "can not be empty")
+            yield required_value_cause(at.at("topologyKey"), "can not be empty")
         if action not in _SPREADS:
-            yield unsupported_value(at.at("whenUnsatisfiable"), action, _SPREADS)
+            yield unsupported_value_cause(at.at("whenUnsatisfiable"), action, _SPREADS)
         if (topology, action) in seen:
             text = f'{at}.{{topologyKey, whenUnsatisfiable}}: Duplicate value: "{{{topology}, {action}}}"'
             yield Cause(at, text, "FieldValueDuplicate")
@@ -87,11 +87,11 @@ def tolerations_are_those_of_a_pod(subject: Subject) -> Iterator[Cause]:
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             yield invalid_value(at.at("operator"), operator, text)
         if operator not in ("Equal", "Exists"):
-            yield unsupported_value(at.at("operator"), operator, ("Equal", "Exists"))
+            yield unsupported_value_cause(at.at("operator"), operator, ("Equal", "Exists"))
         if operator == "Exists" and toleration.get("value"):
             yield invalid_value(at.at("operator"), operator, "value must be empty when `operator` is 'Exists'")
         if effect not in _EFFECTS:
-            yield unsupported_value(at.at("effect"), effect, tuple(filter(None, _EFFECTS)))
+            yield unsupported_value_cause(at.at("effect"), effect, tuple(filter(None, _EFFECTS)))
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             yield invalid_value(at.at("effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 
@@ -102,7 +102,7 @@ def _node_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
             here = at.at(name).item(index)
             yield from _expression(expression, here, _NODE_OPERATORS)
             if expression.get("operator") in ("Gt", "Lt") and len(_values(expression)) != 1:
-                yield required_value(
+                yield required_value_cause(
                     here.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'"
                 )
 
@@ -118,7 +118,7 @@ def _pod_affinity(affinity: dict[str, Any], at: Field) -> Iterator[Cause]:
 
 def _pod_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
     if not term.get("topologyKey"):
-        yield required_value(at.at("topologyKey"), "can not be empty")
+        yield required_value_cause(at.at("topologyKey"), "can not be empty")
     yield from _label_selector(_object(term, "labelSelector"), at.at("labelSelector"))
 
 
@@ -136,13 +136,13 @@ def _expression(expression: dict[str, Any], at: Field, operators: tuple[str, ...
     if operator not in operators:
         yield invalid_value(at.at("operator"), operator, "not a valid selector operator")
     elif operator in ("In", "NotIn") and not values:
-        yield required_value(at.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
+        yield required_value_cause(at.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist") and values:
         text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         yield Cause(at.at("values"), f"{at.at('values')}: Forbidden: {text}")
 
 
-def _only(members: dict[str, Any], at: Field, known: tuple[str, ...]) -> Iterator[Cause]:
+def _check_members(members: dict[str, Any], at: Field, known: tuple[str, ...]) -> Iterator[Cause]:
     """These members have no type of ours, so that a misspelt one is looked for here."""
     for name, value in members.items():
         if name not in known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vm import VirtualMachine
@@ -32,15 +32,15 @@ def run_strategy_is_given(vm: VirtualMachine) -> Iterator[Cause]:
         )
         yield Cause(at.at("running"), text)
     elif vm.spec.running is None and not vm.spec.run_strategy:
-        yield required(at.at("runStrategy"), "RunStrategy must be specified")
+        yield required_cause(at.at("runStrategy"), "RunStrategy must be specified")
     elif vm.spec.run_strategy and vm.spec.run_strategy not in RUN_STRATEGIES:
-        yield unsupported(at.at("runStrategy"), f"Invalid RunStrategy ({vm.spec.run_strategy})")
+        yield unsupported_cause(at.at("runStrategy"), f"Invalid RunStrategy ({vm.spec.run_strategy})")
 
 
 def template_is_given(vm: VirtualMachine) -> Iterator[Cause]:
     """Without a template there is nothing to run."""
     if vm.spec.template is None:
-        yield required("spec.template", "missing virtual machine template.")
+        yield required_cause("spec.template", "missing virtual machine template.")
 
 
 def name_fits(vm: VirtualMachine) -> Iterator[Cause]:
@@ -59,7 +59,9 @@ def data_volume_templates_are_complete(vm: VirtualMachine) -> Iterator[Cause]:
     for index, template in enumerate(vm.spec.data_volume_templates[:_MOST_TEMPLATES]):
         here, name = at.item(index), template.metadata.name
         if not name:
-            yield required(here.at("name"), f"'name' field must not be empty for DataVolumeTemplate entry {here}.")
+            yield required_cause(
+                here.at("name"), f"'name' field must not be empty for DataVolumeTemplate entry {here}."
+            )
         elif name in seen:
             yield Cause(here.at("metadata", "name"), f"{here}: another DataVolumeTemplate is called {name} already")
         elif name not in used:

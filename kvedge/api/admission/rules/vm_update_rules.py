@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, unsupported
+from kvedge.api.admission.rules.causes import Cause, unsupported_cause
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import UserInfo
 
@@ -24,11 +24,11 @@ def vm_update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> It
     snapshot, restore = status.get("snapshotInProgress"), status.get("restoreInProgress")
     restarted = any(before.get(name) != after.get(name) for name in _STRATEGY)
     if snapshot and _storage(before) != _storage(after):
-        yield unsupported("spec", f'Cannot update vm disks or volumes until snapshot "{snapshot}" completes')
+        yield unsupported_cause("spec", f'Cannot update vm disks or volumes until snapshot "{snapshot}" completes')
     if snapshot and restarted:
-        yield unsupported("spec", f'Cannot update vm running state until snapshot "{snapshot}" completes')
+        yield unsupported_cause("spec", f'Cannot update vm running state until snapshot "{snapshot}" completes')
     if restore and restarted:
-        yield unsupported("spec", f'Cannot update VM runStrategy until restore "{restore}" completes')
+        yield unsupported_cause("spec", f'Cannot update VM runStrategy until restore "{restore}" completes')
 
 
 def _storage(spec: JsonObject) -> tuple[object, object]:

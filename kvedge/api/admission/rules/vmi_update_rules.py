@@ -33,7 +33,7 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         # The handler describes what is; what should be is not its to say.
         yield Cause("spec", _RESTRICTED, "FieldValueNotSupported")
     # Nor do a handler's labels move a VMI: which node has it is the controller's to say.
-    yield from _reserved_labels(old, new)
+    yield from _check_reserved_labels(old, new)
 
 
 def keep_status(old: JsonObject, new: JsonObject, user: UserInfo) -> JsonObject:
@@ -60,7 +60,7 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
             yield Cause(f"metadata.{member}", text, "FieldValueNotSupported")
 
 
-def _reserved_labels(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+def _check_reserved_labels(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
     before, after = _labels(old), _labels(new)
     changed = sorted(label for label in RESERVED_LABELS if before.get(label) != after.get(label))
     if changed:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
-from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.scaling.replica_set_verdict import number_is_possible, selector_finds_template
@@ -53,12 +53,12 @@ def judge_pool(request: AdmissionRequest, document: JsonObject, judge_vm: Callab
         return Verdict(tuple(distinct(causes)))
     template = pool.spec.virtual_machine_template
     if template is None:
-        causes.append(required(_TEMPLATE, "missing virtual machine template."))
+        causes.append(required_cause(_TEMPLATE, "missing virtual machine template."))
         return Verdict(tuple(distinct(causes)))
     warnings: tuple[str, ...] = ()
     if request.old_object is None or before.get("virtualMachineTemplate") != spec.get("virtualMachineTemplate"):
         judged = judge_vm(_vm_of(document, member_of(spec, "virtualMachineTemplate")))
-        causes += [_moved(cause) for cause in judged.causes]
+        causes += [_move(cause) for cause in judged.causes]
         warnings = tuple(map(_moved_text, judged.warnings))
     if request.old_object is None and len(pool.metadata.name) > _LONGEST_NAME:
         causes.append(
@@ -82,7 +82,7 @@ def _vm_of(document: JsonObject, template: JsonObject) -> JsonObject:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": template.get("spec") or {}}
 
 
-def _moved(cause: Cause) -> Cause:
+def _move(cause: Cause) -> Cause:
     """What is wrong with the VM, by its path in the pool, which the words name, too."""
     at = f"{_TEMPLATE}.{cause.field}" if cause.field else str(_TEMPLATE)
     return Cause(at, _moved_text(cause.message), cause.reason)
@@ -152,7 +152,7 @@ def _policy_is_possible(policy: PoolSelectionPolicy, at: Field) -> Iterator[Caus
                 field.at("operator"), item.get("operator"), f"must be one of {', '.join(_NODE_OPERATORS)}"
             )
         elif not isinstance(item.get("key"), str) or not item["key"]:
-            yield required(field.at("key"), f"{field.at('key')}: the label's key must be given")
+            yield required_cause(field.at("key"), f"{field.at('key')}: the label's key must be given")
         elif item["operator"] in ("Gt", "Lt") and _has_no_number(item):
             yield invalid_value(field.at("values"), item.get("values"), "must be one whole number")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
-from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -56,7 +56,7 @@ def judge_replica_set(request: AdmissionRequest, document: JsonObject, cluster: 
     causes += number_is_possible(made.spec.replicas)
     template = made.spec.template
     if template is None:
-        causes.append(required(TEMPLATE, "missing virtual machine template."))
+        causes.append(required_cause(TEMPLATE, "missing virtual machine template."))
         return Verdict(tuple(distinct(causes)))
     warnings: list[str] = []
     if is_new:
@@ -90,7 +90,7 @@ def selector_finds_template(
         yield Cause(at, "selector does not match labels.")
     if not labels:
         here = template_at.at("metadata", "labels")
-        yield required(here, f"{here}: the template needs a label by which its copies are known")
+        yield required_cause(here, f"{here}: the template needs a label by which its copies are known")
 
 
 def names_are_possible(made: VirtualMachineInstanceReplicaSet) -> Iterator[Cause]:

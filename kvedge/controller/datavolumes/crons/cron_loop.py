@@ -83,8 +83,8 @@ class CronLoop:
         self._cluster = cluster
         sources.data_volumes.add_index(_INDEX, _cron_of)
         sources.crons.add_index(_SOURCE_INDEX, _data_source_of)
-        sources.vms.add_index(_USED_INDEX, _used_by_vm)
-        sources.vmis.add_index(_USED_INDEX, _used_by_vmi)
+        sources.vms.add_index(_USED_INDEX, _find_claims_of_vm)
+        sources.vmis.add_index(_USED_INDEX, _find_claims_of_vmi)
         self.loop = ReconcileLoop("data-import-cron", self.reconcile)
 
     def start(self) -> None:
@@ -118,11 +118,11 @@ class CronLoop:
     def _view(self, cron: DataImportCron) -> CronView:
         meta, sources = cron.metadata, self._sources
         # A user who may make Pods elsewhere may name any owner there.
-        polls = [pod for pod in sources.workers.owned_by(meta.uid) if pod.metadata.namespace == meta.namespace]
-        imports = list(sources.data_volumes.indexed(_INDEX, f"{meta.namespace}/{meta.name}"))
+        polls = [pod for pod in sources.workers.find_owned_by(meta.uid) if pod.metadata.namespace == meta.namespace]
+        imports = list(sources.data_volumes.find_indexed(_INDEX, f"{meta.namespace}/{meta.name}"))
         digest = meta.annotations.get(DESIRED_DIGEST, "")
         named_so = sources.data_volumes.get(meta.namespace, import_name(cron, digest)) if digest else None
-        rivals = sources.crons.indexed(_SOURCE_INDEX, *_data_source_of(cron))
+        rivals = sources.crons.find_indexed(_SOURCE_INDEX, *_data_source_of(cron))
         return CronView(
             cron=cron,
             poll=min(polls, key=lambda pod: pod.metadata.name, default=None),
@@ -141,7 +141,7 @@ class CronLoop:
     def _is_used(self, dv: DataVolume) -> bool:
         """Whether a VM, running or not, has the DataVolume's claim."""
         claim = f"{dv.metadata.namespace}/{dv.metadata.name}"
-        return any(users.indexed(_USED_INDEX, claim) for users in (self._sources.vms, self._sources.vmis))
+        return any(users.find_indexed(_USED_INDEX, claim) for users in (self._sources.vms, self._sources.vmis))
 
     def _carry_out(self, cron: DataImportCron, plan: CronPlan) -> Again | None:
         for action in plan.actions:
@@ -187,7 +187,7 @@ class CronLoop:
                 if going is not None:
                     sources.data_volumes.observe(going)
             case PointAt(wanted, there):
-                self._point(wanted, there)
+                self._point_data_source(wanted, there)
         return None
 
     def _poll(self, pod: Pod) -> None:
@@ -200,7 +200,7 @@ class CronLoop:
             # It does not go for our waiting: told, and asked again after long.
             raise KubeError(error.status, problem.reason, problem.message) from error
 
-    def _point(self, wanted: DataSource, there: DataSource | None) -> None:
+    def _point_data_source(self, wanted: DataSource, there: DataSource | None) -> None:
         if there is None:
             self._sources.data_sources.observe(self._client.create(wanted))
             return
@@ -222,7 +222,7 @@ class CronLoop:
 
     def _look_at_leaders_of(self, *data_sources: str) -> None:
         for named in data_sources:
-            for cron in self._sources.crons.indexed(_SOURCE_INDEX, named):
+            for cron in self._sources.crons.find_indexed(_SOURCE_INDEX, named):
                 self.loop.add(Key(cron.metadata.namespace, cron.metadata.name))
 
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
@@ -254,13 +254,13 @@ def _data_source_of(cron: DataImportCron) -> tuple[str, ...]:
     return (f"{cron.metadata.namespace}/{cron.spec.managed_data_source}",)
 
 
-def _used_by_vm(vm: VirtualMachine) -> Iterator[str]:
-    return _used_claims(vm.metadata.namespace, [] if vm.spec.template is None else vm.spec.template.spec.volumes)
+def _find_claims_of_vm(vm: VirtualMachine) -> Iterator[str]:
+    return _find_used_claims(vm.metadata.namespace, [] if vm.spec.template is None else vm.spec.template.spec.volumes)
 
 
-def _used_by_vmi(vmi: VirtualMachineInstance) -> Iterator[str]:
-    return _used_claims(vmi.metadata.namespace, vmi.spec.volumes)
+def _find_claims_of_vmi(vmi: VirtualMachineInstance) -> Iterator[str]:
+    return _find_used_claims(vmi.metadata.namespace, vmi.spec.volumes)
 
 
-def _used_claims(namespace: str, volumes: Iterable[Volume]) -> Iterator[str]:
+def _find_used_claims(namespace: str, volumes: Iterable[Volume]) -> Iterator[str]:
     return (f"{namespace}/{name}" for name in {name for _, name in claims(volumes)})

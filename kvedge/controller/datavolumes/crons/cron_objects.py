@@ -58,11 +58,11 @@ def import_of(cron: DataImportCron, digest: str) -> DataVolume:
     made = DataVolume(metadata=meta, spec=copy.deepcopy(template.spec))
     registry = None if made.spec.source is None else made.spec.source.registry
     if registry is not None and registry.url:
-        registry.url = pinned(registry.url, digest)
+        registry.url = pin_url(registry.url, digest)
     return made
 
 
-def pinned(url: str, digest: str) -> str:
+def pin_url(url: str, digest: str) -> str:
     """A registry's URL with a digest in place of a tag.
 
     >>> pinned("docker://registry:5000/linux:9", "sha256:ab")

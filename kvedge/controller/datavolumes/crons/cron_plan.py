@@ -147,13 +147,13 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
                 actions.append(DeleteImport(failed))
         else:
             trouble = seen.message
-            again = POLL_AGAIN_SECONDS - seen.ended_seconds(now)
+            again = POLL_AGAIN_SECONDS - seen.count_ended_seconds(now)
             if again <= 0:
                 annotations[POLL_FAILED] = trouble
                 actions.append(EndPoll(view.poll))
                 again = None
     elif view.poll is None:
-        due, again = _due(cron, now)
+        due, again = _judge_due(cron, now)
         if due:
             asked = cron.metadata.annotations.get(POLL_REQUESTED)
             executed = rfc3339(now)
@@ -171,8 +171,8 @@ def plan_cron(view: CronView, now: datetime) -> CronPlan:
     elif _DIGEST.fullmatch(digest) and wanted is None:
         actions.append(CreateImport(import_of(cron, digest)))
     if good is not None:
-        actions += _pointing(view, good)
-        actions += (DeleteImport(dv) for dv in _outdated_imports(view, good, wanted))
+        actions += _plan_pointing(view, good)
+        actions += (DeleteImport(dv) for dv in _find_outdated_imports(view, good, wanted))
     outlook.executed = executed
     return CronPlan((*polls, *_patch(cron, outlook, annotations, now), *actions), again)
 
@@ -206,8 +206,8 @@ def _quarrel(view: CronView) -> str | None:
     what = f"spec.managedDataSource: DataSource {view.cron.spec.managed_data_source}"
     if there is None:
         # The eldest makes it: each would import once otherwise, and find only then who leads it.
-        first = min((view.cron, *view.rivals), key=_age).metadata.name
-        return None if first == own else _managed_by(what, first)
+        first = min((view.cron, *view.rivals), key=_sort_by_age).metadata.name
+        return None if first == own else _explain_managed(what, first)
     label = there.metadata.labels.get(CRON_LABEL, "")
     if not label:
         return (
@@ -215,20 +215,20 @@ def _quarrel(view: CronView) -> str | None:
             f" {CRON_LABEL}={own}"
         )
     if label != own and any(rival.metadata.name == label for rival in view.rivals):
-        return _managed_by(what, label)
+        return _explain_managed(what, label)
     return None
 
 
-def _managed_by(what: str, cron: str) -> str:
+def _explain_managed(what: str, cron: str) -> str:
     return f"{what} is managed by DataImportCron {cron}: name another one here or there"
 
 
-def _age(cron: DataImportCron) -> tuple[str, str]:
+def _sort_by_age(cron: DataImportCron) -> tuple[str, str]:
     """Sorts the eldest first; the name decides between those of one second."""
     return cron.metadata.creation_timestamp or "", cron.metadata.name
 
 
-def _due(cron: DataImportCron, now: datetime) -> tuple[bool, float | None]:
+def _judge_due(cron: DataImportCron, now: datetime) -> tuple[bool, float | None]:
     """Whether the source is to be looked at, else in how many seconds it is; None for on demand alone."""
     annotations = cron.metadata.annotations
     asked = annotations.get(POLL_REQUESTED)
@@ -260,14 +260,14 @@ def _is_pointed_at(view: CronView, dv: DataVolume) -> bool:
     return pvc is not None and pvc.name == dv.metadata.name
 
 
-def _pointing(view: CronView, good: DataVolume) -> Iterator[CronAction]:
+def _plan_pointing(view: CronView, good: DataVolume) -> Iterator[CronAction]:
     wanted, there = data_source_of(view.cron, good.metadata.name), view.data_source
     label = wanted.metadata.labels[CRON_LABEL]
     if there is None or there.metadata.labels.get(CRON_LABEL) != label or there.spec.source != wanted.spec.source:
         yield PointAt(wanted, there)
 
 
-def _outdated_imports(view: CronView, good: DataVolume, wanted: DataVolume | None) -> Iterator[DataVolume]:
+def _find_outdated_imports(view: CronView, good: DataVolume, wanted: DataVolume | None) -> Iterator[DataVolume]:
     """What is neither pointed at, nor wanted, nor among the newest that are kept, nor a VM's."""
     if view.cron.spec.garbage_collect == NEVER:
         return

@@ -34,7 +34,7 @@ _PROVISIONERS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
 }
 
 
-def known_property_sets(provisioner: str) -> list[ClaimPropertySet]:
+def find_property_sets(provisioner: str) -> list[ClaimPropertySet]:
     """What claims of a provisioner can be, best first; nothing when it is not known."""
     known = _PROVISIONERS.get(provisioner, ())
     return [ClaimPropertySet(access_modes=[access], volume_mode=mode) for access, mode in known]

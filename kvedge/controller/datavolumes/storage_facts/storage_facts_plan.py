@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.datavolumes.cdi_conditions import dated
-from kvedge.controller.datavolumes.storage_facts.provisioners import known_property_sets
+from kvedge.controller.datavolumes.cdi_conditions import date_condition
+from kvedge.controller.datavolumes.storage_facts.provisioners import find_property_sets
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import DEFAULT_OVERHEAD, POD_PHASE
@@ -37,7 +37,7 @@ _READY: Final = "Ready"
 
 def profile_status(storage_class: StorageClass, profile: StorageProfile) -> StorageProfileStatus:
     """What holds for a class: what somebody has set, else what its provisioner is known for."""
-    sets = profile.spec.claim_property_sets or known_property_sets(storage_class.provisioner)
+    sets = profile.spec.claim_property_sets or find_property_sets(storage_class.provisioner)
     return StorageProfileStatus(
         storage_class=storage_class.metadata.name,
         provisioner=storage_class.provisioner,
@@ -53,7 +53,7 @@ def plan_profile(storage_class: StorageClass, profile: StorageProfile, now: date
     else:
         text = f"provisioner {storage_class.provisioner} is not known: set spec.claimPropertySets"
         made = CdiCondition(type="Recognized", status="False", reason="UnrecognizedProvisioner", message=text)
-    status.conditions = [dated(profile.status.conditions, made, now)]
+    status.conditions = [date_condition(profile.status.conditions, made, now)]
     body = merge_difference(encode(profile.status), encode(status))
     return {"status": body} if body else {}
 
@@ -90,7 +90,7 @@ def plan_data_source(
     condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
     if problem[0] == _READY:
         condition.status = "True"
-    status = DataSourceStatus(source=source, conditions=[dated(item.status.conditions, condition, now)])
+    status = DataSourceStatus(source=source, conditions=[date_condition(item.status.conditions, condition, now)])
     body = merge_difference(encode(item.status), encode(status))
     return {"status": body} if body else {}
 

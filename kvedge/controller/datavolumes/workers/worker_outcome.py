@@ -61,7 +61,7 @@ class WorkerSeen:
         text = "" if self.outcome is None else self.outcome.message
         return text or self.pod.status.message or "the worker ended without a word"
 
-    def ended_seconds(self, now: datetime) -> float:
+    def count_ended_seconds(self, now: datetime) -> float:
         """For how many seconds it has been over; a Pod that does not say counts as over for long."""
         if self.finished_at is None:
             return float("inf")

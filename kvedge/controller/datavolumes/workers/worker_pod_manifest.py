@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.confinement import confined_container, confined_pod
+from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.workers.worker_job_plan import (
     certificates_config_map,
@@ -25,7 +25,7 @@ from kvedge.resources.data_volume_names import (
     CLONE_TARGET,
     WORKER_CONTAINER,
     WORKER_LABEL,
-    named_after,
+    name_after,
 )
 from kvedge.resources.disks.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR
@@ -95,7 +95,7 @@ def worker_pod_name(claim: str, *, upload: bool) -> str:
     """
     if upload:
         return upload_pod_name(claim)
-    return named_after("importer-", claim)
+    return name_after("importer-", claim)
 
 
 def worker_pod(
@@ -151,7 +151,7 @@ def poll_pod(
     dv: DataVolume, job: ImportJob, owner: OwnerReference, cluster: ClusterConfig, config: CdiConfig | None
 ) -> Pod:
     """The Pod that looks at a DataVolume's source and fills nothing."""
-    name = named_after("poll-", dv.metadata.name)
+    name = name_after("poll-", dv.metadata.name)
     volumes = [*_host_volumes(cluster), *_object_volumes(dv, job, name)]
     meta = ObjectMeta(
         name=name,
@@ -176,7 +176,7 @@ def _pod_spec(
         termination_grace_period_seconds=_GRACE_SECONDS,
         automount_service_account_token=False,
         enable_service_links=False,
-        security_context=confined_pod(),
+        security_context=make_pod_context(),
     )
 
 
@@ -213,7 +213,7 @@ def _container(
         volume_devices=[use for use in uses if isinstance(use, VolumeDevice)],
         readiness_probe=_READINESS if job.listens else None,
         termination_message_path=_LAST_WORD,
-        security_context=confined_container(),
+        security_context=make_container_context(),
     )
 
 

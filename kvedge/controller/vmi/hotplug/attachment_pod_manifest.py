@@ -10,7 +10,7 @@ import base64
 import hashlib
 from typing import Final
 
-from kvedge.controller.confinement import confined_container, confined_pod
+from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.node_affinity import on_node
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
@@ -88,7 +88,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             # A Pod that has ended is made anew, on one box and in a cluster: one box restarts no container.
             restart_policy="Never",
             termination_grace_period_seconds=0,
-            security_context=confined_pod(),
+            security_context=make_pod_context(),
             automount_service_account_token=False,
             enable_service_links=False,
             priority_class_name=launcher.spec.priority_class_name,
@@ -143,7 +143,7 @@ def _container(claim: PersistentVolumeClaim) -> Container:
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
         volume_mounts=mounts,
         volume_devices=devices,
-        security_context=confined_container(),
+        security_context=make_container_context(),
     )
 
 

@@ -33,7 +33,7 @@ from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -114,9 +114,9 @@ class HotplugLoop:
         return Again(5.0)
 
     def _view(self, vmi: VirtualMachineInstance) -> HotplugView:
-        launcher = launcher_of(self._launchers.owned_by(vmi.metadata.uid))
-        pods: Sequence[Pod] = () if launcher is None else self._attachments.owned_by(launcher.metadata.uid)
-        names = {claim_of(volume) or "" for volume in hotplugged(vmi)}
+        launcher = launcher_of(self._launchers.find_owned_by(vmi.metadata.uid))
+        pods: Sequence[Pod] = () if launcher is None else self._attachments.find_owned_by(launcher.metadata.uid)
+        names = {claim_of(volume) or "" for volume in hotplugged_volumes(vmi)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
         holders = ((name, self._holder(vmi, name)) for name in names)
         return HotplugView(
@@ -125,7 +125,9 @@ class HotplugLoop:
             pods,
             {name: claim for name, claim in found if claim is not None},
             self._refusals.get(vmi.metadata.uid, {}),
-            frozenset(volume.name for volume in hotplugged(vmi) if self._seconds_left(vmi, volume.name) > 0),
+            frozenset(
+                volume.name for volume in hotplugged_volumes(vmi) if self._count_seconds_left(vmi, volume.name) > 0
+            ),
             {name: holder for name, holder in holders if holder is not None},
             self._cdi_config(),
         )
@@ -134,12 +136,14 @@ class HotplugLoop:
         """The VMI that keeps this one from a claim; none from one that it has already."""
         return None if has_hotplugged(vmi, claim) else self._holders.holder(vmi, claim)
 
-    def _seconds_left(self, vmi: VirtualMachineInstance, volume: str) -> float:
-        return self._patience.seconds_left(f"{vmi.metadata.uid}/{volume}")
+    def _count_seconds_left(self, vmi: VirtualMachineInstance, volume: str) -> float:
+        return self._patience.count_seconds_left(f"{vmi.metadata.uid}/{volume}")
 
     def _next_try(self, view: HotplugView) -> Again | None:
         vmi = view.vmi
-        waits = [seconds for volume in hotplugged(vmi) if (seconds := self._seconds_left(vmi, volume.name)) > 0]
+        waits = [
+            seconds for volume in hotplugged_volumes(vmi) if (seconds := self._count_seconds_left(vmi, volume.name)) > 0
+        ]
         if view.holders:
             waits.append(IN_USE_SECONDS)
         return Again(min(waits)) if waits else None
@@ -152,7 +156,7 @@ class HotplugLoop:
             self._events.record(vmi, "Normal", reason, message)
 
     def _create(self, vmi: VirtualMachineInstance, action: CreateAttachment) -> None:
-        names = {claim_of(volume) or "" for volume in hotplugged(vmi) if volume.name == action.volume}
+        names = {claim_of(volume) or "" for volume in hotplugged_volumes(vmi) if volume.name == action.volume}
         with self._holders.taking:
             # Somebody may have taken it since this was planned: then the next step tells of it.
             if not any(self._holder(vmi, name) for name in names):
@@ -195,8 +199,8 @@ class HotplugLoop:
         assert item is not None
         if new is None:
             self._refusals.pop(item.metadata.uid, None)
-        for volume in () if old is None else hotplugged(old):
-            if new is None or volume.name not in {each.name for each in hotplugged(new)}:
+        for volume in () if old is None else hotplugged_volumes(old):
+            if new is None or volume.name not in {each.name for each in hotplugged_volumes(new)}:
                 self._patience.forget(f"{item.metadata.uid}/{volume.name}")
                 self._refusals.get(item.metadata.uid, {}).pop(volume.name, None)
         if new is not None:

@@ -22,7 +22,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
 from kvedge.resources.meta import condition
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
@@ -88,7 +88,11 @@ def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
     vmi = view.vmi
     if vmi.is_final or (view.launcher is not None and has_ended(view.launcher)):
         return tuple(DeleteAttachment(pod) for pod in view.pods if not _is_going(pod))
-    if not hotplugged(vmi) and not view.pods and not any(entry.hotplug_volume for entry in vmi.status.volume_status):
+    if (
+        not hotplugged_volumes(vmi)
+        and not view.pods
+        and not any(entry.hotplug_volume for entry in vmi.status.volume_status)
+    ):
         return ()
     entries, news = _entries(view)
     status = tuple(_patch(vmi, entries, news))
@@ -113,16 +117,16 @@ def _patch(
 
 def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str]]]:
     """The status as it is to be, sorted by name, and what its user should hear."""
-    wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged(view.vmi)}
+    wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged_volumes(view.vmi)}
     there = {entry.name: entry for entry in view.vmi.status.volume_status}
     made: list[VolumeStatus] = []
     news: list[tuple[str, str]] = []
     for name in sorted({*there, *wanted}):
         entry = there.get(name) or VolumeStatus(name=name, target="")
         if name in wanted:
-            after: VolumeStatus | None = _present(view, entry, wanted[name])
+            after: VolumeStatus | None = _plan_present(view, entry, wanted[name])
         elif entry.hotplug_volume is not None:
-            after = _leaving(view, entry)
+            after = _plan_leaving(view, entry)
         else:
             after = entry
         if after is None:
@@ -133,7 +137,7 @@ def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str
     return made, news
 
 
-def _present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeStatus:
+def _plan_present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeStatus:
     """The entry of a volume that is in the spec."""
     claim = view.claims.get(claim_name)
     pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name), claim)
@@ -185,7 +189,7 @@ def _progress(
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
     name = attachment_pod_name(view.vmi, volume, claim_name)
-    if pod is None and _live(view, name) is not None:
+    if pod is None and _find_live(view, name) is not None:
         return BOUND, _REFUSED, f"Pod {name} is not the one that kvedge makes for volume {volume}: delete it"
     if pod is not None and is_populated(claim):
         return ATTACHED_TO_NODE, _CREATED, f"Created hotplug attachment pod {pod.metadata.name}, for volume {volume}"
@@ -206,7 +210,7 @@ def _scheduling_trouble(pod: Pod) -> str:
     return f"Attachment pod {pod.metadata.name} cannot run on the VM's node: {words}"
 
 
-def _leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
+def _plan_leaving(view: HotplugView, entry: VolumeStatus) -> VolumeStatus | None:
     """The entry of a volume that is no longer in the spec; None when everything is undone."""
     attachment = entry.hotplug_volume or HotplugVolumeStatus()
     if entry.phase in HANDED_OVER:
@@ -266,7 +270,7 @@ def _is_being_filled(claim: PersistentVolumeClaim) -> bool:
 
 def _list_wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
     """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
-    for volume in hotplugged(view.vmi):
+    for volume in hotplugged_volumes(view.vmi):
         claim = claim_of(volume) or ""
         yield attachment_pod_name(view.vmi, volume.name, claim), volume.name, view.claims.get(claim)
 
@@ -276,11 +280,11 @@ def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> P
 
     Without its claim nobody can tell, and no new UID is given.
     """
-    pod = _live(view, name)
+    pod = _find_live(view, name)
     return None if pod is None or (claim is not None and not is_ours(pod, claim)) else pod
 
 
-def _live(view: HotplugView, name: str) -> Pod | None:
+def _find_live(view: HotplugView, name: str) -> Pod | None:
     pods = (pod for pod in view.pods if pod.metadata.name == name)
     return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in FINAL_POD_PHASES), None)
 

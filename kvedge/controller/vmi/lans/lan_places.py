@@ -12,7 +12,7 @@ import msgspec
 
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.lan_bridges import BRIDGE_PREFIX, needed_bridge
+from kvedge.resources.lan_bridges import BRIDGE_PREFIX, find_needed_bridge
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import attachment_of
@@ -41,7 +41,7 @@ def _bridges(vmi: VirtualMachineInstance, client: KubeClient) -> Iterator[str]:
             continue
         namespace, name = attachment_of(network.multus.network_name, vmi.metadata.namespace)
         try:
-            bridge = needed_bridge(client.get(NetworkAttachmentDefinition, namespace, name))
+            bridge = find_needed_bridge(client.get(NetworkAttachmentDefinition, namespace, name))
         except NotFound:
             # Multus says so, and when the network is there the Pod is joined.
             continue

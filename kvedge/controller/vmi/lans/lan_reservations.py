@@ -20,8 +20,8 @@ from kvedge.resources.lan_reservations import (
     RESERVATIONS,
     Reservation,
     ReservationsError,
+    encode_reservations,
     reservations_of,
-    written,
 )
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.devices import Interface
@@ -79,7 +79,12 @@ def _reserve(
         raise ReservationsError(_all_taken(addresses))
     meta = network.metadata
     known[mac] = Reservation(address, f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-    body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": {RESERVATIONS: written(known)}}}
+    body = {
+        "metadata": {
+            "resourceVersion": meta.resource_version,
+            "annotations": {RESERVATIONS: encode_reservations(known)},
+        }
+    }
     client.patch(NetworkAttachmentDefinition, meta.namespace, meta.name, MergePatch(body))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.controller.confinement import confined_container
+from kvedge.controller.confinement import make_container_context
 from kvedge.resources.types.core import (
     Container,
     EmptyDirVolume,
@@ -66,7 +66,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
             VolumeMount(name=_NO_SETTINGS, mount_path="/etc"),
             VolumeMount(name=tree.name, mount_path=tree.path, read_only=True),
         ],
-        security_context=confined_container(read_only_root=True),
+        security_context=make_container_context(read_only_root=True),
     )
 
 

@@ -17,7 +17,7 @@ from kvedge.resources.types.volumes import Volume
 MountedClaim = tuple[PodVolume, VolumeMount | VolumeDevice]
 
 
-def mounted_claims(
+def make_mounted_claims(
     vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim], taken: set[str]
 ) -> list[MountedClaim]:
     """Each volume with a claim of its own, in the VMI's order.

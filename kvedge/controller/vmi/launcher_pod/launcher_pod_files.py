@@ -27,7 +27,7 @@ TOKEN_SECONDS: Final = 3607
 _PROJECTED_MODE: Final = 0o644
 
 
-def mounted_files(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
+def make_mounted_files(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
     """Each of these volumes that a disk uses, and where its files are, in the VMI's order; names go to `taken`."""
     used = {disk.name for disk in vmi.spec.domain.devices.disks}
     made = []

@@ -15,7 +15,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _KINDS: Final = {True: "DirectoryOrCreate", False: "Directory"}
 
 
-def mounted_host_disks(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
+def make_mounted_host_disks(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
     """Each hostDisk's directory, in the VMI's order; `taken` are the names of the Pod's other volumes."""
     made = []
     for volume in vmi.spec.volumes:

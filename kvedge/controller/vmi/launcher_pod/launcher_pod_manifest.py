@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final
 
-from kvedge.controller.confinement import confined_container, confined_pod
+from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
@@ -66,7 +66,7 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac, pod_interfaces
-from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, wanted_networks
+from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, make_wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.ip_addresses import plain_ip
@@ -147,7 +147,7 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
         and not key.endswith("-observed-api-version")
     }
     bridged = bridged_interfaces(vmi)
-    networks = wanted_networks(vmi, {name: plugin.network for name, plugin in config.bindings.items()})
+    networks = make_wanted_networks(vmi, {name: plugin.network for name, plugin in config.bindings.items()})
     default = default_network(vmi)
     is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
@@ -182,7 +182,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         dns_policy=spec.dns_policy,
         dns_config=_dns_config(spec.dns_config),
         # The launcher answers DHCP on port 67 without any capability.
-        security_context=confined_pod([Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")]),
+        security_context=make_pod_context([Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")]),
         service_account_name=spec.service_account_name or service_account_of(spec.volumes),
         automount_service_account_token=False,
         enable_service_links=False,
@@ -220,7 +220,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         resources=pod_resources(vmi, config),
         volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
         volume_devices=[made.mount for made in volumes if isinstance(made.mount, VolumeDevice)],
-        security_context=confined_container(),
+        security_context=make_container_context(),
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )

@@ -12,9 +12,9 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
-from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import mounted_claims
-from kvedge.controller.vmi.launcher_pod.launcher_pod_files import mounted_files
-from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import mounted_host_disks
+from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
+from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_files
+from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.names import (
@@ -76,7 +76,11 @@ def launcher_volumes(
     """All volumes of this VMI's launcher, in the order in which they must be mounted; `claims` by their names."""
     own = _own_volumes(vmi, config)
     taken = {made.volume.name for made in own}
-    users = [*mounted_files(vmi, taken), *mounted_claims(vmi, claims, taken), *mounted_host_disks(vmi, taken)]
+    users = [
+        *make_mounted_files(vmi, taken),
+        *make_mounted_claims(vmi, claims, taken),
+        *make_mounted_host_disks(vmi, taken),
+    ]
     return [*own, *(MountedVolume(volume, place) for volume, place in users)]
 
 

@@ -47,14 +47,14 @@ def write_files(target: Path, files: Mapping[str, FileContent], group: int | Non
         for path, content in files.items():
             _write(version / path, content, group)
         _open_to(version, group)
-        _point(target / _DATA, version.name)
+        _point_link(target / _DATA, version.name)
     except BaseException:
         shutil.rmtree(version)
         raise
     wanted = {path.split("/", 1)[0] for path in files}
     for name in wanted:
         if not (target / name).is_symlink():
-            _point(target / name, f"{_DATA}/{name}")
+            _point_link(target / name, f"{_DATA}/{name}")
     for entry in list(target.iterdir()):
         if entry.name in wanted or entry.name in (_DATA, version.name):
             continue
@@ -92,7 +92,7 @@ def _open_to(directory: Path, group: int | None) -> None:
         os.chown(directory, -1, group)
 
 
-def _point(link: Path, target: str) -> None:
+def _point_link(link: Path, target: str) -> None:
     temporary = link.with_name(f"{link.name}_tmp")
     with suppress(FileNotFoundError):
         temporary.unlink()

@@ -69,7 +69,7 @@ class Cgroups:
                 _make(hierarchy, folder)
                 _write(folder, _settings(hierarchy, limits))
             except OSError as error:
-                self.problem(str(hierarchy.path), error.strerror or str(error))
+                self.note_problem(str(hierarchy.path), error.strerror or str(error))
                 continue
             joined.append(str(folder / "cgroup.procs"))
         return joined
@@ -87,15 +87,15 @@ class Cgroups:
             try:
                 _write(hierarchy.path / _PARENT / self.instance / pod, _cpu_limit(hierarchy, limits))
             except OSError as error:
-                self.problem(str(hierarchy.path), error.strerror or str(error))
+                self.note_problem(str(hierarchy.path), error.strerror or str(error))
                 holds = False
         return holds
 
-    def problem(self, where: str, what: str) -> None:
+    def note_problem(self, where: str, what: str) -> None:
         """Remember what does not work, for :meth:`notes`."""
         self._problems[where] = what
 
-    def no_problem(self, where: str) -> None:
+    def forget_problem(self, where: str) -> None:
         """Forget what did not work there."""
         self._problems.pop(where, None)
 

@@ -53,7 +53,7 @@ def execute(spec: ExecSpec) -> ExecAnswer:
         OSError: as the system has it.
     """
     deadline = time.monotonic() + spec["seconds"]
-    container = first_process(spec)
+    container = open_first_process(spec)
     output, to_output = os.pipe()
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
@@ -67,7 +67,7 @@ def execute(spec: ExecSpec) -> ExecAnswer:
     return _watch(pid, output, problem, deadline)
 
 
-def first_process(spec: ExecSpec | SessionSpec) -> int:
+def open_first_process(spec: ExecSpec | SessionSpec) -> int:
     """A descriptor of the container's first process, which has all its namespaces.
 
     Raises:
@@ -85,7 +85,7 @@ def first_process(spec: ExecSpec | SessionSpec) -> int:
 
 def _run_child(spec: ExecSpec, container: int, output: int, problem: int) -> None:
     """The process itself; never returns."""
-    with problems_told(problem):
+    with tell_problems(problem):
         last, null = enter_container(spec, container)
         become_one_of_it(spec, last)
         os.dup2(null, 0)
@@ -95,7 +95,7 @@ def _run_child(spec: ExecSpec, container: int, output: int, problem: int) -> Non
 
 
 @contextlib.contextmanager
-def problems_told(problem: int) -> Iterator[None]:
+def tell_problems(problem: int) -> Iterator[None]:
     """Around what a child does: it never comes back from there, and tells why it could not run the command."""
     try:
         yield

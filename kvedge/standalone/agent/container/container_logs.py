@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import Ended, NotStarted, seen_state
+from kvedge.standalone.agent.container.container_state import Ended, NotStarted, look_at_container
 from kvedge.standalone.agent.container.log_times import LogTimes, read_times
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
 
@@ -51,7 +51,7 @@ class ContainerLogs:
 
         def has_ended() -> bool:
             # Without its files the Pod is gone.
-            return isinstance(seen_state(files, self._boot_id), (Ended, NotStarted))
+            return isinstance(look_at_container(files, self._boot_id), (Ended, NotStarted))
 
         return self._pieces(files.log, request, stopped, has_ended)
 
@@ -63,7 +63,7 @@ class ContainerLogs:
         older = path.with_name(f"{path.name}.1")
         parts = [(older, older.stat().st_size if older.exists() else 0), (path, end)]
         lines: Iterator[bytes] = (
-            line for part, size in parts for line in _whole(part, size, request.since, request.timestamps)
+            line for part, size in parts for line in _read_whole(part, size, request.since, request.timestamps)
         )
         if request.tail_lines is not None:
             lines = iter(deque(lines, maxlen=request.tail_lines))
@@ -72,7 +72,7 @@ class ContainerLogs:
             yield from _follow(path, end, request.timestamps, stopped, has_ended)
 
 
-def _whole(path: Path, end: int, since: datetime | None, timestamps: bool) -> Iterator[bytes]:
+def _read_whole(path: Path, end: int, since: datetime | None, timestamps: bool) -> Iterator[bytes]:
     """The lines of one file up to `end`."""
     try:
         stream = path.open("rb")

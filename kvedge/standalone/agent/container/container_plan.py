@@ -81,13 +81,13 @@ def plan_container(
         "root": tree,
         "writable_bytes": 0 if context and context.read_only_root_filesystem else _WRITABLE_BYTES,
         "mounts": _mounts(pod, container, place),
-        "devices": [_checked_device(device) for device in (*devices, *_volume_devices(container, place.volumes))],
+        "devices": [_check_device(device) for device in (*devices, *_volume_devices(container, place.volumes))],
         "uid": user.uid,
         "gid": user.gid,
         "groups": list(user.groups),
         "capabilities": capabilities_of(container),
         "no_new_privileges": bool(context and context.allow_privilege_escalation is False),
-        "seccomp": seccomp_wanted(pod, container),
+        "seccomp": needs_seccomp(pod, container),
         "oom_score_adj": oom_score(pod, container, place.node_memory),
         "sysctls": {item.name: item.value for item in _pod_sysctls(pod)},
         "argv": _argv(container, config, env),
@@ -121,7 +121,7 @@ def capabilities_of(container: Container) -> list[str]:
     return sorted(kept - {"MKNOD"})
 
 
-def seccomp_wanted(pod: Pod, container: Container) -> bool:
+def needs_seccomp(pod: Pod, container: Container) -> bool:
     """Whether the container is kept from unusual system calls: it is unless it says that it needs them.
 
     As with a kubelet's `--seccomp-default`. Users' Pods may run as root here, and no user namespace lies between such a
@@ -226,7 +226,7 @@ def _volume_devices(container: Container, volumes: Mapping[str, str]) -> list[De
     return [{"host": volumes[device.name], "path": device.device_path} for device in container.volume_devices]
 
 
-def _checked_device(device: DeviceSpec) -> DeviceSpec:
+def _check_device(device: DeviceSpec) -> DeviceSpec:
     if not device["path"].startswith("/dev/") or ".." in device["path"].split("/"):
         raise ContainerPlanError(f"device {device['path']} is not below /dev")
     return device

@@ -45,7 +45,7 @@ def build_root(spec: ContainerSpec) -> None:
     # Opened before anything is covered.
     sources = [(_open_source(mount), mount) for mount in _parents_first(spec["mounts"])]
     nodes = [(os.stat(device["host"]), device) for device in spec["devices"]]
-    root_path = _writable_copy(spec)
+    root_path = _mount_writable_copy(spec)
     root = os.open(root_path, _DIRECTORY)
     _mount_kernel_file_systems(root)
     null = _make_dev(root, spec, nodes)
@@ -80,7 +80,7 @@ def _open_source(mount: MountSpec) -> int:
     return copied
 
 
-def _writable_copy(spec: ContainerSpec) -> str:
+def _mount_writable_copy(spec: ContainerSpec) -> str:
     """The image's tree below a layer in memory, which takes mount points and what the container writes."""
     # Even a read-only root needs room for mount points.
     size = spec["writable_bytes"] or 1 << 20
@@ -152,7 +152,7 @@ def _make_node(directory: int, name: str, kind: int, device: int, mode: int) -> 
 
 def _mount_volume(root: int, source: int, mount: MountSpec) -> None:
     is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
-    target = _target_directory(root, mount["target"]) if is_directory else _target_file(root, mount["target"])
+    target = _target_directory(root, mount["target"]) if is_directory else _open_target_file(root, mount["target"])
     mounts.attach_mount(source, target)
     os.close(target)
     os.close(source)
@@ -165,7 +165,7 @@ def _target_directory(root: int, path: str) -> int:
         raise OSError(error.errno, f"cannot make the mount point: {error.strerror}", path) from error
 
 
-def _target_file(root: int, path: str) -> int:
+def _open_target_file(root: int, path: str) -> int:
     folder_path, _, name = path.rstrip("/").rpartition("/")
     folder = _target_directory(root, folder_path or ".")
     try:

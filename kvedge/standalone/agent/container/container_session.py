@@ -24,9 +24,9 @@ from kvedge.standalone.agent.container.container_exec import (
     ExecError,
     become_one_of_it,
     enter_container,
-    first_process,
-    problems_told,
+    open_first_process,
     run_command,
+    tell_problems,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def converse(spec: SessionSpec, answer: int) -> ExecAnswer:
         ExecError: when it could not be started.
         OSError: as the system has it.
     """
-    container = first_process(spec)
+    container = open_first_process(spec)
     agent = _connect(spec["streams"])
     problem, to_problem = os.pipe()
     # From here on a child is visible in the container: nobody there may look into it.
@@ -77,9 +77,11 @@ def _connect(path: str) -> socket.socket:
 
 def _run_child(spec: SessionSpec, container: int, agent: socket.socket, problem: int) -> None:
     """The process itself; never returns."""
-    with problems_told(problem):
+    with tell_problems(problem):
         last, null = enter_container(spec, container)
-        inside, outside = _terminal(spec["uid"]) if spec["terminal"] else _pipes(null, wants_stdin=spec["stdin"])
+        inside, outside = (
+            _open_terminal(spec["uid"]) if spec["terminal"] else _open_pipes(null, wants_stdin=spec["stdin"])
+        )
         socket.send_fds(agent, [b"+"], outside)
         for descriptor in outside:
             os.close(descriptor)
@@ -89,7 +91,7 @@ def _run_child(spec: SessionSpec, container: int, agent: socket.socket, problem:
         run_command(spec)
 
 
-def _pipes(null: int, *, wants_stdin: bool) -> tuple[list[int], list[int]]:
+def _open_pipes(null: int, *, wants_stdin: bool) -> tuple[list[int], list[int]]:
     """Standard input, output and errors, and the other ends of output, errors and, where there is one, input."""
     output, to_output = os.pipe()
     errors, to_errors = os.pipe()
@@ -99,7 +101,7 @@ def _pipes(null: int, *, wants_stdin: bool) -> tuple[list[int], list[int]]:
     return [given, to_output, to_errors], [output, errors, giving]
 
 
-def _terminal(uid: int) -> tuple[list[int], list[int]]:
+def _open_terminal(uid: int) -> tuple[list[int], list[int]]:
     """A terminal of the container's own: its side three times, and its master."""
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     facts = os.fstat(master)

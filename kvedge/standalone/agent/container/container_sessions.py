@@ -23,8 +23,8 @@ from kvedge.resources.names import CAPABILITIES_DIRECTORY, COMPUTE_CONTAINER, LA
 from kvedge.standalone.agent.container.container_files import ContainerFiles, PodFiles
 from kvedge.standalone.agent.container.container_spec import SessionSpec
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError, answer_of
-from kvedge.standalone.agent.container.container_state import Running, seen_state
-from kvedge.standalone.agent.container.probe_questions import kept_process_spec
+from kvedge.standalone.agent.container.container_state import Running, look_at_container
+from kvedge.standalone.agent.container.probe_questions import read_process_spec
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
 
 # A process is there within milliseconds; this is for a machine that is badly overloaded.
@@ -60,17 +60,17 @@ class ContainerSessions:
         if os.sep in request.pod_uid or os.sep in request.container:
             raise NoExec(f'container "{request.container}" of pod "{request.pod}" is not on this box')
         files = PodFiles(self._pods / request.pod_uid).container(request.container)
-        state = seen_state(files, self._boot_id)
+        state = look_at_container(files, self._boot_id)
         if not isinstance(state, Running):
             raise NoExec(f'container "{request.container}" of pod "{request.pod}" does not run')
         spec = _session_spec(request, files, state)
         if _lacks_virsh(request, spec["env"]):
             raise NoExec(_NO_VIRSH)
         try:
-            with _listening(Path(spec["streams"])) as listener:
+            with _listen(Path(spec["streams"])) as listener:
                 answer = self._starter.begin_session(spec)
                 try:
-                    return _session(request, listener, answer)
+                    return _await_session(request, listener, answer)
                 except BaseException:
                     os.close(answer)
                     raise
@@ -93,7 +93,7 @@ def _lacks_virsh(request: ExecRequest, environment: Mapping[str, str]) -> bool:
 
 def _session_spec(request: ExecRequest, files: ContainerFiles, state: Running) -> SessionSpec:
     try:
-        kept = kept_process_spec(files)
+        kept = read_process_spec(files)
     except (OSError, msgspec.DecodeError) as error:
         why = "was started by an older kvedge" if isinstance(error, FileNotFoundError) else "has a damaged record"
         raise NoExec(f'container "{request.container}" {why}: restart its VM to use exec') from error
@@ -115,7 +115,7 @@ def _session_spec(request: ExecRequest, files: ContainerFiles, state: Running) -
 
 
 @contextmanager
-def _listening(path: Path) -> Iterator[socket.socket]:
+def _listen(path: Path) -> Iterator[socket.socket]:
     """A socket at this path; the directory is root's alone, so nobody else comes by."""
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -131,14 +131,14 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         os.close(directory)
 
 
-def _session(request: ExecRequest, listener: socket.socket, answer: int) -> ExecSession:
+def _await_session(request: ExecRequest, listener: socket.socket, answer: int) -> ExecSession:
     """Wait for the process' streams.
 
     Raises:
         NoExec: there is no process, and why.
     """
     deadline = time.monotonic() + _START_SECONDS
-    descriptors = _received(listener, answer, deadline)
+    descriptors = _receive_descriptors(listener, answer, deadline)
     for descriptor in descriptors:
         os.set_blocking(descriptor, False)
     if request.terminal:
@@ -147,7 +147,7 @@ def _session(request: ExecRequest, listener: socket.socket, answer: int) -> Exec
     return ExecSession(output, errors, giving[0] if giving else None, answer)
 
 
-def _received(listener: socket.socket, answer: int, deadline: float) -> Sequence[int]:
+def _receive_descriptors(listener: socket.socket, answer: int, deadline: float) -> Sequence[int]:
     listener.settimeout(0.05)
     while True:
         try:

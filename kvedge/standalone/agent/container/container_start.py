@@ -75,7 +75,7 @@ class ContainerStarter:
             OSError: when no process can be made.
         """
         with self._lock:
-            self._running()
+            self._ensure_starter()
 
     def start(self, spec: ContainerSpec) -> None:
         """Start a container; returns once its command runs, or could not be run: its state tells.
@@ -124,7 +124,7 @@ class ContainerStarter:
         answer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             with self._lock:
-                _write_order(self._running(), spec)
+                _write_order(self._ensure_starter(), spec)
         except _StarterGone as error:
             os.close(answer)
             path.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ class ContainerStarter:
         answer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             with self._lock:
-                starter = self._running()
+                starter = self._ensure_starter()
                 _write_order(starter, spec)
                 # Of its own: the starter may be replaced while this waits.
                 pidfd = os.dup(starter.pidfd)
@@ -163,7 +163,7 @@ class ContainerStarter:
             os.close(answer)
             path.unlink(missing_ok=True)
 
-    def _running(self) -> _Starter:
+    def _ensure_starter(self) -> _Starter:
         """The starter, a new one when there is none any more; called with the lock held."""
         known = self._starter
         if known is not None:

@@ -61,13 +61,13 @@ def main() -> int:
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     # This process does not wait for holders: they vanish when they end.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for order in _orders():
+    for order in _read_orders():
         if os.fork() == 0:
             os._exit(_start_and_hold(order))
     return 0
 
 
-def _orders() -> Iterator[bytes]:
+def _read_orders() -> Iterator[bytes]:
     """The lines of standard input; an agent that is killed while it writes leaves one without an end, which is none."""
     rest = b""
     while part := os.read(0, 1 << 16):

@@ -85,12 +85,12 @@ ContainerState: TypeAlias = NotStarted | Starting | Running | Ended
 def container_state(files: ContainerFiles, boot_id: str) -> ContainerState:
     """Look at a container; an exit that was not recorded yet is, before its holder is let go.
 
-    Only for whoever works on the Pod; everybody else looks with :func:`seen_state`.
+    Only for whoever works on the Pod; everybody else looks with :func:`look_at_container`.
 
     Raises:
         OSError: when the exit cannot be recorded (disk full): the holder then keeps it.
     """
-    state = seen_state(files, boot_id)
+    state = look_at_container(files, boot_id)
     if isinstance(state, Ended):
         if not files.exit.exists():
             record_exit(files, state.exit)
@@ -100,7 +100,7 @@ def container_state(files: ContainerFiles, boot_id: str) -> ContainerState:
     return state
 
 
-def seen_state(files: ContainerFiles, boot_id: str) -> ContainerState:
+def look_at_container(files: ContainerFiles, boot_id: str) -> ContainerState:
     """Look at a container and change nothing."""
     record = _read_record(files.record)
     known = _read_exit(files.exit)
@@ -127,7 +127,7 @@ def record_exit(files: ContainerFiles, exit_record: ExitRecord) -> None:
     write_whole(files.exit, msgspec.json.encode(exit_record))
 
 
-def lost_exit(now: float) -> ExitRecord:
+def make_lost_exit(now: float) -> ExitRecord:
     """How a container ended of which nobody knows how."""
     return ExitRecord(
         exit_code=_LOST_EXIT_CODE,
@@ -142,7 +142,7 @@ def signal_container(files: ContainerFiles, number: signal.Signals, boot_id: str
     state = container_state(files, boot_id)
     if not isinstance(state, Running):
         return False
-    with process(state.pid, state.start_time) as pidfd:
+    with open_process(state.pid, state.start_time) as pidfd:
         if pidfd is None:
             return False
         with suppress(ProcessLookupError):
@@ -152,7 +152,7 @@ def signal_container(files: ContainerFiles, number: signal.Signals, boot_id: str
 
 
 @contextmanager
-def process(pid: int, start_time: int) -> Iterator[int | None]:
+def open_process(pid: int, start_time: int) -> Iterator[int | None]:
     """A pidfd of the very process that was recorded, or None when it is gone."""
     try:
         pidfd = os.pidfd_open(pid)
@@ -182,13 +182,13 @@ def _look(record: StartedRecord, boot_id: str) -> Running | ExitRecord:
         )
     facts = _process_facts(record["pid"]) if record["boot_id"] == boot_id else None
     if facts is None or facts.start_time != record["start_time"]:
-        return lost_exit(now)
+        return make_lost_exit(now)
     if not facts.has_ended:
         return Running(record["pid"], record["start_time"], record["started_at"])
-    return _exit_of(facts.wait_status, now)
+    return _make_exit(facts.wait_status, now)
 
 
-def _exit_of(wait_status: int, now: float) -> ExitRecord:
+def _make_exit(wait_status: int, now: float) -> ExitRecord:
     code = os.waitstatus_to_exitcode(wait_status)
     if code < 0:
         return ExitRecord(exit_code=_SIGNALLED - code, signal=-code, reason="Error", finished_at=now)
@@ -199,7 +199,7 @@ def _release_holder(record: StartedRecord, boot_id: str) -> None:
     """End the holder, unless an earlier agent did that before it was killed."""
     if record["boot_id"] != boot_id:
         return
-    with process(record["holder"], record["holder_start_time"]) as pidfd:
+    with open_process(record["holder"], record["holder_start_time"]) as pidfd:
         if pidfd is None:
             return
         with suppress(ProcessLookupError):
@@ -240,7 +240,7 @@ def _read_exit(path: Path) -> ExitRecord | None:
         return None
     except (msgspec.DecodeError, IsADirectoryError) as error:
         log.warning("%s is damaged, how its container ended is not known: %s", path, error)
-        return lost_exit(time.time())
+        return make_lost_exit(time.time())
 
 
 def _is_locked(path: Path) -> bool:

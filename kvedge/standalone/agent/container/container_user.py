@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.types.core import Container, Pod, PodSecurityContext, SecurityContext
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 
 # An honest passwd file is much smaller.
 _MOST: Final = 1 << 20
@@ -39,9 +39,9 @@ def container_user(pod: Pod, container: Container, image_user: str, tree: Path) 
     """
     context = container.security_context or SecurityContext()
     pod_context = pod.spec.security_context or PodSecurityContext()
-    uid = _first(context.run_as_user, pod_context.run_as_user)
-    gid = _first(context.run_as_group, pod_context.run_as_group)
-    non_root = _first(context.run_as_non_root, pod_context.run_as_non_root)
+    uid = _choose_first(context.run_as_user, pod_context.run_as_user)
+    gid = _choose_first(context.run_as_group, pod_context.run_as_group)
+    non_root = _choose_first(context.run_as_non_root, pod_context.run_as_non_root)
     name, _, group = image_user.partition(":")
     if uid is None:
         if non_root and name and not name.isdigit():
@@ -64,7 +64,7 @@ def container_user(pod: Pod, container: Container, image_user: str, tree: Path) 
     return ContainerUser(uid, gid, tuple(dict.fromkeys([gid, *extra])))
 
 
-def _first(*values: int | bool | None) -> int | None:
+def _choose_first(*values: int | bool | None) -> int | None:
     return next((int(value) for value in values if value is not None), None)
 
 
@@ -73,9 +73,9 @@ def _image_user(name: str, tree: Path) -> tuple[int, int]:
         return 0, 0
     if name.isdigit():
         uid = _number(name)
-        found = next((entry for entry in _entries(tree, "etc/passwd") if entry[2] == name), None)
+        found = next((entry for entry in _read_entries(tree, "etc/passwd") if entry[2] == name), None)
         return uid, _number(found[3]) if found else 0
-    found = next((entry for entry in _entries(tree, "etc/passwd") if entry[0] == name), None)
+    found = next((entry for entry in _read_entries(tree, "etc/passwd") if entry[0] == name), None)
     if found is None:
         raise UserError(f"the image has no user {name!r} in its /etc/passwd")
     return _number(found[2]), _number(found[3])
@@ -84,7 +84,7 @@ def _image_user(name: str, tree: Path) -> tuple[int, int]:
 def _image_group(group: str, tree: Path) -> int:
     if group.isdigit():
         return _number(group)
-    found = next((entry for entry in _entries(tree, "etc/group") if entry[0] == group), None)
+    found = next((entry for entry in _read_entries(tree, "etc/group") if entry[0] == group), None)
     if found is None:
         raise UserError(f"the image has no group {group!r} in its /etc/group")
     return _number(found[2])
@@ -96,9 +96,9 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _entries(tree: Path, path: str) -> list[list[str]]:
+def _read_entries(tree: Path, path: str) -> list[list[str]]:
     try:
-        with directory_of(tree) as root:
+        with hold_directory(tree) as root:
             descriptor = open_regular(root, path)
     except OSError:
         # No such file, or one behind a link: then there are no names.

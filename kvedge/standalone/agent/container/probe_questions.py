@@ -60,7 +60,7 @@ def keep_process_spec(files: ContainerFiles, spec: ContainerSpec) -> None:
     write_whole(files.process, json.dumps(kept).encode())
 
 
-def kept_process_spec(files: ContainerFiles) -> ProcessSpec:
+def read_process_spec(files: ContainerFiles) -> ProcessSpec:
     """What was written down.
 
     Raises:
@@ -84,7 +84,7 @@ def ask(starter: ContainerStarter, probe: JsonObject, asked: Asked) -> Answer:
 def ask_program(starter: ContainerStarter, asked: Asked, command: Sequence[str], seconds: float) -> Answer:
     """Whether a program in the container exits with 0."""
     try:
-        kept = kept_process_spec(asked.files)
+        kept = read_process_spec(asked.files)
     except FileNotFoundError:
         return Answer(passed=False, words=_MISSING)
     except (OSError, msgspec.DecodeError) as error:
@@ -102,7 +102,7 @@ def ask_program(starter: ContainerStarter, asked: Asked, command: Sequence[str],
         answer = starter.execute(cast("ExecSpec", spec))
     except (ContainerStartError, OSError) as error:
         return Answer(passed=False, words=str(error))
-    words = _printable(answer["output"])
+    words = _clean_text(answer["output"])
     if answer.get("late"):
         return Answer(passed=False, words=f"command timed out after {seconds:g} s{': ' if words else ''}{words}")
     code = answer["exit_code"]
@@ -116,7 +116,7 @@ def ask_port(wanted: dict[str, Any], address: str, seconds: float) -> Answer:
         with socket.create_connection((host, _port(wanted)), seconds):
             return Answer(passed=True)
     except (OSError, ValueError) as error:
-        return Answer(passed=False, words=f"{host}:{wanted.get('port')}: {_why(error, seconds)}")
+        return Answer(passed=False, words=f"{host}:{wanted.get('port')}: {_explain(error, seconds)}")
 
 
 def ask_page(wanted: dict[str, Any], address: str, seconds: float) -> Answer:
@@ -132,7 +132,7 @@ def ask_page(wanted: dict[str, Any], address: str, seconds: float) -> Answer:
             status = _status(_first_line(connection, deadline))
     except (OSError, ValueError) as error:
         url = f"{scheme.lower()}://{host}:{wanted.get('port')}/{path.removeprefix('/')}"
-        return Answer(passed=False, words=f'Get "{_printable(url)}": {_why(error, seconds)}')
+        return Answer(passed=False, words=f'Get "{_clean_text(url)}": {_explain(error, seconds)}')
     if 200 <= status < 400:
         return Answer(passed=True)
     return Answer(passed=False, words=f"HTTP probe failed with statuscode: {status}")
@@ -211,7 +211,7 @@ def _port(wanted: dict[str, Any]) -> int:
         raise ValueError("no such port") from error
 
 
-def _why(error: Exception, seconds: float) -> str:
+def _explain(error: Exception, seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {seconds:g} s"
     if isinstance(error, OSError) and error.strerror:
@@ -219,6 +219,6 @@ def _why(error: Exception, seconds: float) -> str:
     return str(error)
 
 
-def _printable(text: str) -> str:
+def _clean_text(text: str) -> str:
     kept = "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST_WORDS])
     return kept.strip()

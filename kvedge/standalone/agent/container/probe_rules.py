@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.values.durations import bounded_grace
+from kvedge.resources.values.durations import bound_grace
 
 READINESS: Final = "Readiness"
 LIVENESS: Final = "Liveness"
@@ -58,7 +58,7 @@ def probe_settings(probe: JsonObject) -> ProbeSettings:
         timeout=float(probe.get("timeoutSeconds") or 1),
         successes=int(probe.get("successThreshold") or 1),
         failures=int(probe.get("failureThreshold") or 3),
-        grace=None if grace is None else float(bounded_grace(grace)),
+        grace=None if grace is None else float(bound_grace(grace)),
     )
 
 

@@ -77,12 +77,12 @@ class SystemdScopes(Cgroups):
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
         except subprocess.CalledProcessError as error:
-            self.problem("systemctl", error.stderr.decode(errors="replace").strip() or "no answer")
+            self.note_problem("systemctl", error.stderr.decode(errors="replace").strip() or "no answer")
             return False
         except (OSError, subprocess.TimeoutExpired) as error:
-            self.problem("systemctl", str(error))
+            self.note_problem("systemctl", str(error))
             return False
-        self.no_problem("systemctl")
+        self.forget_problem("systemctl")
         return True
 
     def remove(self, pod: str) -> None:
@@ -137,18 +137,18 @@ class SystemdScopes(Cgroups):
                 [*command, "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             )
         except OSError as error:
-            self.problem("systemd-run", error.strerror or str(error))
+            self.note_problem("systemd-run", error.strerror or str(error))
             return
         deadline = time.monotonic() + _SECONDS
-        while not self._joined(pod, held.pid) and held.poll() is None and time.monotonic() < deadline:
+        while not self._has_joined(pod, held.pid) and held.poll() is None and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-        if self._joined(pod, held.pid):
+        if self._has_joined(pod, held.pid):
             self._held[pod] = held
             return
         held.kill()
-        self.problem("systemd-run", held.communicate()[1].decode(errors="replace").strip() or "no answer")
+        self.note_problem("systemd-run", held.communicate()[1].decode(errors="replace").strip() or "no answer")
 
-    def _joined(self, pod: str, pid: int) -> bool:
+    def _has_joined(self, pod: str, pid: int) -> bool:
         with suppress(OSError):
             return str(pid) in (self._scope(pod) / "cgroup.procs").read_text().split()
         return False

@@ -16,7 +16,7 @@ from kvedge.standalone.agent.container.container_spec import MountSpec
 _MOST_BYTES: Final = 4096
 
 
-def termination_mount(files: ContainerFiles, path: str) -> MountSpec:
+def make_termination_mount(files: ContainerFiles, path: str) -> MountSpec:
     """Make the file anew, and mount it at `path` of the container.
 
     Raises:

@@ -55,7 +55,7 @@ def judge_claims(pod: Pod, node: Node, others: Iterable[Pod], storage: Storage) 
             verdict.reasons += _of_volume(claim, node, storage)
         else:
             _judge_unbound(claim, node, storage, verdict)
-    verdict.reasons += _alone(pod, others, storage)
+    verdict.reasons += _find_lone_claim_reasons(pod, others, storage)
     verdict.reasons = list(dict.fromkeys(verdict.reasons))
     return verdict
 
@@ -77,7 +77,7 @@ def _judge_unbound(claim: PersistentVolumeClaim, node: Node, storage: Storage, v
         verdict.to_tell.append(claim)
 
 
-def _alone(pod: Pod, others: Iterable[Pod], storage: Storage) -> list[str]:
+def _find_lone_claim_reasons(pod: Pod, others: Iterable[Pod], storage: Storage) -> list[str]:
     namespace = pod.metadata.namespace
     single = set()
     for name in claims_of(pod):

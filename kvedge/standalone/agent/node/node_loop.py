@@ -79,7 +79,7 @@ class NodeLoop:
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
 
-    def changed(self) -> None:
+    def note_change(self) -> None:
         """The devices have changed: write the status soon."""
         with self._changed:
             self._dirty = True

@@ -1,4 +1,4 @@
-"""The Node object of one box: what the host is, as a kubelet would say it. Rendering is pure; `host_facts` looks.
+"""The Node object of one box: what the host is, as a kubelet would say it. Rendering is pure; `read_host_facts` looks.
 
 Called by the node loop.
 """
@@ -51,11 +51,11 @@ class HostFacts:
     os_image: str
 
 
-def host_facts(name: str, data_dir: Path) -> HostFacts:
+def read_host_facts(name: str, data_dir: Path) -> HostFacts:
     """Look at this host."""
     return HostFacts(
         name=name,
-        address=host_address(),
+        address=find_host_address(),
         cpus=os.cpu_count() or 1,
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         disk=shutil.disk_usage(data_dir).total,
@@ -68,7 +68,7 @@ def host_facts(name: str, data_dir: Path) -> HostFacts:
     )
 
 
-def host_address() -> str:
+def find_host_address() -> str:
     """The address by which this host reaches the world; loopback without any route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
         # A datagram socket that is connected sends nothing; the address is one for documentation.
@@ -78,11 +78,13 @@ def host_address() -> str:
 
 
 def host_addresses(versions: Collection[int]) -> tuple[str, ...]:
-    """As :func:`host_address`, of these versions of IP; there need not be one of IPv6."""
-    return tuple(each for version in versions for each in ((host_address(),) if version == 4 else _ipv6_address()))
+    """As :func:`find_host_address`, of these versions of IP; there need not be one of IPv6."""
+    return tuple(
+        each for version in versions for each in ((find_host_address(),) if version == 4 else _find_ipv6_address())
+    )
 
 
-def _ipv6_address() -> tuple[str, ...]:
+def _find_ipv6_address() -> tuple[str, ...]:
     with suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asked:
         asked.connect(("2001:db8::1", 9))
         found = str(asked.getsockname()[0])

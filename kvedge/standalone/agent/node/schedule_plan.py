@@ -76,7 +76,7 @@ def _selects(pod: Pod, node: Node) -> bool:
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
-    required = _at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    required = _find_at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
     return terms is None or terms_match(terms, node)
 
@@ -112,11 +112,11 @@ def _room_reasons(pod: Pod, node: Node, there: Sequence[Pod]) -> Iterator[str]:
 def _neighbour_reasons(pod: Pod, there: Sequence[Pod]) -> Iterator[str]:
     """Affinity and anti-affinity to other Pods: on one box every topology key means this box."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
-    for term in _at(pod.spec.affinity, "podAffinity", field) or []:
+    for term in _find_at(pod.spec.affinity, "podAffinity", field) or []:
         if not any(_is_meant(term, pod, other) for other in (*there, pod)):
             yield "node(s) didn't match pod affinity rules"
             break
-    for term in _at(pod.spec.affinity, "podAntiAffinity", field) or []:
+    for term in _find_at(pod.spec.affinity, "podAntiAffinity", field) or []:
         if any(_is_meant(term, pod, other) for other in there):
             yield "node(s) didn't match pod anti-affinity rules"
             break
@@ -132,7 +132,7 @@ def _is_meant(term: Mapping[str, Any], pod: Pod, other: Pod) -> bool:
     return selector_matches(selector, other.metadata.labels)
 
 
-def _at(document: JsonObject | None, *path: str) -> Any:
+def _find_at(document: JsonObject | None, *path: str) -> Any:
     found: Any = document
     for key in path:
         if not isinstance(found, dict):

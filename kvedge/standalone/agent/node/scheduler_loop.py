@@ -110,7 +110,7 @@ class SchedulerLoop:
             self._say_why(pod, turn.reason, "SchedulingGated")
             return Again(turn.seconds)
         with self._lock:
-            reasons, claims = self._reasons(pod)
+            reasons, claims = self._find_reasons(pod)
             fits = bool(reasons) and not any(reasons)
             if fits and not claims.waits:
                 self._assumed[pod.metadata.uid] = pod
@@ -131,7 +131,7 @@ class SchedulerLoop:
             written = self.client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch)
             self.storage.claims.observe(written)
 
-    def _reasons(self, pod: Pod) -> tuple[list[list[str]], ClaimVerdict]:
+    def _find_reasons(self, pod: Pod) -> tuple[list[list[str]], ClaimVerdict]:
         node = self.nodes.get("", self.node_name)
         if node is None:
             return [], ClaimVerdict()
@@ -195,8 +195,8 @@ class SchedulerLoop:
 def _differs(old: Node, new: Node) -> bool:
     """Whether anything changed that Pods are placed by; heartbeats are most of a node's changes."""
 
-    def placed_by(node: Node) -> tuple[object, ...]:
+    def placement_facts(node: Node) -> tuple[object, ...]:
         conditions = {str(item.get("type")): item.get("status") for item in node.status.conditions}
         return node.metadata.labels, node.spec, node.status.allocatable, conditions
 
-    return placed_by(old) != placed_by(new)
+    return placement_facts(old) != placement_facts(new)

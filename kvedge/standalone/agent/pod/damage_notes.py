@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.runtime.clock import Clock
-from kvedge.runtime.damaged_files import damaged_files
+from kvedge.runtime.damaged_files import find_damaged_files
 
 # Where small files lie, and how many levels of directories below.
 _PLACES: Final = (("", 0), ("state", 2), ("images", 2), ("kubelet/pods", 1), ("kubelet/lost", 1))
@@ -45,7 +45,7 @@ class DamageNotes:
 def put_aside_below(data_dir: Path) -> Iterator[Path]:
     """The damaged files of a data directory."""
     for place, depth in _PLACES:
-        yield from damaged_files(data_dir / place, depth)
+        yield from find_damaged_files(data_dir / place, depth)
 
 
 def _name_files(found: list[Path]) -> Iterator[str]:

@@ -21,7 +21,13 @@ from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import sync
 from kvedge.standalone.agent.container.cgroups import Cgroups
 from kvedge.standalone.agent.container.container_files import PodFiles
-from kvedge.standalone.agent.container.container_state import Running, Starting, lost_exit, record_exit, seen_state
+from kvedge.standalone.agent.container.container_state import (
+    Running,
+    Starting,
+    look_at_container,
+    make_lost_exit,
+    record_exit,
+)
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.pod_loop import PodLoop
@@ -37,7 +43,7 @@ def something_runs(cgroups: Cgroups, boot_id: str, files: PodFiles) -> bool:
     """Whether any process of a Pod is left, by its cgroup and by what its containers' files say."""
     if cgroups.processes(files.uid):
         return True
-    states = (seen_state(files.container(name), boot_id) for name in container_names(files))
+    states = (look_at_container(files.container(name), boot_id) for name in container_names(files))
     return any(isinstance(state, Running | Starting) for state in states)
 
 
@@ -52,7 +58,7 @@ def lose_containers(local: LocalPod) -> None:
     for container in (*local.pod.spec.init_containers, *local.pod.spec.containers):
         files = local.files.container(container.name)
         if not files.exit.exists():
-            record_exit(files, lost_exit(time.time()))
+            record_exit(files, make_lost_exit(time.time()))
 
 
 class DamagedPods:
@@ -72,7 +78,7 @@ class DamagedPods:
             KubeError: when the API cannot be asked.
             OSError: when what is left of one cannot be kept.
         """
-        damaged = self._pods.damaged()
+        damaged = self._pods.list_damaged()
         if not damaged:
             return []
         objects = {pod.metadata.uid: pod for pod in self._loop.informer.list()}
@@ -81,7 +87,7 @@ class DamagedPods:
     def _adopt(self, files: PodFiles, why: str, pod: Pod | None) -> LocalPod:
         runs = something_runs(self._cgroups, self._boot_id, files)
         if pod is None:
-            return self._unknown(files, why, runs=runs)
+            return self._make_unknown(files, why, runs=runs)
         record = self._record_of(pod)
         record.boot_id = self._boot_id if runs else ""
         _replace(files, record)
@@ -109,7 +115,7 @@ class DamagedPods:
                 log.warning("%s", error)
         return record
 
-    def _unknown(self, files: PodFiles, why: str, *, runs: bool) -> LocalPod:
+    def _make_unknown(self, files: PodFiles, why: str, *, runs: bool) -> LocalPod:
         """A damaged Pod that the API does not have: it ends within its grace period, and its data is kept."""
         names = container_names(files)
         pod = Pod(

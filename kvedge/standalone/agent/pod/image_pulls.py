@@ -162,10 +162,10 @@ class ImagePulls:
             self._take_or_pull(pod, reference, asked, key)
         except InvalidImageName as error:
             message = f'Failed to apply default image tag "{reference[:256]}": {error}'
-            self._failed(pod, reference, asked, key, ImageProblem("InvalidImageName", message), _LONGEST_DELAY)
+            self._note_failure(pod, reference, asked, key, ImageProblem("InvalidImageName", message), _LONGEST_DELAY)
         except ImageError as error:
             # The store's own files are damaged.
-            self._failed(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
+            self._note_failure(pod, reference, asked, key, ImageProblem("ErrImagePull", str(error)), _LOCAL_DELAY)
         except Exception as error:
             log.exception("an image could not be looked for", extra={"facts": {"image": reference[:256]}})
             self._pull_failed(pod, reference, asked, key, _words(error))
@@ -174,7 +174,9 @@ class ImagePulls:
         name = parse_image_name(reference)
         decision = decide_pull(name, effective_policy(name, _policy_of(pod, reference)), self._origin(reference))
         if isinstance(decision, Refuse):
-            self._failed(pod, reference, asked, key, ImageProblem(decision.reason, decision.message), _LOCAL_DELAY)
+            self._note_failure(
+                pod, reference, asked, key, ImageProblem(decision.reason, decision.message), _LOCAL_DELAY
+            )
         elif isinstance(decision, Pull):
             self._submit(_Pull(pod, reference, name, asked, key, decision.fallback))
         else:
@@ -247,11 +249,13 @@ class ImagePulls:
             asked.waiting = ImageProblem("ImagePullBackOff", message)
             asked.waits_from = time.monotonic() + _SHOWN
         problem = ImageProblem("ErrImagePull", f'Failed to pull image "{reference}": {error}')
-        self._failed(pod, reference, asked, key, problem, delay)
+        self._note_failure(pod, reference, asked, key, problem, delay)
         if not self._stopping:
             self._on_change(key, _SHOWN)
 
-    def _failed(self, pod: Pod, reference: str, asked: _Asked, key: Key, problem: ImageProblem, delay: float) -> None:
+    def _note_failure(
+        self, pod: Pod, reference: str, asked: _Asked, key: Key, problem: ImageProblem, delay: float
+    ) -> None:
         if asked.problem == _UNDER_WAY:
             self._events.record(pod, "Warning", "Failed", f"Error: {problem.reason}: {problem.message}")
         with self._lock:

@@ -15,7 +15,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace
-from kvedge.standalone.agent.pod.place.pod_remains import foreign_part, left_alone, remove_pod_directory
+from kvedge.standalone.agent.pod.place.pod_remains import explain_remains, foreign_part, remove_pod_directory
 from kvedge.standalone.agent.pod.pod_plan import ImageProblem
 from kvedge.standalone.agent.pod.pod_record import DamagedRecord, PodRecord, pod_directories, read_record
 
@@ -59,7 +59,7 @@ class LocalPod:
 def _sweep(files: PodFiles) -> None:
     """Remove what was left of a Pod whose record had not been written yet, or was gone already."""
     if part := foreign_part(files):
-        log.warning("a Pod's directory is not ours", extra={"facts": {"note": left_alone(files, part)}})
+        log.warning("a Pod's directory is not ours", extra={"facts": {"note": explain_remains(files, part)}})
         return
     remove_pod_directory(files)
 
@@ -97,7 +97,7 @@ class LocalPods:
                 _sweep(files)
         return list(self._pods.values())
 
-    def damaged(self) -> dict[PodFiles, str]:
+    def list_damaged(self) -> dict[PodFiles, str]:
         """The Pods with damaged records, and why, until they are known again or forgotten."""
         with self._lock:
             return dict(self._damaged)
@@ -109,7 +109,7 @@ class LocalPods:
             return self._add(files, record)
 
     def _add(self, files: PodFiles, record: PodRecord) -> LocalPod:
-        pod = record.decoded()
+        pod = record.decode_pod()
         local = LocalPod(Key(pod.metadata.namespace, pod.metadata.name), pod, files, record)
         self._pods[files.uid] = local
         return local

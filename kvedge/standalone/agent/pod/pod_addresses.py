@@ -92,8 +92,8 @@ class PodAddresses:
     def start(self) -> None:
         """Begin to follow the objects and their owners."""
         self._objects.start()
-        self._vms.on_change(self._owner_changed)
-        self._vmis.on_change(self._owner_changed)
+        self._vms.on_change(self._note_owner_change)
+        self._vmis.on_change(self._note_owner_change)
         self._vms.start()
         self._vmis.start()
 
@@ -154,7 +154,7 @@ class PodAddresses:
             KubeError: when it cannot be recorded.
         """
         with self._lock:
-            known = self._of(owner.uid)
+            known = self._find_name(owner.uid)
             if known is not None:
                 return known
             taken = {item.metadata.name for item in self._objects.list()} | self._in_use()
@@ -219,7 +219,7 @@ class PodAddresses:
             log.info("address given back", extra={"facts": {"address": item.metadata.name}})
         return bool(freed)
 
-    def _owner_changed(
+    def _note_owner_change(
         self,
         old: VirtualMachineHead | VirtualMachineInstanceHead | None,
         new: VirtualMachineHead | VirtualMachineInstanceHead | None,
@@ -227,7 +227,7 @@ class PodAddresses:
         if old is not None and new is None:
             self._gone.put(old.metadata.uid)
 
-    def _of(self, uid: str) -> str | None:
+    def _find_name(self, uid: str) -> str | None:
         found = (item for item in self._objects.list() if item.metadata.labels.get(OWNER_UID) == uid)
         return next((item.metadata.name for item in found), None)
 

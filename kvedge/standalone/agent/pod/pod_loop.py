@@ -28,7 +28,7 @@ from kvedge.standalone.agent.container.container_state import (
     Ended,
     Running,
     container_state,
-    lost_exit,
+    make_lost_exit,
     record_exit,
 )
 from kvedge.standalone.agent.container.container_watch import ContainerWatch
@@ -80,10 +80,12 @@ class PodLoop:
         if pod is not None and pod.spec.node_name != self.node_name:
             pod = None
         waits = [
-            self._pass(local) for local in self.pods.find(key) if pod is None or local.files.uid != pod.metadata.uid
+            self._sync_local(local)
+            for local in self.pods.find(key)
+            if pod is None or local.files.uid != pod.metadata.uid
         ]
         if pod is not None:
-            waits.append(self._pass_known(pod))
+            waits.append(self._sync_known(pod))
         due = [wait for wait in waits if wait is not None]
         return Again(min(due)) if due else None
 
@@ -93,7 +95,7 @@ class PodLoop:
         if pod is not None and self.node_name in (pod.spec.node_name, old.spec.node_name if old else ""):
             self.queue.add(Key(pod.metadata.namespace, pod.metadata.name))
 
-    def _pass_known(self, pod: Pod) -> float | None:
+    def _sync_known(self, pod: Pod) -> float | None:
         local = self.pods.get(pod.metadata.uid)
         if local is None:
             if pod.metadata.deletion_timestamp is not None:
@@ -112,7 +114,7 @@ class PodLoop:
         elif self.history.note(local.record):
             _write_down(local)
         local.pod, local.gone_since = pod, None
-        return self._pass(local, known=True)
+        return self._sync_local(local, known=True)
 
     def _take_on(self, pod: Pod) -> LocalPod | None:
         record = new_record(pod)
@@ -129,10 +131,10 @@ class PodLoop:
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             if status.state is not None and (status.state.running or status.state.terminated):
                 # It was started once, by an agent whose records are lost: it must not be started again.
-                record_exit(local.files.container(status.name), lost_exit(time.time()))
+                record_exit(local.files.container(status.name), make_lost_exit(time.time()))
         return local
 
-    def _pass(self, local: LocalPod, *, known: bool = False) -> float | None:
+    def _sync_local(self, local: LocalPod, *, known: bool = False) -> float | None:
         if not known and local.gone_since is None:
             self._note_gone(local)
         waits: list[float] = []

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod
-from kvedge.resources.values.durations import bounded_grace
+from kvedge.resources.values.durations import bound_grace
 from kvedge.standalone.agent.container.container_state import ContainerState, Ended, NotStarted, Running, Starting
 from kvedge.standalone.agent.pod.pod_checks import rejection
 
@@ -142,9 +142,11 @@ def plan_pod(pod: Pod, seen: PodSeen, now: float, deadline: float | None) -> tup
         return _plan_end(seen, now, deadline) or _forget()
     if is_over(pod, seen):
         # A Pod that failed in one container ends in all.
-        ending = _plan_end(seen, now, now + grace_seconds(pod) if seen.stop_asked_at is None else _until(pod, seen))
+        ending = _plan_end(
+            seen, now, now + grace_seconds(pod) if seen.stop_asked_at is None else _find_deadline(pod, seen)
+        )
         return ending or ((ReleasePlace(),) if seen.has_place else ())
-    limit = (LimitCpu(),) if seen.unlimited and _alive(seen) else ()
+    limit = (LimitCpu(),) if seen.unlimited and _find_running(seen) else ()
     return (*limit, *_plan_run(pod, seen), *_plan_unhealthy(pod, seen, now))
 
 
@@ -160,7 +162,7 @@ def is_over(pod: Pod, seen: PodSeen) -> bool:
 def grace_seconds(pod: Pod) -> int:
     """How long its containers get to end: Kubernetes' default is 30."""
     wanted = pod.spec.termination_grace_period_seconds
-    return 30 if wanted is None else bounded_grace(wanted)
+    return 30 if wanted is None else bound_grace(wanted)
 
 
 def image_references(pod: Pod) -> tuple[str, ...]:
@@ -203,7 +205,7 @@ _UNKNOWN: Final = ImageProblem("", "")
 
 def _plan_end(seen: PodSeen, now: float, deadline: float) -> tuple[Step, ...]:
     """Steps until no container is left; none when that is so."""
-    alive = _alive(seen)
+    alive = _find_running(seen)
     if not alive:
         return _waiting_starts(seen)
     if now >= deadline:
@@ -212,7 +214,7 @@ def _plan_end(seen: PodSeen, now: float, deadline: float) -> tuple[Step, ...]:
     return (*asked, LookAgain(max(_LOOK_AGAIN, deadline - now)))
 
 
-def _alive(seen: PodSeen) -> tuple[str, ...]:
+def _find_running(seen: PodSeen) -> tuple[str, ...]:
     return tuple(name for name, state in seen.containers.items() if isinstance(state, Running))
 
 
@@ -240,7 +242,7 @@ def _forget() -> tuple[Step, ...]:
     return (ReleasePlace(), ForgetPod())
 
 
-def _until(pod: Pod, seen: PodSeen) -> float:
+def _find_deadline(pod: Pod, seen: PodSeen) -> float:
     assert seen.stop_asked_at is not None
     return seen.stop_asked_at + grace_seconds(pod)
 

@@ -58,7 +58,7 @@ class PodRecord(msgspec.Struct, kw_only=True):
         """Its addresses on the Pod network, IPv4 first."""
         return tuple(each for each in (self.address, self.ipv6_address) if each)
 
-    def decoded(self) -> Pod:
+    def decode_pod(self) -> Pod:
         """The Pod as it was taken on.
 
         Raises:
@@ -88,7 +88,7 @@ def write_pod_record(files: PodFiles, record: PodRecord) -> None:
         sync(files.path.parent)
 
 
-def recorded_pods(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
+def read_records(pods: Path) -> Iterator[tuple[PodFiles, PodRecord | None]]:
     """Every Pod directory with its record; None when the agent was killed before it wrote one, or it is damaged.
 
     Raises:
@@ -121,7 +121,7 @@ def read_record(files: PodFiles) -> PodRecord | None:
         record = msgspec.json.decode(files.record.read_bytes(), type=PodRecord)
         if record.format > FORMAT:
             raise PodRecordError(f"{files.record} was written by a newer kvedge: start that one")
-        uid = record.decoded().metadata.uid
+        uid = record.decode_pod().metadata.uid
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, DecodeError, OSError) as error:

@@ -184,7 +184,7 @@ def _conditions(
             f"containers with incomplete status: [{' '.join(not_initialized)}]",
         ),
         _ready(pod, containers_ready, not_ready, over),
-        _condition("ContainersReady", containers_ready, over or "ContainersNotReady", _unready(not_ready)),
+        _condition("ContainersReady", containers_ready, over or "ContainersNotReady", _unready_message(not_ready)),
         _condition("PodScheduled", True, "", ""),
     ]
     foreign = [item for item in pod.status.conditions if item.type not in _OURS]
@@ -193,7 +193,7 @@ def _conditions(
 
 def _ready(pod: Pod, containers_ready: bool, not_ready: Sequence[str], over: str) -> Condition:
     if not containers_ready:
-        return _condition("Ready", False, over or "ContainersNotReady", _unready(not_ready))
+        return _condition("Ready", False, over or "ContainersNotReady", _unready_message(not_ready))
     for gate in pod.spec.readiness_gates:
         found = condition(pod.status.conditions, gate.condition_type)
         if found is None:
@@ -205,7 +205,7 @@ def _ready(pod: Pod, containers_ready: bool, not_ready: Sequence[str], over: str
     return _condition("Ready", True, "", "")
 
 
-def _unready(names: Sequence[str]) -> str:
+def _unready_message(names: Sequence[str]) -> str:
     return f"containers with unready status: [{' '.join(names)}]" if names else ""
 
 

@@ -25,7 +25,7 @@ from kvedge.standalone.agent.container.container_start import ContainerStarter, 
 from kvedge.standalone.agent.container.container_state import signal_container
 from kvedge.standalone.agent.container.container_user import UserError, container_user
 from kvedge.standalone.agent.container.probe_questions import keep_process_spec
-from kvedge.standalone.agent.container.termination_message import termination_mount
+from kvedge.standalone.agent.container.termination_message import make_termination_mount
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.place.container_env import container_env
@@ -132,7 +132,7 @@ class PodSteps:
         local.record.image_ids = {item.name: self.pulls.image(uid, item.image).image_id for item in containers}
         try:
             wanted = [device_requests(item.resources.limits) for item in containers]
-            local.record.devices = self.devices.reserve(uid, _most(wanted))
+            local.record.devices = self.devices.reserve(uid, _merge_largest(wanted))
         except DeviceError as error:
             raise StepError("UnexpectedAdmissionError", ImageProblem(_CREATING, str(error))) from error
         write_pod_record(local.files, local.record)
@@ -174,7 +174,7 @@ class PodSteps:
         spec["mounts"].extend(allocated.mounts)
         if container.termination_message_path:
             files = local.files.container(container.name)
-            spec["mounts"].append(termination_mount(files, container.termination_message_path))
+            spec["mounts"].append(make_termination_mount(files, container.termination_message_path))
         keep_process_spec(local.files.container(container.name), spec)
         self.starter.start(spec)
         self.places.cgroups.settle(local.files.uid)
@@ -222,7 +222,7 @@ class PodSteps:
         log.warning("the data of a pod that the object store has forgotten was kept", extra={"facts": facts})
 
 
-def _most(wanted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _merge_largest(wanted: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Containers of a Pod share its devices: of each resource the largest number is enough."""
     found: dict[str, int] = {}
     for requests in wanted:

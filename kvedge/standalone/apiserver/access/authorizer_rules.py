@@ -126,7 +126,7 @@ class Authorizer:
         """Whether the caller may do this."""
         if MASTERS in caller.groups:
             return True
-        if any(self._gives(each, caller, target) for each in _fixed_rights(caller)):
+        if any(self._gives(each, caller, target) for each in _find_fixed_rights(caller)):
             return True
         return any(_allows(rule, target) for rule in self._stored.rules_of(caller, target.namespace))
 
@@ -134,7 +134,7 @@ class Authorizer:
         """All rules that a caller has in a namespace without any limit: what may be handed on to others."""
         if MASTERS in caller.groups:
             yield from EVERYTHING
-        for each in _fixed_rights(caller):
+        for each in _find_fixed_rights(caller):
             if each.limit is Limit.NONE and each.namespace in ("", namespace):
                 yield each.rule
         yield from self._stored.rules_of(caller, namespace)
@@ -142,7 +142,7 @@ class Authorizer:
     @staticmethod
     def has_limited_rights(caller: Caller) -> bool:
         """Whether a caller has rights that depend on the object, which no list of rules can say."""
-        return any(each.limit is not Limit.NONE for each in _fixed_rights(caller))
+        return any(each.limit is not Limit.NONE for each in _find_fixed_rights(caller))
 
     def _gives(self, each: Right, caller: Caller, target: RequestTarget) -> bool:
         return (
@@ -165,7 +165,7 @@ class Authorizer:
         return isinstance(status, dict) and node in (status.get("nodeName"), _migration_target(status))
 
 
-def _fixed_rights(caller: Caller) -> Iterator[Right]:
+def _find_fixed_rights(caller: Caller) -> Iterator[Right]:
     for group in caller.groups:
         yield from FIXED_RIGHTS.get(group, ())
 

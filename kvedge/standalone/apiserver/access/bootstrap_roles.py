@@ -76,9 +76,9 @@ def cluster_roles() -> list[JsonObject]:
     return [
         role("cluster-admin", EVERYTHING, labels=_LABELS),
         binding("cluster-admin", "Group", MASTERS, labels=_LABELS),
-        _gathering("admin", "admin"),
-        _gathering("edit", "edit", "admin"),
-        _gathering("view", "view", "edit"),
+        _make_gathering_role("admin", "admin"),
+        _make_gathering_role("edit", "edit", "admin"),
+        _make_gathering_role("view", "view", "edit"),
         role("system:aggregate-to-admin", _ADMIN, labels={**_LABELS, **_label("admin")}),
         role("system:aggregate-to-edit", _EDIT, labels={**_LABELS, **_label("edit")}),
         role("system:aggregate-to-view", _VIEW, labels={**_LABELS, **_label("view")}),
@@ -108,7 +108,7 @@ def _label(into: str) -> dict[str, str]:
     return {f"{RBAC_GROUP}/aggregate-to-{into}": "true"}
 
 
-def _gathering(name: str, own: str, also_into: str = "") -> JsonObject:
+def _make_gathering_role(name: str, own: str, also_into: str = "") -> JsonObject:
     labels = {**_LABELS, **(_label(also_into) if also_into else {})}
     document = role(name, (), labels=labels)
     return {**document, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _label(own)}]}}

@@ -16,8 +16,13 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.access.csr_rules import CLIENT_SIGNER, groups_of, has_condition, reserved_group
-from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import APPROVED, DENIED, FAILED, parsed_request
+from kvedge.standalone.apiserver.access.csr_rules import CLIENT_SIGNER, find_reserved_group, groups_of, has_condition
+from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    parse_certificate_request,
+)
 from kvedge.standalone.apiserver.requests.write_rules import parse_timestamp
 
 LONGEST: Final = timedelta(days=365)
@@ -52,7 +57,7 @@ def plan_request(obj: JsonObject) -> Sign | Fail | None:
     if not has_condition(obj, APPROVED) or has_condition(obj, DENIED) or has_condition(obj, FAILED):
         return None
     try:
-        request = parsed_request(spec["request"])
+        request = parse_certificate_request(spec["request"])
     except ValueError as error:
         return Fail(str(error))
     complaint = _complaint(request, set(spec.get("usages") or ()), spec.get("groups") or ())
@@ -83,7 +88,7 @@ def is_old(obj: JsonObject, now: datetime) -> bool:
 def _complaint(request: x509.CertificateSigningRequest, usages: set[str], asked_by_groups: Sequence[str]) -> str:
     if _CLIENT_USAGE not in usages or usages - _HARMLESS_USAGES - {_CLIENT_USAGE}:
         return 'usages must be "client auth", and nothing beyond "digital signature" and "key encipherment"'
-    reserved = reserved_group(request, asked_by_groups)
+    reserved = find_reserved_group(request, asked_by_groups)
     if reserved:
         return f"a certificate of group {reserved} is not signed on request"
     names = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

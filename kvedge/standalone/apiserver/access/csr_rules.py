@@ -28,7 +28,7 @@ def groups_of(request: x509.CertificateSigningRequest) -> list[str]:
     return [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
 
 
-def reserved_group(request: x509.CertificateSigningRequest, asked_by_groups: Sequence[str]) -> str:
+def find_reserved_group(request: x509.CertificateSigningRequest, asked_by_groups: Sequence[str]) -> str:
     """The group of a request that whoever asks may not have, or nothing.
 
     A request makes no administrators. Administrators alone ask for kvedge's own roles, as `kvedge user role` and
@@ -39,7 +39,7 @@ def reserved_group(request: x509.CertificateSigningRequest, asked_by_groups: Seq
     return next((group for group in groups_of(request) if group in refused), "")
 
 
-def asked_by(caller: Caller) -> JsonObject:
+def requester_fields(caller: Caller) -> JsonObject:
     """The fields of the spec that say who asks."""
     fields = {
         "username": caller.user,
@@ -55,7 +55,7 @@ def settle_create(obj: JsonObject, caller: Caller) -> None:
     spec = obj.setdefault("spec", {})
     for field in ("username", "uid", "groups", "extra"):
         spec.pop(field, None)
-    spec.update(asked_by(caller))
+    spec.update(requester_fields(caller))
 
 
 def settle_update(obj: JsonObject, live: JsonObject, subresource: str, now: str) -> None:
@@ -78,7 +78,7 @@ def settle_update(obj: JsonObject, live: JsonObject, subresource: str, now: str)
         condition.setdefault("lastTransitionTime", kept or now)
 
 
-def decided_elsewhere(new: JsonObject, old: JsonObject) -> list[FieldError]:
+def decision_errors(new: JsonObject, old: JsonObject) -> list[FieldError]:
     """What the status subresource may not do: approve or deny."""
     had, has = condition_types(old.get("status") or {}), condition_types(new.get("status") or {})
     return [

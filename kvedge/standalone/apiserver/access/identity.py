@@ -55,7 +55,7 @@ class Authenticator:
         headers = request.headers
         if not any(name.lower().startswith(_IMPERSONATE) for name in headers):
             return caller
-        return impersonated(self._authorizer, caller, headers)
+        return impersonate(self._authorizer, caller, headers)
 
     def _of_channel(self, request: web.BaseRequest) -> Caller:
         certificate = request.get_extra_info("peercert")
@@ -92,7 +92,7 @@ def caller_of_certificate(certificate: Mapping[str, Any]) -> Caller:
     return Caller(users[0], tuple(dict.fromkeys((*groups, AUTHENTICATED))))
 
 
-def impersonated(authorizer: Authorizer, caller: Caller, headers: CIMultiDictProxy[str]) -> Caller:
+def impersonate(authorizer: Authorizer, caller: Caller, headers: CIMultiDictProxy[str]) -> Caller:
     """The identity that somebody takes on to see what another one may do.
 
     Raises:

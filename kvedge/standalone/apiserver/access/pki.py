@@ -93,20 +93,20 @@ class Authority:
     def sign_client(self, request: x509.CertificateSigningRequest, life: timedelta) -> bytes:
         """A client certificate for the subject and the key of a request that somebody has approved, as PEM."""
         leaf = LeafRequest("", server=False, life=life)
-        return self._authority.certify(request.public_key(), leaf, _now(), request.subject)
+        return self._authority.certify(request.public_key(), leaf, _read_clock(), request.subject)
 
     def has_issued(self, certificate_pem: bytes) -> bool:
         """Whether this authority signed the certificate."""
         return self._authority.has_issued(certificate_pem)
 
     def _make(self, common_name: str) -> None:
-        made = CertificateAuthority.create(common_name, _now(), _CA_LIFE)
+        made = CertificateAuthority.create(common_name, _read_clock(), _CA_LIFE)
         # The key first: with a certificate but no key the pair is made again.
         write_durably(self._key_file, made.key_pem)
         write_durably(self._certificate_file, made.certificate_pem, mode=0o644)
 
     def _issue(self, request: LeafRequest) -> KeyPair:
-        made = self._authority.issue(request, _now())
+        made = self._authority.issue(request, _read_clock())
         return KeyPair(made.certificate, made.key)
 
     @staticmethod
@@ -188,6 +188,6 @@ def subject_of(certificate_pem: bytes) -> Subject:
     return Subject(users[0] if users else "", tuple(groups))
 
 
-def _now() -> datetime:
+def _read_clock() -> datetime:
     """What is made in the past of a box without a clock lives as long as what is made later."""
     return max(datetime.now(UTC), NOT_BEFORE)

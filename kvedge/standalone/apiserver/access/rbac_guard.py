@@ -16,8 +16,8 @@ from kvedge.resources.manifests.policy_rules import (
     RBAC_GROUP,
     PolicyRule,
     TooManyRules,
+    find_uncovered,
     policy_rules,
-    uncovered,
 )
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.access.rbac_index import (
@@ -75,7 +75,7 @@ class RbacGuard:
         key = role_of({**binding, "metadata": {"namespace": context.namespace}})
         if self._may(context.caller, "bind", key, context.namespace):
             return
-        rules = self._index.role_rules(key)
+        rules = self._index.find_role_rules(key)
         if rules is None:
             # Named by the binding's kind, as the real server does.
             raise NotFound(target_of(context.kind, key.name))
@@ -89,7 +89,7 @@ class RbacGuard:
     def _check_held(self, context: RequestContext, name: str, rules: Iterable[PolicyRule]) -> None:
         caller = context.caller
         try:
-            missing = uncovered(self._authorizer.rules_of(caller, context.namespace), rules)
+            missing = find_uncovered(self._authorizer.rules_of(caller, context.namespace), rules)
         except TooManyRules as error:
             why = (
                 "these rules stand for more rights than can be compared with those that you hold;"
@@ -107,11 +107,11 @@ class RbacGuard:
 
 
 def _is_only_cleanup(obj: JsonObject, live: JsonObject) -> bool:
-    def kept(document: JsonObject) -> JsonObject:
+    def drop_cleanup(document: JsonObject) -> JsonObject:
         metadata = {key: value for key, value in document["metadata"].items() if key not in _CLEANUP}
         return {**document, "metadata": metadata}
 
-    return same(kept(obj), kept(live))
+    return same(drop_cleanup(obj), drop_cleanup(live))
 
 
 def _spell(rule: PolicyRule) -> str:

@@ -52,9 +52,9 @@ class RbacIndex:
         for key in keys:
             binding = self._bindings[key]
             if not binding.namespace or binding.namespace == namespace:
-                yield from self.role_rules(binding.role) or ()
+                yield from self.find_role_rules(binding.role) or ()
 
-    def role_rules(self, role: ObjectKey) -> tuple[PolicyRule, ...] | None:
+    def find_role_rules(self, role: ObjectKey) -> tuple[PolicyRule, ...] | None:
         """The rules of a role; None when there is no such role."""
         known = self._rules.get(role)
         if known is None:

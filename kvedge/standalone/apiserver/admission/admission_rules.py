@@ -73,7 +73,7 @@ def matching_kind(webhook: Webhook, review: Review, kinds: KindIndex) -> ServedK
     return None
 
 
-def selected(webhook: Webhook, review: Review, namespace_labels: Mapping[str, str] | None) -> bool:
+def is_selected(webhook: Webhook, review: Review, namespace_labels: Mapping[str, str] | None) -> bool:
     """Whether the webhook's selectors choose the object; `namespace_labels` is None for what has no namespace."""
     if namespace_labels is not None:
         selector = label_selector_of(webhook.entry.get("namespaceSelector"))

@@ -114,7 +114,7 @@ class AdmissionWebhooks:
 
     def _kind_for(self, webhook: Webhook, review: Review) -> ServedKind | None:
         kind = admission_rules.matching_kind(webhook, review, self._hub.kinds)
-        if kind is None or not admission_rules.selected(webhook, review, self._namespace_labels(review)):
+        if kind is None or not admission_rules.is_selected(webhook, review, self._namespace_labels(review)):
             return None
         return kind
 

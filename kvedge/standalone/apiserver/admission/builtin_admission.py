@@ -21,7 +21,7 @@ from kvedge.standalone.apiserver.admission.limit_ranger import LimitRanger
 from kvedge.standalone.apiserver.admission.pod_security import PodSecurity
 from kvedge.standalone.apiserver.admission.storage_admission import StorageAdmission
 from kvedge.standalone.apiserver.kinds.rules import pod_rules
-from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import parsed_request
+from kvedge.standalone.apiserver.kinds.rules.certificate_request_rules import parse_certificate_request
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.requests.write_rules import invalid, target_of, timestamp
@@ -110,7 +110,7 @@ class BuiltInAdmission:
             why = f'user not permitted to approve requests with signerName "{signer}"'
             raise Forbidden(target_of(context.kind, review.name), why)
         if subresource == "status":
-            errors = csr_rules.decided_elsewhere(obj, review.old)
+            errors = csr_rules.decision_errors(obj, review.old)
             if errors:
                 raise invalid(context.kind, review.name, errors)
             if not same(obj.get("status"), review.old.get("status")) and not self._may(context.caller, "sign", signer):
@@ -120,8 +120,8 @@ class BuiltInAdmission:
     def _check_subject(self, review: Review, obj: JsonObject) -> None:
         if obj["spec"]["signerName"] != csr_rules.CLIENT_SIGNER:
             return
-        request = parsed_request(obj["spec"]["request"])
-        reserved = csr_rules.reserved_group(request, review.context.caller.groups)
+        request = parse_certificate_request(obj["spec"]["request"])
+        reserved = csr_rules.find_reserved_group(request, review.context.caller.groups)
         if reserved:
             why = f"use of {csr_rules.CLIENT_SIGNER} signer with {reserved} group is not allowed"
             raise Forbidden(target_of(review.context.kind, review.name), why)

@@ -16,12 +16,12 @@ from kvedge.standalone.apiserver.admission.pod_security_facts import (
     Violation,
     containers_of,
     context_of,
-    named,
-    quoted,
+    names_of,
+    quote,
     setters,
     several,
     spec_of,
-    spelled,
+    spell,
 )
 
 _CAPABILITIES: Final = frozenset(
@@ -56,7 +56,7 @@ def check_apparmor(pod: JsonObject) -> Violation | None:
     of_pod, bad, values = _profiles(pod, "appArmorProfile")
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     forbidden = sorted(
-        f"{key}={spelled(value)}"
+        f"{key}={spell(value)}"
         for key, value in annotations.items()
         if key.startswith(_APPARMOR_ANNOTATION) and not _is_apparmor_profile(value)
     )
@@ -67,7 +67,7 @@ def check_apparmor(pod: JsonObject) -> Violation | None:
         return None
     found = [*sorted(values), *forbidden]
     reason = "forbidden AppArmor profile" if len(found) == 1 else "forbidden AppArmor profiles"
-    return Violation(reason, f"{' and '.join(who)} must not set AppArmor profile type to {quoted(found)}")
+    return Violation(reason, f"{' and '.join(who)} must not set AppArmor profile type to {quote(found)}")
 
 
 def apparmor_annotations(pod: JsonObject) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def check_capabilities(pod: JsonObject) -> Violation | None:
 
 def forbidden_capabilities(pod: JsonObject, allowed: frozenset[str], reason: str) -> Violation | None:
     """Containers that add capabilities which are not allowed."""
-    wanted = {id(item): set(_added_capabilities(item)) - allowed for item in containers_of(pod)}
+    wanted = {id(item): set(_find_added_capabilities(item)) - allowed for item in containers_of(pod)}
     bad = [item for item in containers_of(pod) if wanted[id(item)]]
     if not bad:
         return None
     names = sorted(set().union(*wanted.values()))
-    text = f"{several('container', named(bad))} must not include {quoted(names)} in securityContext.capabilities.add"
+    text = f"{several('container', names_of(bad))} must not include {quote(names)} in securityContext.capabilities.add"
     return Violation(reason, text)
 
 
@@ -102,7 +102,7 @@ def check_host_namespaces(pod: JsonObject) -> Violation | None:
 def check_host_paths(pod: JsonObject) -> Violation | None:
     """The host's files."""
     bad = [volume for volume in spec_of(pod).get("volumes") or [] if volume.get("hostPath") is not None]
-    return Violation("hostPath volumes", several("volume", named(bad))) if bad else None
+    return Violation("hostPath volumes", several("volume", names_of(bad))) if bad else None
 
 
 def check_host_ports(pod: JsonObject) -> Violation | None:
@@ -112,20 +112,23 @@ def check_host_ports(pod: JsonObject) -> Violation | None:
         return None
     ports = {str(port["hostPort"]) for item in bad for port in item["ports"] if port.get("hostPort")}
     verb, word = "uses" if len(bad) == 1 else "use", "hostPort" if len(ports) == 1 else "hostPorts"
-    return Violation("hostPort", f"{several('container', named(bad))} {verb} {word} {', '.join(sorted(ports))}")
+    return Violation("hostPort", f"{several('container', names_of(bad))} {verb} {word} {', '.join(sorted(ports))}")
 
 
 def check_asked_hosts(pod: JsonObject) -> Violation | None:
     """Probes and hooks that have the node ask somebody else than the Pod."""
     found = {
-        name: hosts for item in containers_of(pod) for name in named([item]) if (hosts := set(_probed_hosts(item)))
+        name: hosts
+        for item in containers_of(pod)
+        for name in names_of([item])
+        if (hosts := set(_find_probed_hosts(item)))
     }
     if not found:
         return None
     asked = sorted(set().union(*found.values()))
     verb = "uses" if len(found) == 1 else "use"
     word = "probe or lifecycle host" if len(asked) == 1 else "probe or lifecycle hosts"
-    text = f"{several('container', sorted(found))} {verb} {word} {quoted(asked)}"
+    text = f"{several('container', sorted(found))} {verb} {word} {quote(asked)}"
     return Violation("probe or lifecycle host", text)
 
 
@@ -134,7 +137,9 @@ def check_privileged(pod: JsonObject) -> Violation | None:
     bad = [item for item in containers_of(pod) if context_of(item).get("privileged")]
     if not bad:
         return None
-    return Violation("privileged", f"{several('container', named(bad))} must not set securityContext.privileged=true")
+    return Violation(
+        "privileged", f"{several('container', names_of(bad))} must not set securityContext.privileged=true"
+    )
 
 
 def check_proc_mount(pod: JsonObject) -> Violation | None:
@@ -143,7 +148,7 @@ def check_proc_mount(pod: JsonObject) -> Violation | None:
     if not bad:
         return None
     values = sorted({str(context_of(item)["procMount"]) for item in bad})
-    text = f"{several('container', named(bad))} must not set securityContext.procMount to {quoted(values)}"
+    text = f"{several('container', names_of(bad))} must not set securityContext.procMount to {quote(values)}"
     return Violation("procMount", text)
 
 
@@ -158,7 +163,7 @@ def check_selinux(pod: JsonObject) -> Violation | None:
     types = sorted({label.get("type") or "" for label in labels} - _SELINUX_TYPES)
     told = [several("type", types)] if types else []
     told += [f"{field} may not be set" for field in ("user", "role") if any(label.get(field) for label in labels)]
-    who = setters(_is_forbidden_label(of_pod), named(bad))
+    who = setters(_is_forbidden_label(of_pod), names_of(bad))
     return Violation("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(told)}")
 
 
@@ -167,7 +172,7 @@ def check_seccomp(pod: JsonObject) -> Violation | None:
     of_pod, bad, values = _profiles(pod, "seccompProfile")
     if not of_pod and not bad:
         return None
-    what = f"must not set securityContext.seccompProfile.type to {quoted(sorted(values))}"
+    what = f"must not set securityContext.seccompProfile.type to {quote(sorted(values))}"
     return Violation("seccompProfile", f"{setters(of_pod, bad)} {what}")
 
 
@@ -184,7 +189,7 @@ def check_windows(pod: JsonObject) -> Violation | None:
     bad = [item for item in containers_of(pod) if _is_host_process(context_of(item))]
     if not of_pod and not bad:
         return None
-    text = f"{setters(of_pod, named(bad))} must not set securityContext.windowsOptions.hostProcess=true"
+    text = f"{setters(of_pod, names_of(bad))} must not set securityContext.windowsOptions.hostProcess=true"
     return Violation("hostProcess", text)
 
 
@@ -213,7 +218,7 @@ def _profiles(pod: JsonObject, field: str) -> tuple[bool, list[str], set[str]]:
     values = {str(kinds[id(item)] or "") for item in bad}
     if of_pod:
         values.add(str(context_of(spec_of(pod))[field].get("type") or ""))
-    return of_pod, named(bad), values
+    return of_pod, names_of(bad), values
 
 
 def _is_forbidden_profile(context: JsonObject, field: str) -> bool:
@@ -233,11 +238,11 @@ def _is_host_process(context: JsonObject) -> bool:
     return bool((context.get("windowsOptions") or {}).get("hostProcess"))
 
 
-def _added_capabilities(container: JsonObject) -> Iterable[str]:
+def _find_added_capabilities(container: JsonObject) -> Iterable[str]:
     return (context_of(container).get("capabilities") or {}).get("add") or []
 
 
-def _probed_hosts(container: JsonObject) -> Iterator[str]:
+def _find_probed_hosts(container: JsonObject) -> Iterator[str]:
     lifecycle = container.get("lifecycle") or {}
     probes = [container.get(f"{name}Probe") for name in ("liveness", "readiness", "startup")]
     for handler in (*probes, lifecycle.get("postStart"), lifecycle.get("preStop")):

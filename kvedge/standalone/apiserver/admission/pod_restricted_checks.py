@@ -14,8 +14,8 @@ from kvedge.standalone.apiserver.admission.pod_security_facts import (
     Violation,
     containers_of,
     context_of,
-    named,
-    quoted,
+    names_of,
+    quote,
     setters,
     several,
     spec_of,
@@ -35,7 +35,7 @@ def check_escalation(pod: JsonObject) -> Violation | None:
     bad = [item for item in containers_of(pod) if context_of(item).get("allowPrivilegeEscalation") is not False]
     if not bad:
         return None
-    text = f"{several('container', named(bad))} must set securityContext.allowPrivilegeEscalation=false"
+    text = f"{several('container', names_of(bad))} must set securityContext.allowPrivilegeEscalation=false"
     return Violation("allowPrivilegeEscalation != false", text)
 
 
@@ -44,7 +44,7 @@ def check_capabilities(pod: JsonObject) -> Violation | None:
     told = []
     keeping = [item for item in containers_of(pod) if "ALL" not in (_capabilities(item).get("drop") or [])]
     if keeping:
-        told.append(f'{several("container", named(keeping))} must set securityContext.capabilities.drop=["ALL"]')
+        told.append(f'{several("container", names_of(keeping))} must set securityContext.capabilities.drop=["ALL"]')
     adding = baseline.forbidden_capabilities(pod, _CAPABILITIES, "")
     if adding is not None:
         told.append(adding.detail)
@@ -58,7 +58,7 @@ def check_volumes(pod: JsonObject) -> Violation | None:
         return None
     kinds = sorted({next((key for key in volume if key != "name"), "unknown") for volume in bad})
     verb = "uses" if len(bad) == 1 else "use"
-    text = f"{several('volume', named(bad))} {verb} {several('restricted volume type', kinds)}"
+    text = f"{several('volume', names_of(bad))} {verb} {several('restricted volume type', kinds)}"
     return Violation("restricted volume types", text)
 
 
@@ -68,12 +68,12 @@ def check_non_root(pod: JsonObject) -> Violation | None:
     denying = [item for item in containers_of(pod) if context_of(item).get("runAsNonRoot") is False]
     reason = "runAsNonRoot != true"
     if of_pod is False or denying:
-        who = setters(of_pod is False, named(denying))
+        who = setters(of_pod is False, names_of(denying))
         return Violation(reason, f"{who} must not set securityContext.runAsNonRoot=false")
     silent = [item for item in containers_of(pod) if not of_pod and context_of(item).get("runAsNonRoot") is None]
     if not silent:
         return None
-    text = f"pod or {several('container', named(silent))} must set securityContext.runAsNonRoot=true"
+    text = f"pod or {several('container', names_of(silent))} must set securityContext.runAsNonRoot=true"
     return Violation(reason, text)
 
 
@@ -83,7 +83,7 @@ def check_user(pod: JsonObject) -> Violation | None:
     bad = [item for item in containers_of(pod) if context_of(item).get("runAsUser") == 0]
     if not of_pod and not bad:
         return None
-    return Violation("runAsUser=0", f"{setters(of_pod, named(bad))} must not set runAsUser=0")
+    return Violation("runAsUser=0", f"{setters(of_pod, names_of(bad))} must not set runAsUser=0")
 
 
 def check_seccomp(pod: JsonObject) -> Violation | None:
@@ -96,8 +96,8 @@ def check_seccomp(pod: JsonObject) -> Violation | None:
     silent = [item for item in containers_of(pod) if context_of(item).get("seccompProfile") is None]
     if not silent:
         return None
-    kinds = quoted(("RuntimeDefault",)) + " or " + quoted(("Localhost",))
-    text = f"pod or {several('container', named(silent))} must set securityContext.seccompProfile.type to {kinds}"
+    kinds = quote(("RuntimeDefault",)) + " or " + quote(("Localhost",))
+    text = f"pod or {several('container', names_of(silent))} must set securityContext.seccompProfile.type to {kinds}"
     return Violation("seccompProfile", text)
 
 

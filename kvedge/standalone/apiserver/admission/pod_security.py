@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.manifests.policy_rules import EVERYTHING, uncovered
+from kvedge.resources.manifests.policy_rules import EVERYTHING, find_uncovered
 from kvedge.standalone.apiserver.access.authorizer_rules import CONTROLLERS, Authorizer
 from kvedge.standalone.apiserver.admission.admission_protocol import Review
 from kvedge.standalone.apiserver.admission.pod_security_rules import (
@@ -83,4 +83,4 @@ class PodSecurity:
             raise Forbidden(target_of(context.kind, review.name), why)
 
     def _owns_host(self, caller: Caller) -> bool:
-        return not uncovered(self._authorizer.rules_of(caller, ""), EVERYTHING)
+        return not find_uncovered(self._authorizer.rules_of(caller, ""), EVERYTHING)

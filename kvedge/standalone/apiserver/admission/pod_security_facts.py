@@ -53,12 +53,12 @@ def context_of(holder: JsonObject) -> JsonObject:
     return context
 
 
-def named(containers: Iterable[JsonObject]) -> list[str]:
+def names_of(containers: Iterable[JsonObject]) -> list[str]:
     """Their names."""
     return [str(container.get("name") or "") for container in containers]
 
 
-def quoted(words: Iterable[str]) -> str:
+def quote(words: Iterable[str]) -> str:
     """`"a", "b"`."""
     return ", ".join(f'"{word}"' for word in words)
 
@@ -66,7 +66,7 @@ def quoted(words: Iterable[str]) -> str:
 def several(word: str, names: Iterable[str]) -> str:
     """`container "a"` or `containers "a", "b"`."""
     found = list(names)
-    return f"{word if len(found) == 1 else f'{word}s'} {quoted(found)}"
+    return f"{word if len(found) == 1 else f'{word}s'} {quote(found)}"
 
 
 def setters(pod: bool, containers: Iterable[str]) -> str:
@@ -76,6 +76,6 @@ def setters(pod: bool, containers: Iterable[str]) -> str:
     return " and ".join(parts)
 
 
-def spelled(value: Any) -> str:
+def spell(value: Any) -> str:
     """A value as JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -65,8 +65,8 @@ def changes_security(pod: JsonObject, live: JsonObject) -> bool:
 
 def check_labels(namespace: JsonObject, live: JsonObject | None) -> list[FieldError]:
     """Errors of a namespace's levels; a level that was wrong before may stay."""
-    named = _enforced_level(namespace)
-    if named is None or named in tuple(Level) or (live is not None and named == _enforced_level(live)):
+    named = _find_enforced_level(namespace)
+    if named is None or named in tuple(Level) or (live is not None and named == _find_enforced_level(live)):
         return []
     path = f"metadata.labels[{ENFORCE_LABEL}]"
     return [invalid(path, named, f"must be one of {', '.join(Level)}")]
@@ -74,11 +74,11 @@ def check_labels(namespace: JsonObject, live: JsonObject | None) -> list[FieldEr
 
 def loosens(namespace: JsonObject, live: JsonObject | None) -> bool:
     """Whether a write of a namespace lets Pods of it be everything that they might not be before."""
-    named = _enforced_level(namespace)
-    return named == Level.PRIVILEGED and (live is None or named != _enforced_level(live))
+    named = _find_enforced_level(namespace)
+    return named == Level.PRIVILEGED and (live is None or named != _find_enforced_level(live))
 
 
-def _enforced_level(namespace: JsonObject) -> Any:
+def _find_enforced_level(namespace: JsonObject) -> Any:
     return (namespace["metadata"].get("labels") or {}).get(ENFORCE_LABEL)
 
 

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.admission.quota_usage import counted_names, in_scopes, missing_words, usage_of
+from kvedge.standalone.apiserver.admission.quota_usage import choose_names, in_scopes, missing_words, usage_of
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.write_rules import target_of
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
 from kvedge.standalone.apiserver.store.stored_bounds import QUOTAS, spec_of
-from kvedge.standalone.apiserver.wire.amounts import NOTHING, Amount, Amounts, amounts_of, listed, total
+from kvedge.standalone.apiserver.wire.amounts import NOTHING, Amount, Amounts, amounts_of, join_amounts, total
 from kvedge.standalone.apiserver.wire.api_errors import Forbidden
 
 
@@ -37,7 +37,7 @@ class Tally:
 
     def usage(self, resource: str, obj: JsonObject) -> dict[str, Amount]:
         """What an object takes of this quota."""
-        names = counted_names(resource, self.hard)
+        names = choose_names(resource, self.hard)
         if not names or not in_scopes(self.spec, resource, obj):
             return {}
         return {name: amount for name, amount in usage_of(resource, obj).items() if name in names and amount.value}
@@ -62,7 +62,7 @@ class Tally:
         """What is used, and what writes under way will use."""
         return total((self.used, *self.pending.values()))
 
-    def shown(self) -> dict[str, str]:
+    def show_used(self) -> dict[str, str]:
         """The used amounts, as the status has them."""
         return {name: self.used.get(name, NOTHING).text for name in self.hard}
 
@@ -87,7 +87,7 @@ class QuotaLedger:
         return self._tallies.get(key.namespace, {}).get(key.name)
 
     @contextmanager
-    def taking(self, context: RequestContext, name: str, obj: JsonObject, live: JsonObject | None) -> Iterator[None]:
+    def take(self, context: RequestContext, name: str, obj: JsonObject, live: JsonObject | None) -> Iterator[None]:
         """Take what a write needs beyond what its object has, for as long as the write is under way.
 
         Raises:
@@ -97,7 +97,9 @@ class QuotaLedger:
         if not tallies or not context.namespace or context.target.subresource:
             yield
             return
-        wanted = [(tally, more) for tally in tallies.values() if (more := self._more(context, name, tally, obj, live))]
+        wanted = [
+            (tally, more) for tally in tallies.values() if (more := self._count_more(context, name, tally, obj, live))
+        ]
         for tally, more in wanted:
             _check_left(context, name, tally, more)
         key = context.key_of(name)
@@ -110,7 +112,7 @@ class QuotaLedger:
                 if tally.pending.get(key) is more:
                     del tally.pending[key]
 
-    def _more(
+    def _count_more(
         self, context: RequestContext, name: str, tally: Tally, obj: JsonObject, live: JsonObject | None
     ) -> dict[str, Amount]:
         resource = context.kind.storage
@@ -129,7 +131,7 @@ class QuotaLedger:
             self._notice_quota(change)
         resource, namespace = stored.key.resource, stored.key.namespace
         known = self._tallies.get(namespace, {}).values() if namespace else ()
-        tallies = [tally for tally in known if counted_names(resource, tally.hard)]
+        tallies = [tally for tally in known if choose_names(resource, tally.hard)]
         if not tallies:
             return
         obj = None if change.type is ChangeType.DELETED else stored.load()
@@ -159,7 +161,7 @@ class QuotaLedger:
             # Writes that are under way give it back.
             tally.pending = known.pending
         for resource in self._cache.resources():
-            if not counted_names(resource, tally.hard):
+            if not choose_names(resource, tally.hard):
                 continue
             for stored in self._cache.in_namespace(resource, quota.key.namespace):
                 tally.count(stored.key, tally.usage(resource, stored.load()))
@@ -176,7 +178,7 @@ def _check_left(context: RequestContext, name: str, tally: Tally, more: Amounts)
     exceeded = [key for key in more if used[key].value + more[key].value > tally.hard[key].value]
     if exceeded:
         requested, taken, limited = (
-            listed({key: amounts[key] for key in exceeded}) for amounts in (more, used, tally.hard)
+            join_amounts({key: amounts[key] for key in exceeded}) for amounts in (more, used, tally.hard)
         )
         why = f"exceeded quota: {tally.name}, requested: {requested}, used: {taken}, limited: {limited}"
         raise Forbidden(target_of(context.kind, name), why)

@@ -52,7 +52,7 @@ def usage_of(resource: str, obj: JsonObject) -> dict[str, Amount]:
     return found
 
 
-def counted_names(resource: str, names: Iterable[str]) -> set[str]:
+def choose_names(resource: str, names: Iterable[str]) -> set[str]:
     """Those of a quota's names that objects of a resource can take of."""
     return {name for name in names if _takes(resource, name)}
 
@@ -66,10 +66,10 @@ def missing_words(pod: JsonObject, names: Iterable[str]) -> str:
         said = _compute(container_amounts(container, "requests"), container_amounts(container, "limits"))
         for name in _MUST_BE_SAID.intersection(names) - said.keys():
             missing.setdefault(name, set()).add(str(container.get("name")))
-    return "; ".join(f"{name} for: {_some(missing[name])}" for name in sorted(missing))
+    return "; ".join(f"{name} for: {_name_some(missing[name])}" for name in sorted(missing))
 
 
-def _some(names: set[str]) -> str:
+def _name_some(names: set[str]) -> str:
     shown, rest = sorted(names)[:_MOST_NAMED], len(names) - _MOST_NAMED
     return ",".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
@@ -175,7 +175,7 @@ def _claim_usage(claim: JsonObject) -> dict[str, Amount]:
     if wanted is not None:
         # While a claim grows or shrinks, what it had counts as long as it is more.
         allocated = amounts_of((claim.get("status") or {}).get("allocatedResources")).get("storage", wanted)
-        taken["requests.storage"] = max(wanted, allocated, key=lambda amount: amount.value).rounded_up()
+        taken["requests.storage"] = max(wanted, allocated, key=lambda amount: amount.value).round_up()
     if storage_class:
         taken |= {f"{storage_class}{_BY_CLASS}{name}": amount for name, amount in taken.items()}
     return taken

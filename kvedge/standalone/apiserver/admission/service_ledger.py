@@ -73,7 +73,7 @@ class ServiceLedger:
         cache.on_change(self._notice)
 
     @contextmanager
-    def taking(self, context: RequestContext, name: str, obj: JsonObject) -> Iterator[None]:
+    def take(self, context: RequestContext, name: str, obj: JsonObject) -> Iterator[None]:
         """Give a Service what it lacks (`obj` is altered), and keep that for as long as the write is under way.
 
         Raises:
@@ -152,7 +152,7 @@ class ServiceLedger:
         wanted = addresses[index]
         number, known = _of_address(wanted), self._taken.get(key, frozenset())
         network = self._ranges.get(number[0])
-        first, last = _whole(network) if network is not None else (1, 0)
+        first, last = _whole_range(network) if network is not None else (1, 0)
         why = ""
         if number not in known and not first <= number[1] <= last:
             why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {network}"
@@ -165,7 +165,9 @@ class ServiceLedger:
 
     def _draw_address(self, key: ObjectKey, family: str, taken: list[_Number]) -> str:
         network = self._ranges[family]
-        number = self._free(family, *_dynamic(network), taken) or self._free(family, *_whole(network), taken)
+        number = self._find_free(family, *_dynamic_range(network), taken) or self._find_free(
+            family, *_whole_range(network), taken
+        )
         if number is None:
             text = "Internal error occurred: failed to allocate a serviceIP: range is full"
             raise ApiError(500, "InternalError", text)
@@ -207,14 +209,14 @@ class ServiceLedger:
             if number and number not in used and each.get("port") == port.get("port"):
                 return int(number)
         hosts = [(_PORT, number) for _, number in self._listening()]
-        drawn = self._free(_PORT, FIRST_NODE_PORT, LAST_NODE_PORT, [*taken, *hosts])
+        drawn = self._find_free(_PORT, FIRST_NODE_PORT, LAST_NODE_PORT, [*taken, *hosts])
         if drawn is None:
             text = "Internal error occurred: failed to allocate a nodePort: range is full"
             raise ApiError(500, "InternalError", text)
         self._take((_PORT, drawn), key, taken)
         return drawn
 
-    def _free(self, kind: str, first: int, last: int, taken: list[_Number]) -> int | None:
+    def _find_free(self, kind: str, first: int, last: int, taken: list[_Number]) -> int | None:
         for _ in range(_DRAWS):
             number = self._draw(first, last)
             if self._is_free((kind, number), taken):
@@ -252,12 +254,12 @@ class ServiceLedger:
             self._owners.setdefault(number, key)
 
 
-def _whole(network: _Network) -> tuple[int, int]:
+def _whole_range(network: _Network) -> tuple[int, int]:
     return int(network.network_address) + 1, int(network.broadcast_address) - 1
 
 
-def _dynamic(network: _Network) -> tuple[int, int]:
-    first, last = _whole(network)
+def _dynamic_range(network: _Network) -> tuple[int, int]:
+    first, last = _whole_range(network)
     named = min(max(_LEAST_NAMED, network.num_addresses // _LEAST_NAMED), _MOST_NAMED)
     return (first + named, last) if first + named <= last else (first, last)
 

@@ -20,9 +20,9 @@ from kvedge.runtime.serving.stream_pump import ConnectionSource
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     API_SERVICES,
     AggregatedApi,
-    aggregated_api,
-    forwarded_headers,
-    returned_headers,
+    choose_forwarded_headers,
+    choose_returned_headers,
+    read_api_service,
     upload_headers,
 )
 from kvedge.standalone.apiserver.aggregation.service_resolver import Backend, NoBackend, resolve
@@ -114,7 +114,9 @@ class AggregationProxy:
         """
         backend = resolve(self._hub.cache, api.namespace, api.service, api.port)
         async with asyncio.timeout(seconds):
-            response = await self._request("GET", path, [("Accept", "application/json")], None, caller, api, backend)
+            response = await self._send_request(
+                "GET", path, [("Accept", "application/json")], None, caller, api, backend
+            )
             async with response:
                 return response.status, await response.read()
 
@@ -123,10 +125,10 @@ class AggregationProxy:
     ) -> web.StreamResponse:
         body = request.content if request.body_exists else None
         headers = list(request.headers.items())
-        answer = await self._request(request.method, request.path_qs, headers, body, caller, api, backend)
+        answer = await self._send_request(request.method, request.path_qs, headers, body, caller, api, backend)
         return await _hand_back(request, answer)
 
-    async def _request(
+    async def _send_request(
         self,
         method: str,
         path: str,
@@ -136,7 +138,7 @@ class AggregationProxy:
         api: AggregatedApi,
         backend: Backend,
     ) -> aiohttp.ClientResponse:
-        return await self._send(method, path, forwarded_headers(headers, caller), body, api, backend)
+        return await self._send(method, path, choose_forwarded_headers(headers, caller), body, api, backend)
 
     async def _send(
         self,
@@ -162,7 +164,7 @@ class AggregationProxy:
             f"https://{backend.authority}{path}",
             headers=headers,
             data=body,
-            ssl=self._tls(api),
+            ssl=self._choose_tls(api),
             server_hostname=backend.server_name,
             allow_redirects=False,
         )
@@ -172,10 +174,12 @@ class AggregationProxy:
     ) -> web.StreamResponse:
         async with asyncio.timeout(_CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(
-                backend.host, backend.port, ssl=self._tls(api), server_hostname=backend.server_name
+                backend.host, backend.port, ssl=self._choose_tls(api), server_hostname=backend.server_name
             )
         try:
-            return await tunnel(request, forwarded_headers(request.headers.items(), caller), backend, reader, writer)
+            return await tunnel(
+                request, choose_forwarded_headers(request.headers.items(), caller), backend, reader, writer
+            )
         finally:
             # Not left to TLS's own goodbye, for which it waits half a minute when the other side has gone.
             await ConnectionSource(reader, writer).close()
@@ -184,7 +188,7 @@ class AggregationProxy:
         """Read the front proxy's certificate again for the next connection: it may have been renewed."""
         self._contexts.clear()
 
-    def _tls(self, api: AggregatedApi) -> ssl.SSLContext:
+    def _choose_tls(self, api: AggregatedApi) -> ssl.SSLContext:
         key = (api.ca_bundle, api.insecure)
         known = self._contexts.get(key)
         if known is None:
@@ -207,14 +211,14 @@ class AggregationProxy:
             self._reload()
 
     def _reload(self) -> None:
-        found = (aggregated_api(stored.load()) for stored in self._hub.cache.in_namespace(API_SERVICES))
+        found = (read_api_service(stored.load()) for stored in self._hub.cache.in_namespace(API_SERVICES))
         self._apis = {(api.group, api.version): api for api in found if api is not None}
 
 
 async def _hand_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     async with answer:
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
-        for name, value in returned_headers(answer.headers.items()):
+        for name, value in choose_returned_headers(answer.headers.items()):
             response.headers.add(name, value)
         await response.prepare(request)
         async for chunk in answer.content.iter_any():

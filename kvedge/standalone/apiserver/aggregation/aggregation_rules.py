@@ -52,7 +52,7 @@ class AggregatedApi:
     version_priority: int
 
 
-def aggregated_api(api_service: JsonObject) -> AggregatedApi | None:
+def read_api_service(api_service: JsonObject) -> AggregatedApi | None:
     """What an APIService says; None when it names no Service, because this server answers by itself."""
     spec = api_service.get("spec") or {}
     service = spec.get("service")
@@ -72,7 +72,7 @@ def aggregated_api(api_service: JsonObject) -> AggregatedApi | None:
     )
 
 
-def forwarded_headers(headers: Iterable[tuple[str, str]], caller: Caller) -> list[tuple[str, str]]:
+def choose_forwarded_headers(headers: Iterable[tuple[str, str]], caller: Caller) -> list[tuple[str, str]]:
     """The headers of the request to the other server: the client's, without what it may not say, and who it is.
 
     Raises:
@@ -107,7 +107,7 @@ def upload_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def returned_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def choose_returned_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers of the other server's answer that concern the client."""
     return [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP]
 
@@ -125,7 +125,7 @@ def condition_of(api_service: JsonObject) -> JsonObject | None:
     return next((item for item in conditions if item.get("type") == "Available"), None)
 
 
-def merged_groups(own: Mapping[str, list[str]], aggregated: Iterable[AggregatedApi]) -> dict[str, list[str]]:
+def merge_groups(own: Mapping[str, list[str]], aggregated: Iterable[AggregatedApi]) -> dict[str, list[str]]:
     """The versions of each group, those of other servers included: groups and versions of higher priority first."""
     groups = {name: list(versions) for name, versions in own.items()}
     for api in sorted(aggregated, key=lambda item: (-item.group_priority, item.group, -item.version_priority)):

@@ -52,7 +52,7 @@ async def tunnel(
             await writer.drain()
             status, answered = _parse_head(await reader.readuntil(b"\r\n\r\n"))
             if status != 101:
-                return await _plain_answer(status, answered, reader)
+                return await _read_plain_answer(status, answered, reader)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
         raise ServiceUnavailable(f"the answer to an upgrade was no HTTP: {error}") from error
     response = _Switched(status=101)
@@ -126,7 +126,7 @@ async def _carry(
             task.cancel()
         await asyncio.gather(up, down, return_exceptions=True)
         response.force_close()
-        await _last_bytes(request, connection)
+        await _drain(request, connection)
 
 
 async def _pump_down(response: web.StreamResponse, reader: asyncio.StreamReader) -> None:
@@ -135,7 +135,7 @@ async def _pump_down(response: web.StreamResponse, reader: asyncio.StreamReader)
             await response.write(data)
 
 
-async def _last_bytes(request: web.BaseRequest, connection: socket.socket | None) -> None:
+async def _drain(request: web.BaseRequest, connection: socket.socket | None) -> None:
     """Let a client take the bytes on their way. A client that takes none is hung up on, or it would hold us."""
     try:
         async with asyncio.timeout(_GOODBYE_SECONDS):
@@ -144,14 +144,14 @@ async def _last_bytes(request: web.BaseRequest, connection: socket.socket | None
         hang_up(connection)
 
 
-async def _plain_answer(
+async def _read_plain_answer(
     status: int, headers: list[tuple[str, str]], reader: asyncio.StreamReader
 ) -> web.StreamResponse:
     known = {name.lower(): value for name, value in headers}
     if "content-length" in known:
         body = await reader.readexactly(min(int(known["content-length"]), _BODY_LIMIT))
     elif known.get("transfer-encoding", "").lower() == "chunked":
-        body = await _chunks(reader)
+        body = await _read_chunks(reader)
     else:
         body = await reader.read(_BODY_LIMIT)
     response = web.Response(status=status, body=body)
@@ -160,7 +160,7 @@ async def _plain_answer(
     return response
 
 
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = b""
     while len(body) < _BODY_LIMIT:
         size = int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16)

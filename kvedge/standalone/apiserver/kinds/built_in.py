@@ -70,19 +70,19 @@ MESSAGES: Final[dict[tuple[str, str], MessageType]] = {
 }
 
 
-def built_in(resource: str) -> BuiltinKind | None:
+def find_built_in(resource: str) -> BuiltinKind | None:
     """The row of a stored resource, such as `pods` or `leases.coordination.k8s.io`; None for a custom one."""
     return _BY_STORAGE.get(resource)
 
 
 def apply_built_in_defaults(resource: str, obj: JsonObject) -> None:
     """Fill in what an object of this stored resource leaves out; the object is altered."""
-    row = built_in(resource)
+    row = find_built_in(resource)
     if row is not None and row.set_defaults is not None:
         row.set_defaults(obj)
 
 
 def initial_status(resource: str, obj: JsonObject) -> JsonObject | None:
     """The status that a new object of a built-in kind, its defaults set, starts with."""
-    row = built_in(resource)
+    row = find_built_in(resource)
     return row.initial_status(obj) if row is not None and row.initial_status is not None else None

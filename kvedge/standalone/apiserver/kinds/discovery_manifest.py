@@ -84,7 +84,7 @@ def resource_list(group_version: str, kinds: Iterable[ServedKind]) -> JsonObject
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
 
-def aggregated_discovery(
+def discovery_document(
     versions: Mapping[str, Sequence[str]], kinds: Sequence[ServedKind], remote: Sequence[AggregatedVersion], api: str
 ) -> JsonObject:
     """All groups with their resources in one document, of the version `api` of apidiscovery.k8s.io."""

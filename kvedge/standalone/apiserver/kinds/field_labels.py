@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, built_in
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, find_built_in
 from kvedge.standalone.apiserver.schema.selectors import FieldSelector
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 
@@ -28,7 +28,7 @@ def check_field_selector(selector: FieldSelector, resource: str, declared: Itera
     Raises:
         BadRequest: naming the first such field.
     """
-    row = built_in(resource)
+    row = find_built_in(resource)
     known = {*_EVERY_KIND, *(row.field_labels if row is not None else ()), *declared}
     for term in selector.terms:
         if term.field not in known:

@@ -151,7 +151,7 @@ class KindIndex:
         """The kind that an owner reference names; it may name a version that is not served any more."""
         return self.of(api_version, kind) or self._by_group_kind.get((api_version.rpartition("/")[0], kind))
 
-    def stored(self, resource: str) -> ServedKind | None:
+    def find_stored(self, resource: str) -> ServedKind | None:
         """The kind as which the objects of a stored resource are kept, or another version of it that is served."""
         return self._by_storage.get(resource)
 

@@ -71,7 +71,7 @@ CREATED_AT: Final = Column(
 )
 
 
-def counted(*paths: str) -> Column:
+def count_column(*paths: str) -> Column:
     """A column that shows how many entries there are at the paths."""
 
     def cell(obj: JsonObject, now: datetime) -> int:

@@ -30,7 +30,7 @@ def is_settled(kind: ServedKind, revision: int) -> bool:
     return kind.crd is None or revision > int(kind.crd["metadata"].get("resourceVersion") or 0)
 
 
-def as_served(kind: ServedKind, obj: JsonObject) -> JsonObject:
+def convert_to_served(kind: ServedKind, obj: JsonObject) -> JsonObject:
     """The stored object as this kind's clients see it; `obj` is altered and returned."""
     schema = kind.schema
     if schema is not None and not is_settled(kind, int(obj["metadata"].get("resourceVersion") or 0)):
@@ -45,7 +45,7 @@ def as_served(kind: ServedKind, obj: JsonObject) -> JsonObject:
     return {**obj, "apiVersion": kind.api_version}
 
 
-def as_stored(kind: ServedKind, obj: JsonObject) -> JsonObject:
+def convert_to_stored(kind: ServedKind, obj: JsonObject) -> JsonObject:
     """The object of a request as it is kept."""
     if kind.storage_api_version == kind.api_version:
         return obj

@@ -18,9 +18,9 @@ from kvedge.standalone.apiserver.aggregation.aggregation_proxy import Aggregatio
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
     API_SERVICES,
     AggregatedApi,
-    aggregated_api,
     available_condition,
     condition_of,
+    read_api_service,
 )
 from kvedge.standalone.apiserver.aggregation.service_resolver import NoBackend
 from kvedge.standalone.apiserver.kinds.discovery_manifest import AggregatedVersion
@@ -88,7 +88,7 @@ class AvailabilityLoop:
             self._known.pop(name, None)
             return
         document = stored.load()
-        api = aggregated_api(document)
+        api = read_api_service(document)
         if api is None:
             self._known.pop(name, None)
             await self._report(document, True, "Local", "Local APIServices are always available")

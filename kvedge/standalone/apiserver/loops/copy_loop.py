@@ -80,9 +80,9 @@ class CopyLoop:
                 self._copied = _condition(COPIED, True, "CopyMade", f"the newest copy of the object store is {where}")
                 wait = PERIOD_SECONDS
             self._reports.add(self._node)
-            await self._until(wait, mended)
+            await self._wait(wait, mended)
 
-    async def _until(self, seconds: float, mended: int) -> None:
+    async def _wait(self, seconds: float, mended: int) -> None:
         """Wait, but not when the store was mended since: that is to be told, and copied."""
         end = asyncio.get_running_loop().time() + seconds
         while (left := end - asyncio.get_running_loop().time()) > 0:
@@ -99,19 +99,19 @@ class CopyLoop:
         stored = self._hub.get(key)
         if stored is None:
             return
-        restored = await asyncio.to_thread(self._copies.last_restored)
-        wanted = [condition for condition in (self._copied, restored_condition(restored)) if condition]
+        restored = await asyncio.to_thread(self._copies.find_last_restored)
+        wanted = [condition for condition in (self._copied, make_restored_condition(restored)) if condition]
         now = timestamp(self._now())
 
         def with_conditions(live: JsonObject) -> JsonObject:
             status = live.setdefault("status", {})
-            status["conditions"] = merged(status.get("conditions") or [], wanted, now)
+            status["conditions"] = merge_conditions(status.get("conditions") or [], wanted, now)
             return live
 
         await self._actor.change(stored, with_conditions, "status")
 
 
-def restored_condition(restored: tuple[Restored, Path] | None) -> JsonObject | None:
+def make_restored_condition(restored: tuple[Restored, Path] | None) -> JsonObject | None:
     """The condition that tells of a store that was put back; `restored` comes with where the damaged files are."""
     if restored is None:
         return None
@@ -130,7 +130,7 @@ def restored_condition(restored: tuple[Restored, Path] | None) -> JsonObject | N
     return _condition(RESTORED, True, "StoreDamaged", message)
 
 
-def merged(known: list[JsonObject], ours: list[JsonObject], now: str) -> list[JsonObject]:
+def merge_conditions(known: list[JsonObject], ours: list[JsonObject], now: str) -> list[JsonObject]:
     """A Node's conditions with ours among them; a time of transition stays while the status does."""
     before = {item.get("type"): item for item in known}
     others = [item for item in known if item.get("type") not in (COPIED, RESTORED)]

@@ -43,7 +43,7 @@ class CsrLoop:
         """Look at what there is, and from then on at what changes."""
         self._hub.cache.on_change(self._notice)
         self._loop.start()
-        self._task = background_task("certificate request rounds", self._rounds)
+        self._task = background_task("certificate request rounds", self._add_all_regularly)
 
     def stop(self) -> None:
         """End."""
@@ -55,7 +55,7 @@ class CsrLoop:
         if change.current.key.resource == REQUESTS and change.type is not ChangeType.DELETED:
             self._loop.add(change.current.key)
 
-    async def _rounds(self) -> None:
+    async def _add_all_regularly(self) -> None:
         while True:
             for stored in self._hub.cache.in_namespace(REQUESTS):
                 self._loop.add(stored.key)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.loops.disruption_plan import BUDGETS, PodFacts, chooses, planned_status, pod_facts
+from kvedge.standalone.apiserver.loops.disruption_plan import BUDGETS, PodFacts, chooses, plan_status, pod_facts
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
@@ -47,7 +47,7 @@ class DisruptionLoop:
         key = change.current.key
         if key.resource == BUDGETS and change.type is ChangeType.DELETED:
             self._moments.pop(key, None)
-        if key.resource == BUDGETS or (key.resource == _PODS and self._hub.cache.history(BUDGETS).objects):
+        if key.resource == BUDGETS or (key.resource == _PODS and self._hub.cache.find_history(BUDGETS).objects):
             self._loop.add(key.namespace)
 
     async def _settle(self, namespace: str) -> None:
@@ -63,19 +63,19 @@ class DisruptionLoop:
     async def _write(self, stored: Stored, pods: list[Stored], known: dict[str, PodFacts]) -> None:
         budget = stored.load()
         chosen = [self._facts(pod, known) for pod in pods if chooses(budget, pod.meta.labels)]
-        status, again = planned_status(budget, chosen, self._now())
-        self._come_back(stored.key, again)
+        status, again = plan_status(budget, chosen, self._now())
+        self._schedule_return(stored.key, again)
         if budget.get("status") == status:
             return
 
-        def counted(live: JsonObject) -> JsonObject:
+        def set_status(live: JsonObject) -> JsonObject:
             # From what lies there now: an eviction may have been granted meanwhile.
-            live["status"], _ = planned_status(live, chosen, self._now())
+            live["status"], _ = plan_status(live, chosen, self._now())
             return live
 
-        await self._actor.change(stored, counted, "status")
+        await self._actor.change(stored, set_status, "status")
 
-    def _come_back(self, key: ObjectKey, moment: datetime | None) -> None:
+    def _schedule_return(self, key: ObjectKey, moment: datetime | None) -> None:
         """Look at the budget again when a grant runs out, once for each moment."""
         if moment is None:
             self._moments.pop(key, None)

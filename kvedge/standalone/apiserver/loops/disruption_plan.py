@@ -57,11 +57,11 @@ def chooses(budget: JsonObject, labels: Mapping[str, str] | None) -> bool:
     return selector is not None and label_selector_of(selector).matches(labels)
 
 
-def planned_status(budget: JsonObject, pods: Iterable[PodFacts], now: datetime) -> tuple[JsonObject, datetime | None]:
+def plan_status(budget: JsonObject, pods: Iterable[PodFacts], now: datetime) -> tuple[JsonObject, datetime | None]:
     """The status that a budget should have, and when it changes again by itself."""
     before = budget.get("status") or {}
     present = [pod for pod in pods if not pod.is_over]
-    granted = _still_granted(before.get("disruptedPods") or {}, present, now)
+    granted = _find_granted(before.get("disruptedPods") or {}, present, now)
     healthy = sum(pod.is_ready and not pod.is_ending and pod.name not in granted for pod in present)
     expected, desired = _count_healthy(budget.get("spec") or {}, len(present))
     status: JsonObject = {
@@ -94,7 +94,7 @@ def is_spared(budget: JsonObject, pod: PodFacts) -> bool:
     return 0 < desired <= (status.get("currentHealthy") or 0)
 
 
-def granted(budget: JsonObject, pod: str, now: datetime) -> JsonObject:
+def grant_eviction(budget: JsonObject, pod: str, now: datetime) -> JsonObject:
     """The budget with one disruption fewer, which this Pod takes; the budget is altered and returned.
 
     Raises:
@@ -103,7 +103,7 @@ def granted(budget: JsonObject, pod: str, now: datetime) -> JsonObject:
     """
     name, status = budget["metadata"]["name"], budget.setdefault("status", {})
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
-        raise still_processed(name)
+        raise refuse_unprocessed(name)
     disrupted = status.setdefault("disruptedPods", {})
     if len(disrupted) > _MOST_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
@@ -116,7 +116,7 @@ def granted(budget: JsonObject, pod: str, now: datetime) -> JsonObject:
     return budget
 
 
-def still_processed(name: str) -> ApiError:
+def refuse_unprocessed(name: str) -> ApiError:
     """The refusal of an eviction that cannot be judged yet."""
     return _refusal(f"The disruption budget {name} is still being processed by the server.", _RETRY_SECONDS)
 
@@ -134,7 +134,7 @@ def _refusal(why: str, retry_seconds: int = 0) -> ApiError:
     return error
 
 
-def _still_granted(disrupted: Mapping[str, Any], pods: list[PodFacts], now: datetime) -> dict[str, datetime]:
+def _find_granted(disrupted: Mapping[str, Any], pods: list[PodFacts], now: datetime) -> dict[str, datetime]:
     """The Pods whose eviction was granted a moment ago and that do not end yet."""
     waiting = {pod.name for pod in pods if not pod.is_ending}
     moments = {name: _moment(text) for name, text in disrupted.items() if name in waiting}

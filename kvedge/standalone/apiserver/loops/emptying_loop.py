@@ -14,7 +14,7 @@ from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.store.object_hub import CRDS, ObjectHub
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, ObjectKey, Stored
 from kvedge.standalone.apiserver.wire.api_errors import NotFound
-from kvedge.standalone.apiserver.writing.object_remover import batched
+from kvedge.standalone.apiserver.writing.object_remover import split_into_portions
 from kvedge.standalone.apiserver.writing.server_actor import ServerActor
 
 _NAMESPACES: Final = "namespaces"
@@ -27,7 +27,7 @@ class EmptyingLoop:
     def __init__(self, hub: ObjectHub, actor: ServerActor) -> None:
         self._hub = hub
         self._actor = actor
-        self._loop: WorkLoop[ObjectKey] = WorkLoop("namespace and CRD cleanup", self._empty)
+        self._loop: WorkLoop[ObjectKey] = WorkLoop("namespace and CRD cleanup", self._empty_one)
 
     def start(self) -> None:
         """Go on with what was being deleted at the last stop, and look at what changes."""
@@ -52,12 +52,12 @@ class EmptyingLoop:
                 if known is not None and known.meta.deletion_timestamp:
                     self._loop.add(holder)
 
-    async def _empty(self, key: ObjectKey) -> None:
+    async def _empty_one(self, key: ObjectKey) -> None:
         stored = self._hub.get(key)
         if stored is None or not stored.meta.deletion_timestamp:
             return
         waiting = [item for item in self._content(key) if not item.meta.deletion_timestamp]
-        for several in batched(waiting, _AT_ONCE):
+        for several in split_into_portions(waiting, _AT_ONCE):
             await asyncio.gather(*(self._delete(item) for item in several))
         if self._content(key):
             # The remaining objects wait for finalizers or a kubelet; the loop hears of their end.

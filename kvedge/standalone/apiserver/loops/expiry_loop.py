@@ -1,6 +1,6 @@
 """Removes Events that nobody will read any more, so that a box does not fill up with them.
 
-Runs in the API server's event loop; started by `server_parts`. The decision is `expired_events`.
+Runs in the API server's event loop; started by `server_parts`. The decision is `find_expired_events`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExpiryLoop:
 
     async def _run(self) -> None:
         while True:
-            for stored in expired_events(self._hub.cache.in_namespace("events"), self._now()):
+            for stored in find_expired_events(self._hub.cache.in_namespace("events"), self._now()):
                 try:
                     await self._actor.delete(stored)
                 except ApiError:
@@ -51,14 +51,14 @@ class ExpiryLoop:
             await asyncio.sleep(_PERIOD_SECONDS)
 
 
-def expired_events(events: Sequence[Stored], now: datetime) -> list[Stored]:
+def find_expired_events(events: Sequence[Stored], now: datetime) -> list[Stored]:
     """The Events whose last occurrence is too long ago, and the oldest of those that are too many."""
-    oldest_first = sorted((last_seen(stored), stored.revision, stored) for stored in events)
+    oldest_first = sorted((find_last_occurrence(stored), stored.revision, stored) for stored in events)
     surplus = max(0, len(oldest_first) - MOST)
     return [stored for index, (seen, _, stored) in enumerate(oldest_first) if index < surplus or now - seen > LIFETIME]
 
 
-def last_seen(event: Stored) -> datetime:
+def find_last_occurrence(event: Stored) -> datetime:
     """When the thing that an Event tells of last happened."""
     obj = event.load()
     series = obj.get("series") or {}

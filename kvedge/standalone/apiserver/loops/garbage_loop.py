@@ -47,13 +47,13 @@ class GarbageLoop:
 
     def _look_at_owned(self) -> None:
         for uid in self._hub.cache.owner_uids():
-            for stored in self._hub.cache.owned_by(uid):
+            for stored in self._hub.cache.find_owned_by(uid):
                 self._loop.add(stored.key)
 
     def _notice(self, change: Change) -> None:
         stored = change.current
         if change.type is ChangeType.DELETED or _waits(stored):
-            for dependent in self._hub.cache.owned_by(stored.meta.uid):
+            for dependent in self._hub.cache.find_owned_by(stored.meta.uid):
                 self._loop.add(dependent.key)
         for known in (change.previous, stored):
             for reference in (known.meta.owner_references if known else None) or ():
@@ -68,7 +68,7 @@ class GarbageLoop:
         stored = self._hub.get(key)
         if stored is None:
             return
-        dependents = self._hub.cache.owned_by(stored.meta.uid)
+        dependents = self._hub.cache.find_owned_by(stored.meta.uid)
         if _waits(stored):
             await self._settle_owner(stored, dependents)
         references = [
@@ -84,7 +84,7 @@ class GarbageLoop:
         if ORPHAN_FINALIZER in (owner.meta.finalizers or ()):
             for dependent in dependents:
                 await self._drop(dependent, frozenset({owner.meta.uid}))
-            dependents = self._hub.cache.owned_by(owner.meta.uid)
+            dependents = self._hub.cache.find_owned_by(owner.meta.uid)
         release = plan_owner(owner, dependents)
         if release is not None:
             await self._actor.remove_finalizer(owner, release.finalizer)

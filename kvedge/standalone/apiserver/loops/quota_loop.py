@@ -41,16 +41,16 @@ class QuotaLoop:
         stored, tally = self._hub.get(key), self._ledger.tally(key)
         if stored is None or tally is None:
             return
-        wanted = {"hard": {name: amount.text for name, amount in tally.hard.items()}, "used": tally.shown()}
+        wanted = {"hard": {name: amount.text for name, amount in tally.hard.items()}, "used": tally.show_used()}
         status = stored.load().get("status")
         if status == wanted or (not tally.hard and not status):
             return
 
-        def counted(live: JsonObject) -> JsonObject:
+        def set_status(live: JsonObject) -> JsonObject:
             live["status"] = wanted
             return live
 
         # A spec without the types of its kind cannot be written at all. `stored_bounds` has told of it, and when its
         # owner applies it anew the ledger tells of the change.
         with contextlib.suppress(BadRequest):
-            await self._actor.change(stored, counted, "status")
+            await self._actor.change(stored, set_status, "status")

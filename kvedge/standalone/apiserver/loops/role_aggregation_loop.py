@@ -1,6 +1,6 @@
 """Keeps ClusterRoles that gather others (`aggregationRule`) at the union of those: `admin`, `edit` and `view` grow.
 
-Runs in the API server's event loop; started by `server_parts`. The decision is `gathered_rules`.
+Runs in the API server's event loop; started by `server_parts`. The decision is `gather_rules`.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ class RoleAggregationLoop:
             return
         roles = [other.load() for other in self._hub.cache.in_namespace(CLUSTER_ROLES)]
 
-        def gathered(role: JsonObject) -> JsonObject:
-            rules = gathered_rules(role, roles)
+        def set_rules(role: JsonObject) -> JsonObject:
+            rules = gather_rules(role, roles)
             if rules is not None:
                 role["rules"] = rules
             return role
 
         role = stored.load()
-        if gathered(role) != stored.load():
-            await self._actor.change(stored, gathered)
+        if set_rules(role) != stored.load():
+            await self._actor.change(stored, set_rules)
 
 
-def gathered_rules(role: JsonObject, roles: Sequence[JsonObject]) -> list[JsonObject] | None:
+def gather_rules(role: JsonObject, roles: Sequence[JsonObject]) -> list[JsonObject] | None:
     """The rules that a gathering role should have, each once, in the order of the roles' names; None for another."""
     gathering = role.get("aggregationRule")
     if gathering is None:

@@ -53,11 +53,11 @@ class WorkLoop(Generic[K]):
         """Have a key worked on later."""
         loop = asyncio.get_running_loop()
 
-        def due() -> None:
+        def add_due() -> None:
             self._timers.discard(timer)
             self.add(key)
 
-        timer = loop.call_later(seconds, due)
+        timer = loop.call_later(seconds, add_due)
         self._timers.add(timer)
 
     async def _run(self) -> None:
@@ -66,25 +66,25 @@ class WorkLoop(Generic[K]):
             while self._waiting:
                 key = next(iter(self._waiting))
                 del self._waiting[key]
-                await self._one(key)
+                await self._work_on(key)
             self._filled.clear()
 
-    async def _one(self, key: K) -> None:
+    async def _work_on(self, key: K) -> None:
         try:
             await self._work(key)
         except NotFound:
             # It is gone, which is what most of this work is about.
             self._failures.pop(key, None)
         except ApiError as error:
-            self._again(key, str(error))
+            self._retry(key, str(error))
         except Exception as error:  # noqa: BLE001 - told, and tried again
             # One odd object must not keep the loop from all others.
             tell_trouble(f"{self._name}: {key}", error)
-            self._again(key, type(error).__name__)
+            self._retry(key, type(error).__name__)
         else:
             self._failures.pop(key, None)
 
-    def _again(self, key: K, why: str) -> None:
+    def _retry(self, key: K, why: str) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY)
         level = logging.WARNING if failures > 3 else logging.DEBUG

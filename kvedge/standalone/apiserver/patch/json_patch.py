@@ -89,7 +89,7 @@ class _Run:
             # clients rely on it for labels and annotations of objects that have none.
             parent[key] = value
         elif _item(parent, key) is _MISSING:
-            raise _missing("replace", path)
+            raise _refuse_missing("replace", path)
         else:
             parent[int(key)] = value
 
@@ -99,7 +99,7 @@ class _Run:
             raise _does_not_apply(f"move operation does not apply: {source} cannot be moved into itself")
         value = self._get(source)
         if value is _MISSING:
-            raise _missing("move", source)
+            raise _refuse_missing("move", source)
         if path != source:
             self._remove(source, "move")
             self._add(path, value, "move")
@@ -108,7 +108,7 @@ class _Run:
         source = _pointer(operation, "from")
         value = self._get(source)
         if value is _MISSING:
-            raise _missing("copy", source)
+            raise _refuse_missing("copy", source)
         self._copied += len(compact(value))
         if self._copied > MAX_COPIED_BYTES:
             raise _too_large(f"The copies of a JSON patch may have {MAX_COPIED_BYTES} bytes in all")
@@ -132,7 +132,7 @@ class _Run:
         head, _, _ = path.rpartition("/")
         parent = self._get(head)
         if not isinstance(parent, dict | list):
-            raise _missing(word, path)
+            raise _refuse_missing(word, path)
         return parent, _keys(path)[-1]
 
     def _add(self, path: str, value: JsonValue, word: str) -> None:
@@ -148,14 +148,14 @@ class _Run:
             self._move_items(len(parent) - int(key))
             parent.insert(int(key), value)
         else:
-            raise _missing(word, path)
+            raise _refuse_missing(word, path)
 
     def _remove(self, path: str, word: str) -> None:
         if not path:
             raise _does_not_apply(f"{word} operation does not apply: the whole document cannot be removed")
         parent, key = self._parent(path, word)
         if _item(parent, key) is _MISSING:
-            raise _missing(word, path)
+            raise _refuse_missing(word, path)
         if isinstance(parent, dict):
             del parent[key]
             return
@@ -193,7 +193,7 @@ def _value_of(operation: JsonObject) -> JsonValue:
     return operation["value"]
 
 
-def _missing(word: str, path: str) -> ApiError:
+def _refuse_missing(word: str, path: str) -> ApiError:
     return _does_not_apply(f"{word} operation does not apply: doc is missing path: {path}: missing value")
 
 

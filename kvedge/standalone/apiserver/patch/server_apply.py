@@ -76,7 +76,7 @@ def apply(
     wanted = frozenset(filter(writer.counts, typed_fields.fields_of(applied, schema)))
     others = [entry for entry in entries if entry.manager.identity != applier.identity]
     before = next((entry for entry in entries if entry.manager.identity == applier.identity), None)
-    counted = typed_fields.remove(applied, schema, _uncounted_fields(applied, writer))
+    counted = typed_fields.remove(applied, schema, _find_uncounted_fields(applied, writer))
     merged = typed_fields.merge(base, counted, schema)
     if before is not None:
         merged = _prune(merged, schema, before.fields, [wanted, *(entry.fields for entry in others)])
@@ -88,10 +88,13 @@ def apply(
     removed = frozenset(change.removed)
     others = managed_fields.without(others, {entry.manager.identity: removed for entry in others} | lost)
     unchanged = (
-        live is not None and before is not None and same(base, merged) and before.fields == field_sets.owned(wanted)
+        live is not None
+        and before is not None
+        and same(base, merged)
+        and before.fields == field_sets.drop_unowned(wanted)
     )
-    time = before.time if unchanged and before is not None else managed_fields.changed_at(now)
-    result = _with_entries(merged, [*others, Entry(applier, field_sets.owned(wanted), time)])
+    time = before.time if unchanged and before is not None else managed_fields.format_time(now)
+    result = _with_entries(merged, [*others, Entry(applier, field_sets.drop_unowned(wanted), time)])
     _note_last_applied(result, applied, writer)
     return result
 
@@ -115,12 +118,12 @@ def track_update(
     updater = Manager(writer.manager, "Update", writer.api_version, writer.subresource)
     lost = gained | removed
     kept = managed_fields.without(entries, {entry.manager.identity: lost for entry in entries})
-    gained = field_sets.owned(gained)
+    gained = field_sets.drop_unowned(gained)
     if gained:
         mine = [entry for entry in kept if entry.manager.identity == updater.identity]
         kept = [entry for entry in kept if entry.manager.identity != updater.identity]
         fields = gained.union(*(entry.fields for entry in mine))
-        kept.append(Entry(updater, fields, managed_fields.changed_at(now)))
+        kept.append(Entry(updater, fields, managed_fields.format_time(now)))
     return _with_entries(after, kept)
 
 
@@ -140,7 +143,7 @@ def _plain(obj: JsonObject) -> JsonObject:
     return copy
 
 
-def _uncounted_fields(applied: JsonObject, writer: Writer) -> FieldSet:
+def _find_uncounted_fields(applied: JsonObject, writer: Writer) -> FieldSet:
     """The top-level fields that this endpoint cannot set."""
     paths = ((field_sets.field(name),) for name in applied if name not in {"apiVersion", "kind", "metadata"})
     return frozenset(path for path in paths if not writer.counts(path))
@@ -186,7 +189,7 @@ def _note_last_applied(obj: JsonObject, applied: JsonObject, writer: Writer) -> 
 
 def _with_entries(obj: JsonObject, entries: Iterable[Entry]) -> JsonObject:
     encoded = managed_fields.encode(
-        Entry(entry.manager, field_sets.owned(entry.fields), entry.time) for entry in entries
+        Entry(entry.manager, field_sets.drop_unowned(entry.fields), entry.time) for entry in entries
     )
     if encoded:
         obj.setdefault("metadata", {})["managedFields"] = encoded
@@ -196,7 +199,7 @@ def _with_entries(obj: JsonObject, entries: Iterable[Entry]) -> JsonObject:
 def _conflict_error(conflicts: list[tuple[Entry, FieldSet]]) -> ManagerConflict:
     count = sum(len(fields) for _, fields in conflicts)
     listed = [
-        (entry.manager.shown(), field_sets.shown(path))
+        (entry.manager.describe(), field_sets.show_path(path))
         for entry, fields in conflicts[:MOST_TOLD]
         for path in heapq.nsmallest(MOST_TOLD + 1, fields)
     ][: MOST_TOLD + 1]

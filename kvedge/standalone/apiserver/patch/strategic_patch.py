@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, cast
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 from kvedge.standalone.apiserver.wire.json_values import clone, identity, type_word
-from kvedge.standalone.apiserver.wire.told import LONGEST_VALUE, cut, shown
+from kvedge.standalone.apiserver.wire.told import LONGEST_VALUE, cut, show
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -43,7 +43,7 @@ def _merge_map(original: JsonObject, patch: JsonObject, schema: JsonObject) -> J
     if directive == "delete":
         return {}
     if directive is not None:
-        _refuse(f"unknown patch type: {cut(str(directive), LONGEST_VALUE)} in map: {shown(patch)}")
+        _refuse(f"unknown patch type: {cut(str(directive), LONGEST_VALUE)} in map: {show(patch)}")
     merged = _retain(original, patch)
     for key in dict.fromkeys(_field_of(key) for key in patch if key != _RETAIN):
         _merge_field(merged, key, patch, _property(schema, key))
@@ -114,7 +114,7 @@ def _order_for(key: str, patch: JsonObject, items: list[Any], merge_key: str) ->
     places = _Places(order, merge_key)
     found = [places.of(item) for item in plain]
     if _NOWHERE in found or found != sorted(found):
-        _refuse(f"The order in patch list:\n{shown(items)}\n doesn't match $setElementOrder list:\n{shown(order)}\n")
+        _refuse(f"The order in patch list:\n{show(items)}\n doesn't match $setElementOrder list:\n{show(order)}\n")
     return order
 
 
@@ -133,7 +133,7 @@ def _merge_list(original: list[Any], patch: list[Any], order: list[Any], schema:
         if directive == "delete":
             kept.remove(_key_of(item, merge_key))
         elif directive not in {"", "replace"}:
-            _refuse(f"unknown patch type: {cut(directive, LONGEST_VALUE)} in map: {shown(item)}")
+            _refuse(f"unknown patch type: {cut(directive, LONGEST_VALUE)} in map: {show(item)}")
         elif not directive:
             kept.merge(item, schema.get("items") or {})
     return _order(kept.items(), order, original, merge_key)
@@ -239,7 +239,7 @@ def _merge_key(schema: JsonObject) -> str:
 
 def _key_of(item: Any, merge_key: str) -> JsonValue:
     if not isinstance(item, dict) or merge_key not in item:
-        _refuse(f"map: {shown(item)} does not contain declared merge key: {merge_key}")
+        _refuse(f"map: {show(item)} does not contain declared merge key: {merge_key}")
     return item[merge_key]
 
 

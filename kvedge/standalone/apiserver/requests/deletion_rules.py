@@ -111,12 +111,12 @@ def check_preconditions(kind: ServedKind, obj: JsonObject, options: DeleteOption
 def plan_delete(kind: ServedKind, obj: JsonObject, options: DeleteOptions, now: datetime) -> Outcome:
     """Decide, and mark `obj` when it is to stay for a while."""
     metadata = obj["metadata"]
-    before = (list(metadata.get("finalizers") or []), metadata.get("deletionTimestamp"), _grace_left(metadata))
+    before = (list(metadata.get("finalizers") or []), metadata.get("deletionTimestamp"), _read_grace(metadata))
     _set_policy_finalizers(metadata, options.policy)
     grace = _pod_grace(obj, options.grace) if kind.storage == "pods" else 0
     if metadata.get("deletionTimestamp"):
         # A second request may only shorten the wait.
-        grace = min(grace, _grace_left(metadata)) if kind.storage == "pods" and options.grace is not None else before[2]
+        grace = min(grace, _read_grace(metadata)) if kind.storage == "pods" and options.grace is not None else before[2]
     if not metadata.get("finalizers") and not grace and not _has_namespace_content(kind, obj):
         if metadata.get("deletionTimestamp"):
             metadata["deletionGracePeriodSeconds"] = 0
@@ -139,7 +139,7 @@ def is_finished(kind: ServedKind, obj: JsonObject) -> bool:
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _has_namespace_content(kind, obj):
         return False
-    return not _grace_left(metadata)
+    return not _read_grace(metadata)
 
 
 def _has_namespace_content(kind: ServedKind, obj: JsonObject) -> bool:
@@ -147,7 +147,7 @@ def _has_namespace_content(kind: ServedKind, obj: JsonObject) -> bool:
     return kind.storage == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
 
 
-def _grace_left(metadata: JsonObject) -> int:
+def _read_grace(metadata: JsonObject) -> int:
     return int(metadata.get("deletionGracePeriodSeconds") or 0)
 
 

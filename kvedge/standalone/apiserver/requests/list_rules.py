@@ -147,7 +147,7 @@ def read_token(text: str) -> _Token:
         raise BadRequest(f"continue key is not valid: {error}") from error
 
 
-def expired_token() -> Expired:
+def refuse_expired_token() -> Expired:
     """The refusal of a continue token whose revision is not kept any more."""
     return Expired(
         "The provided continue parameter is too old to display a consistent list result. You must start a new list"

@@ -15,7 +15,7 @@ import msgspec
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
-from kvedge.standalone.apiserver.kinds.versions import as_served, is_settled
+from kvedge.standalone.apiserver.kinds.versions import convert_to_served, is_settled
 from kvedge.standalone.apiserver.requests.table_manifest import columns_of, table
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, Stored
 from kvedge.standalone.apiserver.wire.media_types import Form
@@ -122,10 +122,10 @@ class Encoder:
             return msgspec.json.encode(partial)
         if self.kind.api_version == self.kind.storage_api_version and is_settled(self.kind, stored.revision):
             return stored.body
-        return msgspec.json.encode(as_served(self.kind, stored.load()))
+        return msgspec.json.encode(convert_to_served(self.kind, stored.load()))
 
     def _table(self, objects: Sequence[Stored], facts: ListFacts, now: datetime) -> JsonObject:
-        documents = (as_served(self.kind, stored.load()) for stored in objects)
+        documents = (convert_to_served(self.kind, stored.load()) for stored in objects)
         return table(documents, columns_of(self.kind), now, self.include, facts.metadata())
 
 

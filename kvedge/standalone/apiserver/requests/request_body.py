@@ -27,7 +27,7 @@ BODY_SECONDS: Final = 30.0
 _DOCUMENT_TYPES: Final = (JSON, YAML)
 
 
-def announced_bytes(request: web.BaseRequest) -> int:
+def count_announced_bytes(request: web.BaseRequest) -> int:
     """How many bytes the body has, by what its headers say; as many as any may have where they do not say it."""
     is_packed = request.headers.get("Content-Encoding", "identity") != "identity"
     if request.body_exists and (is_packed or request.content_length is None):
@@ -71,7 +71,7 @@ async def read_object(request: web.BaseRequest, context: RequestContext) -> Json
     """
     name = parse_media_type(request.headers.get("Content-Type", JSON)).name or JSON
     if name == PROTOBUF:
-        return await _from_protobuf(await read_bytes(request), context)
+        return await _decode_protobuf(await read_bytes(request), context)
     if name not in _DOCUMENT_TYPES:
         raise UnsupportedMediaType(_DOCUMENT_TYPES)
     value, duplicates = await _decode(await read_bytes(request), name == YAML, context)
@@ -90,7 +90,7 @@ async def read_options(request: web.BaseRequest, context: RequestContext) -> Jso
         return {}
     name = parse_media_type(request.headers.get("Content-Type", JSON)).name or JSON
     if name == PROTOBUF:
-        document: Any = await _from_protobuf(body, context)
+        document: Any = await _decode_protobuf(body, context)
     elif name in _DOCUMENT_TYPES:
         document = (await _decode(body, name == YAML, context)).value
     else:
@@ -135,10 +135,10 @@ async def _decode(body: bytes, is_yaml: bool, context: RequestContext) -> Docume
     return await context.work(partial(decode, body, is_yaml))
 
 
-async def _from_protobuf(body: bytes, context: RequestContext) -> JsonObject:
-    def decoded() -> JsonObject:
+async def _decode_protobuf(body: bytes, context: RequestContext) -> JsonObject:
+    def decode() -> JsonObject:
         document = protobuf_body.decode(body, MESSAGES)
         check_size(document)
         return document
 
-    return await context.work(decoded)
+    return await context.work(decode)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, JsonValue
-from kvedge.standalone.apiserver.kinds.built_in import built_in
+from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.kinds.pod_columns import completion_conditions
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, CREATED_AT, NAME, Cell, Column
@@ -28,7 +28,7 @@ def columns_of(kind: ServedKind) -> tuple[Column, ...]:
     """The columns of a kind: its own, those of its CRD, or the name and when it was created."""
     if kind.crd_version is not None:
         return columns_for_crd(kind.crd_version)
-    row = built_in(kind.storage)
+    row = find_built_in(kind.storage)
     return (NAME, CREATED_AT) if row is None else row.columns
 
 
@@ -37,7 +37,7 @@ def columns_for_crd(version: JsonObject) -> tuple[Column, ...]:
     declared = version.get("additionalPrinterColumns")
     if not declared:
         return (NAME, _CRD_AGE)
-    return (NAME, *map(_declared_column, declared))
+    return (NAME, *map(_make_declared_column, declared))
 
 
 def table(
@@ -84,7 +84,7 @@ def _row(obj: JsonObject, columns: tuple[Column, ...], now: datetime, include: s
     return row
 
 
-def _declared_column(column: JsonObject) -> Column:
+def _make_declared_column(column: JsonObject) -> Column:
     return Column(
         name=column.get("name", ""),
         cell=_path_cell(column.get("jsonPath", ""), column.get("type", "string")),

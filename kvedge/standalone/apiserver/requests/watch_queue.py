@@ -59,14 +59,14 @@ class WatchQueue:
         if self._overflown or self.closed:
             return
         if self._is_behind():
-            self._overflow()
+            self._give_up()
             return
-        kind = delivered_as(change, self._namespace, self._options)
+        kind = judge_change(change, self._namespace, self._options)
         if kind is None:
             return
         size = len(change.current.body)
         if len(self._waiting) >= QUEUE_LIMIT or (self._waiting and self._bytes + size > QUEUE_BYTES):
-            self._overflow()
+            self._give_up()
             return
         self._waiting.append(Delivery(change, kind))
         self._bytes += size
@@ -77,7 +77,7 @@ class WatchQueue:
         self._waiting.extend(deliveries)
         self._bytes = sum(len(delivery.change.current.body) for delivery in self._waiting)
 
-    def sends_state(self, revision: int, size: int) -> None:
+    def begin_state(self, revision: int, size: int) -> None:
         """The watcher is being sent the objects as they were at a revision, until it takes the first changes."""
         self._sending, self._sending_bytes = revision + 1, size
 
@@ -125,13 +125,13 @@ class WatchQueue:
             return False
         return self._bytes + self._sending_bytes > SPARED_BYTES
 
-    def _overflow(self) -> None:
+    def _give_up(self) -> None:
         self._overflown = True
         self._waiting.clear()
         self._on_overflow()
 
 
-def delivered_as(change: Change, namespace: str, options: ListOptions) -> ChangeType | None:
+def judge_change(change: Change, namespace: str, options: ListOptions) -> ChangeType | None:
     """What a change is to someone who sees only what the selectors choose: objects may enter and leave the
     selection.
     """

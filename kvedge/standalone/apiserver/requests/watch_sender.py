@@ -57,7 +57,7 @@ class WatchSender:
     async def _send_large(self, event: Event) -> None:
         flight = self._request[FLIGHT]
         held = 0 if event.is_shared else len(event.line)
-        if not await _room(flight, held):
+        if not await _take_room(flight, held):
             if self._request.transport is not None:
                 self._request.transport.abort()
             raise ConnectionResetError(str(too_much_in_flight()))
@@ -67,7 +67,7 @@ class WatchSender:
         flight.give_back(held)
 
 
-async def _room(flight: Flight, size: int) -> bool:
+async def _take_room(flight: Flight, size: int) -> bool:
     """Take so much, once there is room for it; false when none comes."""
     loop = asyncio.get_running_loop()
     end = loop.time() + _ROOM_SECONDS

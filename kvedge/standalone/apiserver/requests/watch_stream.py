@@ -16,7 +16,7 @@ from aiohttp import web
 
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions, selects
 from kvedge.standalone.apiserver.requests.object_encoding import Encoder
-from kvedge.standalone.apiserver.requests.watch_queue import Delivery, WatchQueue, delivered_as
+from kvedge.standalone.apiserver.requests.watch_queue import Delivery, WatchQueue, judge_change
 from kvedge.standalone.apiserver.requests.watch_sender import Event, WatchSender
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.stored import Stored
@@ -43,7 +43,7 @@ class WatchStream:
 
     async def serve(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Send events until the time is up, the client is gone, or it is too slow."""
-        history = self._cache.history(self._encoder.kind.storage)
+        history = self._cache.find_history(self._encoder.kind.storage)
         queue = self._queue = WatchQueue(
             self._namespace, self._options, lambda: _cut_off(request), lambda: history.compacted
         )
@@ -51,7 +51,7 @@ class WatchStream:
         history.listeners.add(queue.offer)
         try:
             try:
-                first = self._first(queue)
+                first = self._choose_first(queue)
             except Expired as error:
                 await response.prepare(request)
                 await response.write(error_event(error))
@@ -71,28 +71,28 @@ class WatchStream:
         if self._queue is not None:
             self._queue.close()
 
-    def _first(self, queue: WatchQueue) -> Iterable[Event]:
+    def _choose_first(self, queue: WatchQueue) -> Iterable[Event]:
         """What the client is sent before anything new: the present state. What it missed is put into the queue."""
         options = self._options
         start = self._cache.revision
         if options.send_initial or (options.send_initial is None and not options.revision):
             selected = self._select()
-            queue.sends_state(start, sum(len(stored.body) for stored in selected))
-            return self._initial(selected, start, self._now())
+            queue.begin_state(start, sum(len(stored.body) for stored in selected))
+            return self._make_initial(selected, start, self._now())
         if not options.revision:
             return ()
         if options.revision > start:
             # Only a store that was put back to an older state can have forgotten it.
             raise Expired(f"too old resource version: {options.revision} is of another life of this store ({start})")
-        missed = self._cache.history(self._encoder.kind.storage).since(options.revision)
+        missed = self._cache.find_history(self._encoder.kind.storage).since(options.revision)
         queue.fill(
             Delivery(change, kind)
             for change in missed
-            if (kind := delivered_as(change, self._namespace, options)) is not None
+            if (kind := judge_change(change, self._namespace, options)) is not None
         )
         return ()
 
-    def _initial(self, objects: list[Stored], revision: int, now: datetime) -> Iterable[Event]:
+    def _make_initial(self, objects: list[Stored], revision: int, now: datetime) -> Iterable[Event]:
         for stored in objects:
             yield Event(self._encoder.initial(stored, now))
         if self._options.send_initial and self._options.bookmarks:
@@ -109,14 +109,14 @@ class WatchStream:
         while True:
             now = self._loop.time()
             if self._options.bookmarks and (now >= bookmark_at or now >= end):
-                await self._bookmark(sender, queue)
+                await self._send_bookmark(sender, queue)
                 bookmark_at = now + _BOOKMARK_SECONDS
             if now >= end or queue.closed:
                 return
             until = min(end, bookmark_at) if self._options.bookmarks else end
             await sender.send(self._encode(await queue.take(until - now)))
 
-    async def _bookmark(self, sender: WatchSender, queue: WatchQueue) -> None:
+    async def _send_bookmark(self, sender: WatchSender, queue: WatchQueue) -> None:
         """Tell the client how far it has come, once everything up to here was sent: the queue is seen to be empty in
         the step in which the revision is read.
         """

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.kinds.built_in import built_in
+from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.wire.api_errors import (
     ApiError,
@@ -162,7 +162,7 @@ def prepare_create(kind: ServedKind, obj: JsonObject, stamp: Stamp) -> None:
     metadata["creationTimestamp"] = timestamp(stamp.now)
     if kind.counts_generation:
         metadata["generation"] = 1
-    row = built_in(kind.storage)
+    row = find_built_in(kind.storage)
     if kind.has_status and not (row is not None and row.status_on_create):
         obj.pop("status", None)
 
@@ -183,7 +183,7 @@ def prepare_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -> None:
     if kind.storage == "namespaces":
         # The finalizers of a namespace's spec are changed through its finalize subresource only.
         _keep(live.get("spec") or {}, obj.setdefault("spec", {}), "finalizers")
-    row = built_in(kind.storage)
+    row = find_built_in(kind.storage)
     if row is not None and row.keeps is not None:
         row.keeps(obj, live)
     if kind.counts_generation and _content(kind, live) != _content(kind, obj):
@@ -204,7 +204,7 @@ def prepare_status_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -
     _check_uid(kind, live["metadata"], obj["metadata"])
     status, given = obj.get("status"), obj["metadata"]
     kept = cast(JsonObject, clone(live))
-    row = built_in(kind.storage)
+    row = find_built_in(kind.storage)
     if row is not None and row.metadata_with_status:
         for name in ("labels", "annotations"):
             _keep(given, kept["metadata"], name)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
-from kvedge.standalone.apiserver.aggregation.aggregation_rules import merged_groups
+from kvedge.standalone.apiserver.aggregation.aggregation_rules import merge_groups
 from kvedge.standalone.apiserver.kinds import discovery_manifest
 from kvedge.standalone.apiserver.kinds.discovery_manifest import AggregatedVersion
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
@@ -21,7 +21,7 @@ from kvedge.standalone.apiserver.routes.openapi_routes import OpenApiRoutes
 from kvedge.standalone.apiserver.routes.resource_routes import json_response
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import MethodNotAllowed, PathNotFound
-from kvedge.standalone.apiserver.wire.media_types import JSON, accepted
+from kvedge.standalone.apiserver.wire.media_types import JSON, parse_accept
 
 _HEALTH: Final = frozenset({"healthz", "readyz", "livez"})
 _DISCOVERY: Final = "apidiscovery.k8s.io"
@@ -88,7 +88,7 @@ class DiscoveryRoutes:
         return None
 
     def _groups(self) -> Mapping[str, Sequence[str]]:
-        return merged_groups(self._hub.kinds.group_versions(), self._proxy.apis())
+        return merge_groups(self._hub.kinds.group_versions(), self._proxy.apis())
 
     def _resources(self, group: str, version: str) -> JsonObject | None:
         kinds = [kind for kind in self._hub.kinds.kinds if (kind.group, kind.version) == (group, version)]
@@ -98,9 +98,9 @@ class DiscoveryRoutes:
 
     def _aggregate(self, request: web.BaseRequest, groups: Mapping[str, Sequence[str]]) -> JsonObject | None:
         """All in one document, for clients that prefer that."""
-        for entry in accepted(request.headers.get("Accept", "")):
+        for entry in parse_accept(request.headers.get("Accept", "")):
             if entry.name == JSON and entry.parameter("g") == _DISCOVERY and entry.parameter("v") in ("v2", "v2beta1"):
-                return discovery_manifest.aggregated_discovery(
+                return discovery_manifest.discovery_document(
                     groups, self._hub.kinds.kinds, self._known(), entry.parameter("v")
                 )
             if entry.name in (JSON, "*/*"):

@@ -19,7 +19,7 @@ from kvedge.standalone.apiserver.requests import deletion_rules
 from kvedge.standalone.apiserver.requests.deletion_rules import DeleteOptions
 from kvedge.standalone.apiserver.requests.request_body import read_object
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
-from kvedge.standalone.apiserver.routes.pod_routes import succeeded
+from kvedge.standalone.apiserver.routes.pod_routes import success_status
 from kvedge.standalone.apiserver.routes.resource_routes import json_response
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Stored
@@ -58,7 +58,7 @@ class EvictionRoutes:
         await self._admission.validate(Review(context, "CREATE", {"metadata": {}, **body}, pod, context.target.name))
         deletion = replace(context, target=replace(context.target, verb="delete", subresource=""))
         await self._delete(deletion, options)
-        return json_response(succeeded(), 201, context)
+        return json_response(success_status(), 201, context)
 
     async def _delete(self, deletion: RequestContext, options: DeleteOptions) -> None:
         # Of now: while admission was asked it may have become another one, or ready.
@@ -75,7 +75,7 @@ class EvictionRoutes:
 
     async def _take(self, budget: Stored, pod: PodFacts, *, dry_run: bool) -> None:
         """Take one disruption from the budget."""
-        granted = partial(disruption_plan.granted, pod=pod.name, now=self._now())
+        granted = partial(disruption_plan.grant_eviction, pod=pod.name, now=self._now())
         if dry_run:
             granted(budget.load())
             return
@@ -95,7 +95,7 @@ class EvictionRoutes:
         except Conflict as error:
             if options.resource_version:
                 raise
-            raise disruption_plan.still_processed(budget.key.name) from error
+            raise disruption_plan.refuse_unprocessed(budget.key.name) from error
 
     def _budget_of(self, pod: Stored) -> Stored | None:
         """The budget that a Pod has.

@@ -25,8 +25,8 @@ from kvedge.standalone.apiserver.routes import remote_command as words
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, ExecSource, NoExec
 from kvedge.standalone.apiserver.routes.log_pieces import LogPieces
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, LogSource
-from kvedge.standalone.apiserver.routes.pod_routes import container_named
-from kvedge.standalone.apiserver.routes.remote_streams import AttachStream, ExecStream, farewell
+from kvedge.standalone.apiserver.routes.pod_routes import choose_container
+from kvedge.standalone.apiserver.routes.remote_streams import AttachStream, ExecStream, say_farewell
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import (
     BadRequest,
@@ -76,16 +76,16 @@ class ExecRoutes:
         pod, container = self._find_addressed(request, context)
         wanted = exec_request(pod, container, request)
         with self._count(context.caller.user):
-            return await self._exec(request, wanted)
+            return await self._run(request, wanted)
 
-    async def _exec(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
+    async def _run(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
         socket = await _accept(request)
         if self._exec_source is None:
-            return await farewell(socket, words.failed("no node agent runs here"))
+            return await say_farewell(socket, words.failure_message("no node agent runs here"))
         try:
             session = await _begin_session(self._begin_threads, self._exec_source, wanted)
         except NoExec as error:
-            return await farewell(socket, words.failed(str(error)))
+            return await say_farewell(socket, words.failure_message(str(error)))
         try:
             return await ExecStream(socket, session, request).serve(self._stopping)
         finally:
@@ -142,7 +142,7 @@ class ExecRoutes:
         if stored is None:
             raise NotFound(context.error_target)
         pod = stored.load()
-        container = container_named(pod, request.query.get("container", ""))
+        container = choose_container(pod, request.query.get("container", ""))
         if (pod.get("status") or {}).get("phase") in FINAL_POD_PHASES:
             phase = pod["status"]["phase"]
             raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")

@@ -67,7 +67,7 @@ class ExecSession:
         self.errors = self.input = None
 
 
-def ended(told: bytes) -> dict[str, Any]:
+def read_ending(told: bytes) -> dict[str, Any]:
     """What an answer says: an `exit_code`, or an `error`."""
     try:
         document = json.loads(told)

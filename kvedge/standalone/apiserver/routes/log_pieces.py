@@ -39,7 +39,7 @@ class LogPieces:
         """Nobody reads any more."""
         self._stopped.set()
 
-    async def next(self) -> bytes | None:
+    async def read(self) -> bytes | None:
         """The next piece; None at the end."""
         while True:
             try:

@@ -16,7 +16,7 @@ from kvedge.standalone.apiserver.kinds import discovery_manifest
 from kvedge.standalone.apiserver.routes import openapi_manifest, openapi_protobuf
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import PathNotFound
-from kvedge.standalone.apiserver.wire.media_types import JSON, accepted
+from kvedge.standalone.apiserver.wire.media_types import JSON, parse_accept
 
 _KEPT_SECONDS: Final = 300.0
 
@@ -41,7 +41,7 @@ class OpenApiRoutes:
             PathNotFound: there is no such document.
         """
         path = request.path.strip("/")
-        asked = accepted(request.headers.get("Accept", ""))[0].name
+        asked = parse_accept(request.headers.get("Accept", ""))[0].name
         # kubectl asks for version 2 in this encoding, under one of two names.
         protobuf = path == "openapi/v2" and asked in openapi_protobuf.ACCEPTED
         key = "openapi/v2+protobuf" if protobuf else path

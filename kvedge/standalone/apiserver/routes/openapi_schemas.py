@@ -83,7 +83,7 @@ def schemas_of(kinds: Iterable[ServedKind], dialect: Dialect) -> dict[str, JsonO
             continue
         one = builtin_schemas.all_types()[name]
         found[name] = _type_schema(one, dialect)
-        wanted |= set(_used_by(one))
+        wanted |= set(_find_used(one))
     return found
 
 
@@ -96,7 +96,7 @@ def _kind_schema(kind: ServedKind, dialect: Dialect) -> tuple[JsonObject, set[st
     built_in = builtin_schemas.type_of_kind(kind.group, kind.kind) if kind.crd is None else None
     if built_in is not None:
         schema = _type_schema(built_in, dialect)
-        used = set(_used_by(built_in))
+        used = set(_find_used(built_in))
     else:
         schema, used = _custom_schema(kind, dialect), set()
     schema["x-kubernetes-group-version-kind"] = [kind_marks(kind)]
@@ -162,7 +162,7 @@ def _field_schema(field: Field, package: str, dialect: Dialect) -> JsonObject:
     return builtin_schemas.with_marks(field, schema)
 
 
-def _used_by(one: Type) -> Iterator[str]:
+def _find_used(one: Type) -> Iterator[str]:
     for field in one.fields:
         name = _reference_of(field, one.package)
         if name is not None:

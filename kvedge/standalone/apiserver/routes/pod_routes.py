@@ -56,7 +56,7 @@ class PodRoutes:
         if not node:
             raise BadRequest("target.name: Required value")
 
-        def bound(pod: JsonObject) -> JsonObject:
+        def bind_pod(pod: JsonObject) -> JsonObject:
             spec = pod["spec"]
             if pod["metadata"].get("deletionTimestamp"):
                 why = f"pod {context.target.name} is being deleted, cannot be assigned to a host"
@@ -75,8 +75,8 @@ class PodRoutes:
             conditions[:] = [item for item in conditions if item.get("type") != "PodScheduled"] + [scheduled]
             return pod
 
-        await self._writer.change(context, bound)
-        return json_response(succeeded(), 201, context)
+        await self._writer.change(context, bind_pod)
+        return json_response(success_status(), 201, context)
 
     def _pod(self, context: RequestContext) -> JsonObject:
         stored = self._hub.get(context.key)
@@ -89,14 +89,14 @@ async def _stream(request: web.BaseRequest, pieces: LogPieces) -> web.StreamResp
     """Stream until the log or the client ends."""
     pieces.start()
     try:
-        piece = await pieces.next()
+        piece = await pieces.read()
         if piece is None and pieces.failure is not None:
             raise BadRequest(str(pieces.failure))
         response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
         await response.prepare(request)
         while piece is not None:
             await response.write(piece)
-            piece = await pieces.next()
+            piece = await pieces.read()
         return response
     finally:
         pieces.stop()
@@ -109,7 +109,7 @@ def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> Log
         BadRequest: it names no container where there are several, or one that is not there, or an option is wrong.
     """
     metadata = pod["metadata"]
-    container = container_named(pod, query.get("container", ""))
+    container = choose_container(pod, query.get("container", ""))
     return LogRequest(
         namespace=metadata["namespace"],
         pod=metadata["name"],
@@ -117,14 +117,14 @@ def log_request(pod: JsonObject, query: Mapping[str, str], now: datetime) -> Log
         container=container,
         follow=is_true(query.get("follow", "")),
         tail_lines=_number(query, "tailLines"),
-        since=_since(query, now),
+        since=_read_since(query, now),
         limit_bytes=_number(query, "limitBytes"),
         timestamps=is_true(query.get("timestamps", "")),
         previous=is_true(query.get("previous", "")),
     )
 
 
-def container_named(pod: JsonObject, container: str) -> str:
+def choose_container(pod: JsonObject, container: str) -> str:
     """The container that is meant: the one that is named, or the only one.
 
     Raises:
@@ -145,7 +145,7 @@ def container_named(pod: JsonObject, container: str) -> str:
     return container
 
 
-def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
+def _read_since(query: Mapping[str, str], now: datetime) -> datetime | None:
     seconds, time = _number(query, "sinceSeconds"), query.get("sinceTime", "")
     if seconds is not None and time:
         raise BadRequest("at most one of `sinceTime` or `sinceSeconds` may be specified")
@@ -169,6 +169,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return number
 
 
-def succeeded() -> bytes:
+def success_status() -> bytes:
     """The Status of a binding or an eviction that was done."""
     return msgspec.json.encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})

@@ -33,7 +33,7 @@ def success() -> bytes:
     return _message({"status": "Success"})
 
 
-def exited(code: int) -> bytes:
+def exit_message(code: int) -> bytes:
     """The last message of a command that has ended with another code."""
     return _message(
         {
@@ -45,7 +45,7 @@ def exited(code: int) -> bytes:
     )
 
 
-def failed(why: str) -> bytes:
+def failure_message(why: str) -> bytes:
     """The last message where no command ran, or nobody knows how it ended."""
     text = f"Internal error occurred: error executing command in container: {why}"
     details = {"causes": [{"message": f"error executing command in container: {why}"}]}

@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from kvedge.standalone.apiserver.requests.request_target import is_true
 from kvedge.standalone.apiserver.routes import remote_command as words
-from kvedge.standalone.apiserver.routes.exec_source import ExecSession, ended
+from kvedge.standalone.apiserver.routes.exec_source import ExecSession, read_ending
 from kvedge.standalone.apiserver.routes.log_pieces import LogPieces
 
 _PIECE: Final = 32 << 10
@@ -28,7 +28,7 @@ _STUCK_SECONDS: Final = 300.0
 _REST_SECONDS: Final = 0.2
 
 
-async def farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
+async def say_farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
     """Send the last message and close."""
     with contextlib.suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
@@ -37,7 +37,7 @@ async def farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSock
     return socket
 
 
-async def _first_of(
+async def _serve_until_first(
     socket: web.WebSocketResponse,
     sending: Coroutine[Any, Any, bytes],
     listening: Coroutine[Any, Any, None],
@@ -49,11 +49,11 @@ async def _first_of(
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         sent = tasks[0]
         if sent.done() and sent.exception() is None:
-            return await farewell(socket, cast("bytes", sent.result()))
+            return await say_farewell(socket, cast("bytes", sent.result()))
         if stopping.is_set():
-            return await farewell(socket, words.failed("this server stops"))
+            return await say_farewell(socket, words.failure_message("this server stops"))
         if tasks[1].done() and isinstance(tasks[1].exception(), InputStuck):
-            return await farewell(socket, words.failed(str(tasks[1].exception())))
+            return await say_farewell(socket, words.failure_message(str(tasks[1].exception())))
         return socket
     finally:
         for task in tasks:
@@ -75,9 +75,9 @@ class ExecStream:
 
     async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
         """Until the end, or until `stopping`."""
-        return await _first_of(self._socket, self._until_ended(), self._listen(), stopping)
+        return await _serve_until_first(self._socket, self._send_until_end(), self._listen(), stopping)
 
-    async def _until_ended(self) -> bytes:
+    async def _send_until_end(self) -> bytes:
         """Send what the process prints; the last message, once it has ended and everything was sent."""
         session = self._session
         outputs = [(session.output, words.STDOUT, "stdout")]
@@ -86,7 +86,7 @@ class ExecStream:
         over = asyncio.Event()
         pumps = [asyncio.create_task(self._send(*output, over), name="exec pump") for output in outputs]
         try:
-            answer = ended(b"".join([piece async for piece in _pieces(session.answer)]))
+            answer = read_ending(b"".join([piece async for piece in _read_pieces(session.answer)]))
             over.set()
             # However slowly the client takes it.
             await asyncio.gather(*pumps)
@@ -95,11 +95,11 @@ class ExecStream:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
         if "exit_code" not in answer:
-            return words.failed(str(answer.get("error")))
-        return words.exited(answer["exit_code"]) if answer["exit_code"] else words.success()
+            return words.failure_message(str(answer.get("error")))
+        return words.exit_message(answer["exit_code"]) if answer["exit_code"] else words.success()
 
     async def _send(self, descriptor: int, channel: int, stream: str, over: asyncio.Event) -> None:
-        async for piece in _pieces(descriptor, over):
+        async for piece in _read_pieces(descriptor, over):
             if stream in self._wanted:
                 await self._socket.send_bytes(bytes([channel]) + piece)
 
@@ -126,27 +126,27 @@ class ExecStream:
             try:
                 view = view[os.write(self._session.input, view) :]
             except BlockingIOError:
-                await self._room_for_input(self._session.input)
+                await self._await_room(self._session.input)
             except OSError:
                 # It reads no more, or has ended.
                 return
 
-    async def _room_for_input(self, descriptor: int) -> None:
+    async def _await_room(self, descriptor: int) -> None:
         try:
             async with asyncio.timeout(_STUCK_SECONDS):
-                await _ready(descriptor, writes=True)
+                await _await_ready(descriptor, writes=True)
         except TimeoutError:
             text = f"the command has read nothing of its input for {_STUCK_SECONDS:.0f} seconds"
             raise InputStuck(text) from None
 
 
-async def _pieces(descriptor: int, over: asyncio.Event | None = None) -> AsyncIterator[bytes]:
+async def _read_pieces(descriptor: int, over: asyncio.Event | None = None) -> AsyncIterator[bytes]:
     """What comes from a descriptor, until its other side is closed, or is silent once `over` is set."""
     while True:
         try:
             piece = os.read(descriptor, _PIECE)
         except BlockingIOError:
-            if await _comes(descriptor, over):
+            if await _await_more(descriptor, over):
                 continue
             return
         except OSError:
@@ -157,12 +157,12 @@ async def _pieces(descriptor: int, over: asyncio.Event | None = None) -> AsyncIt
         yield piece
 
 
-async def _comes(descriptor: int, over: asyncio.Event | None) -> bool:
+async def _await_more(descriptor: int, over: asyncio.Event | None) -> bool:
     """Wait for more; false when it is over and nothing more is there."""
     if over is None:
-        await _ready(descriptor)
+        await _await_ready(descriptor)
         return True
-    waits = [asyncio.create_task(each, name="exec wait") for each in (_ready(descriptor), over.wait())]
+    waits = [asyncio.create_task(each, name="exec wait") for each in (_await_ready(descriptor), over.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not waits[0].done():
@@ -174,7 +174,7 @@ async def _comes(descriptor: int, over: asyncio.Event | None) -> bool:
         await asyncio.gather(*waits, return_exceptions=True)
 
 
-async def _ready(descriptor: int, *, writes: bool = False) -> None:
+async def _await_ready(descriptor: int, *, writes: bool = False) -> None:
     """Wait until a descriptor can be read, or written."""
     loop = asyncio.get_running_loop()
     # Of its own: the loop knows one reader or writer for each, and a terminal's is read and written at once.
@@ -200,14 +200,14 @@ class AttachStream:
         """Until the end, or until `stopping`."""
         self._pieces.start()
         try:
-            return await _first_of(self._socket, self._send(), self._listen(), stopping)
+            return await _serve_until_first(self._socket, self._send(), self._listen(), stopping)
         finally:
             self._pieces.stop()
 
     async def _send(self) -> bytes:
-        while (piece := await self._pieces.next()) is not None:
+        while (piece := await self._pieces.read()) is not None:
             await self._socket.send_bytes(bytes([words.STDOUT]) + piece)
-        return words.failed(str(self._pieces.failure)) if self._pieces.failure else words.success()
+        return words.failure_message(str(self._pieces.failure)) if self._pieces.failure else words.success()
 
     async def _listen(self) -> None:
         async for _ in self._socket:

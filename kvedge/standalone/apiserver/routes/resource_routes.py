@@ -14,7 +14,7 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.whole_numbers import whole_number
-from kvedge.standalone.apiserver.kinds.built_in import built_in
+from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.requests import deletion_rules, list_rules, write_rules
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions
 from kvedge.standalone.apiserver.requests.object_encoding import Encoder, ListFacts
@@ -24,7 +24,7 @@ from kvedge.standalone.apiserver.requests.watch_stream import WatchStream
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import Stored
 from kvedge.standalone.apiserver.wire.api_errors import AlreadyExists, ApiError, Expired, MethodNotAllowed, NotFound
-from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH, JSON, wanted_form
+from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH, JSON, choose_form
 from kvedge.standalone.apiserver.writing import patching
 from kvedge.standalone.apiserver.writing.object_remover import ObjectRemover
 from kvedge.standalone.apiserver.writing.object_writer import ObjectWriter
@@ -109,7 +109,7 @@ class ResourceRoutes:
     async def _patch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         if not context.target.name:
             raise MethodNotAllowed()
-        media_type, patch = await read_patch(request, patching.accepted_patches(context.kind), context)
+        media_type, patch = await read_patch(request, patching.list_accepted_patches(context.kind), context)
         if media_type == APPLY_PATCH:
             return await self._apply(request, context, patch)
         produce = patching.patcher(context.kind, media_type, patch)
@@ -125,7 +125,7 @@ class ResourceRoutes:
                     request, context, await self._writer.change(context, produce, owners_noted=True)
                 )
             try:
-                make = partial(patching.applied, context, None, wanted, self._writer.now())
+                make = partial(patching.apply, context, None, wanted, self._writer.now())
                 obj = await context.work(make)
                 return self._answer_write(
                     request, context, await self._writer.create(context, obj, owners_noted=True), 201
@@ -137,7 +137,7 @@ class ResourceRoutes:
     async def _delete(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
         options = deletion_rules.delete_options(_with_query(await read_options(request, context), request.query))
         stored, gone = await self._remover.delete(context, context.target.name, options)
-        row = built_in(context.kind.storage)
+        row = find_built_in(context.kind.storage)
         if gone and not (row is not None and row.returned_when_deleted):
             return json_response(msgspec.json.encode(_answer_deleted(context, stored)), 200, context)
         return self._answer_write(request, context, stored)
@@ -162,7 +162,7 @@ class ResourceRoutes:
         try:
             return cache.at(resource, wanted, context.namespace), wanted
         except Expired as error:
-            raise (list_rules.expired_token() if options.continue_token else error) from None
+            raise (list_rules.refuse_expired_token() if options.continue_token else error) from None
 
     def _answer_write(
         self, request: web.BaseRequest, context: RequestContext, stored: Stored, status: int = 200
@@ -200,7 +200,7 @@ def status_response(error: ApiError) -> web.Response:
 
 
 def _encoder(request: web.BaseRequest, context: RequestContext) -> Encoder:
-    form = wanted_form(request.headers.get("Accept", ""))
+    form = choose_form(request.headers.get("Accept", ""))
     return Encoder(context.kind, form, request.query.get("includeObject", "") or "Metadata")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.kinds.versions import as_served
+from kvedge.standalone.apiserver.kinds.versions import convert_to_served
 from kvedge.standalone.apiserver.requests.request_body import read_object, read_patch
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.write_rules import invalid
@@ -53,7 +53,7 @@ class ScaleRoutes:
         raise MethodNotAllowed()
 
     async def _write(self, context: RequestContext, paths: JsonObject, produce: Any) -> Stored:
-        def scaled(live: JsonObject) -> JsonObject:
+        def set_scale(live: JsonObject) -> JsonObject:
             scale = produce(scale_of(live, paths))
             for part in ("spec", "metadata"):
                 if not isinstance(scale.get(part) or {}, dict):
@@ -69,7 +69,7 @@ class ScaleRoutes:
             _set(live, paths["specReplicasPath"], replicas)
             return live
 
-        return await self._writer.change(context, scaled)
+        return await self._writer.change(context, set_scale)
 
     def _find(self, context: RequestContext) -> Stored:
         stored = self._hub.get(context.key)
@@ -78,7 +78,7 @@ class ScaleRoutes:
         return stored
 
     def _answer(self, context: RequestContext, paths: JsonObject, stored: Stored) -> web.Response:
-        scale = scale_of(as_served(context.kind, stored.load()), paths)
+        scale = scale_of(convert_to_served(context.kind, stored.load()), paths)
         return json_response(msgspec.json.encode(scale), 200, context)
 
 

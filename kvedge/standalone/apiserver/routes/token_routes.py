@@ -73,7 +73,7 @@ class TokenRoutes:
             raise Invalid(Target("TokenRequest", "", "authentication.k8s.io"), errors)
         seconds = min(spec.get("expirationSeconds") or _DEFAULT_SECONDS, LONGEST_SECONDS)
         audiences = spec.get("audiences") or [ISSUER]
-        pod = await self._pod(context, spec.get("boundObjectRef"))
+        pod = await self._find_pod(context, spec.get("boundObjectRef"))
         if pod is None and AGENTS in context.caller.groups:
             raise Forbidden(context.error_target, "the node agent gets tokens of Pods alone")
         account = AccountId(context.namespace, context.target.name, stored.meta.uid, pod)
@@ -90,7 +90,7 @@ class TokenRoutes:
         }
         return json_response(msgspec.json.encode(answer), 201, context)
 
-    async def _pod(self, context: RequestContext, reference: JsonObject | None) -> PodId | None:
+    async def _find_pod(self, context: RequestContext, reference: JsonObject | None) -> PodId | None:
         """The Pod that a token is to end with.
 
         Raises:

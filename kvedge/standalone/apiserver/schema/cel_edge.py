@@ -44,7 +44,7 @@ def condition_holds(expression: str, variables: Mapping[str, JsonValue]) -> bool
         CelError: when it cannot be compiled, fails, or is no Boolean.
     """
     program = _compile(expression)
-    needed = {name: _part(variables.get(name), fields) for name, fields in _used(expression).items()}
+    needed = {name: _part(variables.get(name), fields) for name, fields in _find_used_fields(expression).items()}
     try:
         result = program.execute(needed)
     except Exception as error:  # the library raises whatever fits: KeyError, TypeError, RuntimeError
@@ -62,7 +62,7 @@ def _part(value: JsonValue, fields: frozenset[str] | None) -> JsonValue:
 
 
 @functools.lru_cache(maxsize=256)
-def _used(expression: str) -> Mapping[str, frozenset[str] | None]:
+def _find_used_fields(expression: str) -> Mapping[str, frozenset[str] | None]:
     """By variable that is meant: the fields that are taken of it; None when it is used in any other way.
 
     The library knows the variables, not their fields: those stand after the name. Where the name stands for something

@@ -47,17 +47,17 @@ def field(name: str) -> str:
     return f"f:{name}"
 
 
-def keyed(keys: JsonObject) -> str:
+def key_element(keys: JsonObject) -> str:
     """The element of the list item that has these keys."""
     return f"k:{compact(keys)}"
 
 
-def valued(value: JsonValue) -> str:
+def value_element(value: JsonValue) -> str:
     """The element of a value in a set."""
     return f"v:{compact(value)}"
 
 
-def owned(fields: Iterable[Path]) -> FieldSet:
+def drop_unowned(fields: Iterable[Path]) -> FieldSet:
     """The fields without those that nobody owns."""
     return frozenset(fields) - _UNOWNED
 
@@ -80,9 +80,9 @@ def decode(document: JsonObject | None) -> FieldSet:
     return frozenset(found)
 
 
-def shown(path: Path) -> str:
+def show_path(path: Path) -> str:
     """A path as messages show it: `.spec.containers[name="a"].image`."""
-    return "".join(map(_shown_element, path))
+    return "".join(map(_show_element, path))
 
 
 def _in_order(node: JsonObject) -> JsonObject:
@@ -103,7 +103,7 @@ def _collect(node: JsonObject, path: Path, found: list[Path]) -> None:
             found.append((*path, key))
 
 
-def _shown_element(element: str) -> str:
+def _show_element(element: str) -> str:
     kind, _, rest = element.partition(":")
     if kind == "f":
         return f".{rest}"

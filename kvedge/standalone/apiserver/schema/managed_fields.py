@@ -34,7 +34,7 @@ class Manager:
         version = "" if self.operation == "Apply" else self.api_version
         return (self.operation, self.name, version, self.subresource)
 
-    def shown(self) -> str:
+    def describe(self) -> str:
         """The manager as conflicts name it."""
         text = f'"{self.name}"'
         if self.subresource:
@@ -101,7 +101,7 @@ def starting_entries(live: JsonObject | None, new: JsonObject, subresource: str)
     return decode(brought) or kept
 
 
-def changed_at(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """The time of an entry."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -14,7 +14,7 @@ from kvedge.standalone.apiserver.schema.string_formats import (
     FLOAT32_MAX,
     INTEGER_FORMATS,
     NUMBER_FORMATS,
-    compiled_pattern,
+    compile_pattern,
     string_format_of,
 )
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, FieldErrorType
@@ -96,10 +96,10 @@ def _number_errors(schema: JsonObject, value: int | float, path: str) -> Iterato
     factor = schema.get("multipleOf")
     if factor and not _is_multiple(value, factor):
         yield _invalid(path, f"should be a multiple of {_show(factor)}", value)
-    yield from _bound_errors(schema, value, path)
+    yield from _find_bound_errors(schema, value, path)
 
 
-def _bound_errors(schema: JsonObject, value: int | float, path: str) -> Iterator[FieldError]:
+def _find_bound_errors(schema: JsonObject, value: int | float, path: str) -> Iterator[FieldError]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
@@ -133,7 +133,7 @@ def _format(schema: JsonObject) -> str:
 
 def _matches(pattern: str, value: str) -> bool:
     try:
-        return compiled_pattern(pattern).search(value) is not None
+        return compile_pattern(pattern).search(value) is not None
     except re.error:
         # A CRD with such a pattern is refused. If one got in all the same, it must not refuse every object.
         return True

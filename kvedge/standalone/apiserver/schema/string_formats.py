@@ -53,7 +53,7 @@ FLOAT32_MAX: Final = 3.4028234663852886e38
 
 
 @lru_cache(maxsize=1024)
-def compiled_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     r"""A Go (RE2) pattern as Python matches it: `$` is the end of the text, `\z` and POSIX classes are known.
 
     Raises:
@@ -90,11 +90,11 @@ def _python_pattern(pattern: str) -> str:
     return "".join(parts)
 
 
-def _fits(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+def _make_match(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _make_check(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:
             parse(text)
@@ -105,27 +105,27 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
     return check
 
 
-def _date_time(text: str) -> None:
+def _parse_date_time(text: str) -> None:
     if not _DATE_TIME.fullmatch(text):
         raise ValueError(text)
     # Nanoseconds are more than datetime holds, and a leap second is more than it knows.
     datetime.fromisoformat(re.sub(r"[.,]\d+", "", text).upper().replace(":60", ":59"))
 
 
-def _date(text: str) -> None:
+def _parse_date(text: str) -> None:
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
         raise ValueError(text)
     date.fromisoformat(text)
 
 
-def _base64(text: str) -> None:
+def _parse_base64(text: str) -> None:
     try:
         base64.b64decode(text, validate=True)
     except ValueError as error:
         raise ValueError(text) from error
 
 
-def _cidr(text: str) -> None:
+def _parse_cidr(text: str) -> None:
     if "/" not in text or whole_number(text.rpartition("/")[2], (0, 128)) is None:
         raise ValueError(text)
     ipaddress.ip_interface(text)
@@ -150,25 +150,25 @@ def _uuid(digit: str) -> re.Pattern[str]:
 
 # By name without dashes. isbn, creditcard and the like are formats of the API server too, but none of ours: ignored.
 _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
-    "bsonobjectid": _fits(re.compile("[0-9a-fA-F]{24}")),
-    "byte": _parses(_base64),
-    "cidr": _parses(_cidr),
-    "date": _parses(_date),
-    "datetime": _parses(_date_time),
-    "duration": _fits(_DURATION),
-    "email": _fits(_EMAIL),
-    "hexcolor": _fits(_HEX_COLOR),
-    "hostname": _fits(_HOSTNAME),
-    "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
+    "bsonobjectid": _make_match(re.compile("[0-9a-fA-F]{24}")),
+    "byte": _make_check(_parse_base64),
+    "cidr": _make_check(_parse_cidr),
+    "date": _make_check(_parse_date),
+    "datetime": _make_check(_parse_date_time),
+    "duration": _make_match(_DURATION),
+    "email": _make_match(_EMAIL),
+    "hexcolor": _make_match(_HEX_COLOR),
+    "hostname": _make_match(_HOSTNAME),
+    "ipv4": _make_check(ipaddress.IPv4Address),
+    "ipv6": _make_check(ipaddress.IPv6Address),
     "k8slongname": lambda text: not name_rules.dns_subdomain(text),
     "k8sshortname": lambda text: not name_rules.dns_label(text),
-    "mac": _fits(_MAC),
+    "mac": _make_match(_MAC),
     "password": lambda text: True,
     "rgbcolor": _rgb,
     "uri": _uri,
-    "uuid": _fits(_uuid("")),
-    "uuid3": _fits(_uuid("3")),
-    "uuid4": _fits(_uuid("4")),
-    "uuid5": _fits(_uuid("5")),
+    "uuid": _make_match(_uuid("")),
+    "uuid3": _make_match(_uuid("3")),
+    "uuid4": _make_match(_uuid("4")),
+    "uuid5": _make_match(_uuid("5")),
 }

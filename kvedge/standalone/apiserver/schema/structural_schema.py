@@ -15,10 +15,10 @@ from typing import Any
 from kvedge.resources.codec import JsonObject, JsonValue
 from kvedge.standalone.apiserver.schema.metadata_rules import check_embedded_object
 from kvedge.standalone.apiserver.schema.schema_constraints import constraint_errors, type_error
-from kvedge.standalone.apiserver.schema.string_formats import compiled_pattern
+from kvedge.standalone.apiserver.schema.string_formats import compile_pattern
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, FieldErrorType, first_errors
 from kvedge.standalone.apiserver.wire.json_values import clone, compact
-from kvedge.standalone.apiserver.wire.told import child, keyed, note
+from kvedge.standalone.apiserver.wire.told import child, member_path, note
 
 _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -30,7 +30,7 @@ def validate(schema: JsonObject, value: JsonValue, path: str = "") -> list[Field
     return first_errors(
         chain(
             _schema_errors(schema, value, path),
-            _embedded_errors(schema, value, path),
+            _find_embedded_errors(schema, value, path),
             _list_type_errors(schema, value, path),
         )
     )
@@ -80,7 +80,7 @@ def _member_errors(schema: JsonObject, value: JsonObject, path: str) -> Iterator
         if key in properties:
             yield from _schema_errors(properties[key], item, child(path, key))
             continue
-        matched = [found for pattern, found in patterns.items() if re.search(compiled_pattern(pattern), key)]
+        matched = [found for pattern, found in patterns.items() if re.search(compile_pattern(pattern), key)]
         for found in matched:
             yield from _schema_errors(found, item, child(path, key))
         if not matched and isinstance(additional, dict):
@@ -127,21 +127,21 @@ def _combine(path: str, text: str) -> FieldError:
     return FieldError(FieldErrorType.INVALID, path, f'"{path}" {text}', "")
 
 
-def _embedded_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
+def _find_embedded_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         if schema.get("x-kubernetes-embedded-resource"):
             yield from check_embedded_object(value, path)
         for key, item, inner, _ in _members(schema, value):
-            yield from _embedded_errors(inner, item, child(path, key))
+            yield from _find_embedded_errors(inner, item, child(path, key))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            yield from _embedded_errors(schema["items"], item, f"{path}[{index}]")
+            yield from _find_embedded_errors(schema["items"], item, f"{path}[{index}]")
 
 
 def _list_type_errors(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
     if isinstance(value, dict):
         for key, item, inner, additional in _members(schema, value):
-            yield from _list_type_errors(inner, item, keyed(path, key) if additional else child(path, key))
+            yield from _list_type_errors(inner, item, member_path(path, key) if additional else child(path, key))
     elif isinstance(value, list):
         if schema.get("x-kubernetes-list-type") == "set":
             yield from _duplicates(value, path)

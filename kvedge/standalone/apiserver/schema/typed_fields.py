@@ -81,7 +81,7 @@ def merge(live: JsonValue, applied: JsonValue, schema: JsonObject) -> JsonValue:
 
 def remove(value: JsonValue, schema: JsonObject, paths: FieldSet, kept: FieldSet = field_sets.EMPTY) -> JsonValue:
     """The value without what stands at these paths; what this empties goes too, unless it is among the `kept`."""
-    left = _without(value, schema, (), _Removal(paths, kept, _prefixes(paths)))
+    left = _remove_fields(value, schema, (), _Removal(paths, kept, _prefixes(paths)))
     return {} if left is _ABSENT else left
 
 
@@ -111,7 +111,7 @@ def _fields(value: JsonValue, schema: JsonObject, path: Path) -> Iterator[Path]:
         where = (*path, child.element)
         if child.element in seen:
             raise BadRequest(
-                f"{field_sets.shown(path)}: duplicate entries for key {field_sets.shown((child.element,))}"
+                f"{field_sets.show_path(path)}: duplicate entries for key {field_sets.show_path((child.element,))}"
             )
         seen.add(child.element)
         yield from _fields(child.value, child.schema, where)
@@ -169,7 +169,7 @@ def _children(value: Any, schema: JsonObject, strict: bool, path: Path = ()) -> 
         element = _item_element(item, schema)
         if element is None:
             if strict:
-                raise BadRequest(f"{field_sets.shown(path)}: element {index}: {_key_fault(schema)}")
+                raise BadRequest(f"{field_sets.show_path(path)}: element {index}: {_key_fault(schema)}")
             return None
         children.append(_Child(element, item, schema.get("items") or {}, named=False))
     return children
@@ -177,7 +177,7 @@ def _children(value: Any, schema: JsonObject, strict: bool, path: Path = ()) -> 
 
 def _item_element(item: Any, schema: JsonObject) -> str | None:
     if schema["x-kubernetes-list-type"] == "set":
-        return None if item is None or isinstance(item, dict | list) else field_sets.valued(item)
+        return None if item is None or isinstance(item, dict | list) else field_sets.value_element(item)
     if not isinstance(item, dict):
         return None
     properties = (schema.get("items") or {}).get("properties") or {}
@@ -186,7 +186,7 @@ def _item_element(item: Any, schema: JsonObject) -> str | None:
         value = item.get(name, (properties.get(name) or {}).get("default"))
         if value is not None:
             keys[name] = value
-    return field_sets.keyed(keys) if keys else None
+    return field_sets.key_element(keys) if keys else None
 
 
 def _key_fault(schema: JsonObject) -> str:
@@ -235,7 +235,7 @@ class _Removal:
     prefixes: frozenset[Path]
 
 
-def _without(value: Any, schema: JsonObject, path: Path, removal: _Removal) -> Any:
+def _remove_fields(value: Any, schema: JsonObject, path: Path, removal: _Removal) -> Any:
     if path in removal.paths:
         return _ABSENT
     children = _children(value, schema, strict=False) if path in removal.prefixes else None
@@ -244,7 +244,7 @@ def _without(value: Any, schema: JsonObject, path: Path, removal: _Removal) -> A
     left = [
         (child.element, item)
         for child in children
-        if (item := _without(child.value, child.schema, (*path, child.element), removal)) is not _ABSENT
+        if (item := _remove_fields(child.value, child.schema, (*path, child.element), removal)) is not _ABSENT
     ]
     if not left and path not in removal.kept:
         return _ABSENT

@@ -109,10 +109,10 @@ class ObjectCache:
         # Of all histories.
         self._bytes = 0
         for stored in objects:
-            self.history(stored.key.resource).objects[stored.key[1:]] = stored
+            self.find_history(stored.key.resource).objects[stored.key[1:]] = stored
             self._index(stored)
 
-    def history(self, resource: str) -> ResourceHistory:
+    def find_history(self, resource: str) -> ResourceHistory:
         """The one resource's part."""
         known = self._histories.get(resource)
         if known is None:
@@ -126,7 +126,7 @@ class ObjectCache:
 
     def in_namespace(self, resource: str, namespace: str = "") -> list[Stored]:
         """The objects of a resource, of one namespace if it is given, by namespace and name."""
-        objects = self.history(resource).objects
+        objects = self.find_history(resource).objects
         return in_order(stored for stored in objects.values() if not namespace or stored.key.namespace == namespace)
 
     def at(self, resource: str, revision: int, namespace: str = "") -> list[Stored]:
@@ -135,14 +135,14 @@ class ObjectCache:
         Raises:
             Expired: the changes since then are not kept any more.
         """
-        objects = self.history(resource).at(revision)
+        objects = self.find_history(resource).at(revision)
         return in_order(stored for stored in objects.values() if not namespace or stored.key.namespace == namespace)
 
     def resources(self) -> list[str]:
         """The resources that have been seen."""
         return list(self._histories)
 
-    def owned_by(self, uid: str) -> list[Stored]:
+    def find_owned_by(self, uid: str) -> list[Stored]:
         """The objects that name this UID as an owner."""
         return list(self._by_owner.get(uid, {}).values())
 
@@ -167,7 +167,7 @@ class ObjectCache:
                 listener(change)
 
     def _apply(self, change: Change) -> None:
-        history = self.history(change.current.key.resource)
+        history = self.find_history(change.current.key.resource)
         self._bytes -= history.bytes
         history.apply(change)
         self._bytes += history.bytes

@@ -63,7 +63,7 @@ class ObjectHub:
 
     def kind_of(self, stored: Stored) -> ServedKind | None:
         """The kind that a stored object is an object of, in its storage version."""
-        return self.kinds.stored(stored.key.resource)
+        return self.kinds.find_stored(stored.key.resource)
 
     def on_kinds_changed(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever a kind is added, changed or removed."""

@@ -27,10 +27,10 @@ from kvedge.standalone.apiserver.store.object_store_file import (
     check,
     check_file,
     corrupt,
-    damage_named,
     is_damage,
     is_full,
     load,
+    name_damage,
     prepare,
     store_lock,
 )
@@ -114,7 +114,7 @@ class ObjectStore:
             if must_exist and not (self._path.exists() and self._path.stat().st_size):
                 raise corrupt(self._path, "the file is missing or empty, and copies of it are there")
             self._path.touch(mode=0o600, exist_ok=True)
-            with damage_named(self._path):
+            with name_damage(self._path):
                 objects = self._open()
         except OSError as error:
             self._close()
@@ -318,7 +318,7 @@ class ObjectStore:
                 self._connection.close()
                 self._connection = None
             put_in_place(self._path, Restored(damage, "", "", moment, self.revision))
-            with damage_named(self._path):
+            with name_damage(self._path):
                 self._connect()
         except (sqlite3.Error, OSError, StoreError) as error:
             # The process ends, and the next start puts back what it can.

@@ -27,7 +27,7 @@ from kvedge.standalone.apiserver.store.object_store_file import (
 from kvedge.standalone.apiserver.store.object_store_mend import (
     Restored,
     coming_file,
-    last_restored,
+    find_last_restored,
     put_in_place,
     take_up,
 )
@@ -56,7 +56,7 @@ class StoreCopies:
     directory: Path
     now: Callable[[], datetime] = _utc_now
 
-    def known(self) -> list[StoreCopy]:
+    def list_copies(self) -> list[StoreCopy]:
         """The copies there are, newest state first."""
         if not self.directory.is_dir():
             return []
@@ -68,7 +68,7 @@ class StoreCopies:
         Raises:
             CopyFailed: as :meth:`make`.
         """
-        latest = max(self.known(), key=lambda copy: copy.moment, default=None)
+        latest = max(self.list_copies(), key=lambda copy: copy.moment, default=None)
         if latest is None or latest.version != __version__:
             self.make(store, always=True)
 
@@ -82,7 +82,7 @@ class StoreCopies:
         Raises:
             CopyFailed: the disk is full, or something in the store cannot be read.
         """
-        copies, revision = self.known(), store.revision
+        copies, revision = self.list_copies(), store.revision
         if not always and not is_due(copies, revision):
             return copies[0].name
         name = copy_name(self.now(), revision, __version__)
@@ -105,7 +105,7 @@ class StoreCopies:
             StoreCorrupt: it is damaged and there is no good copy.
             StoreError: it cannot be used for another reason.
         """
-        copies = self.known()
+        copies = self.list_copies()
         take_up(self.store, copies[0].revision if copies else 0)
         try:
             objects, restored = store.open(must_exist=bool(copies)), None
@@ -119,9 +119,9 @@ class StoreCopies:
             store.skip_to(store.revision + REVISION_GAP)
         return objects, restored
 
-    def last_restored(self) -> tuple[Restored, Path] | None:
+    def find_last_restored(self) -> tuple[Restored, Path] | None:
         """What was last put back, and where the damaged files are; None once somebody has removed those."""
-        return last_restored(self.store)
+        return find_last_restored(self.store)
 
     def _put_back(self, copies: list[StoreCopy], damage: StoreCorrupt) -> Restored:
         log.error("%s", damage)
@@ -155,8 +155,8 @@ class StoreCopies:
             path.unlink(missing_ok=True)
 
     def _thin_out(self) -> None:
-        for copy in superfluous(self.known(), __version__):
+        for copy in superfluous(self.list_copies(), __version__):
             (self.directory / copy.name).unlink(missing_ok=True)
-        sizes = [(copy, (self.directory / copy.name).stat().st_size) for copy in self.known()]
+        sizes = [(copy, (self.directory / copy.name).stat().st_size) for copy in self.list_copies()]
         for copy in crowding(sizes, shutil.disk_usage(self.directory).free):
             (self.directory / copy.name).unlink(missing_ok=True)

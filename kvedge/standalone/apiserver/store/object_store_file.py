@@ -87,7 +87,7 @@ def check_file(path: Path) -> int:
     Raises:
         StoreCorrupt, StoreTooNew: it is no good.
     """
-    with damage_named(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with name_damage(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         check(connection, path)
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise corrupt(path, "it is no database of kvedge")
@@ -100,7 +100,7 @@ def revision_of(path: Path) -> int:
     Raises:
         StoreError: it is no good, or not there.
     """
-    with damage_named(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with name_damage(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM counters WHERE name = 'revision'").fetchone()
     if row is None:
         raise corrupt(path, "it counts no revisions")
@@ -153,7 +153,7 @@ def load(connection: sqlite3.Connection) -> list[Stored]:
 
 
 @contextmanager
-def damage_named(path: Path) -> Iterator[None]:
+def name_damage(path: Path) -> Iterator[None]:
     """Turn what SQLite, or a body that is no object, says about a file into StoreCorrupt."""
     try:
         yield

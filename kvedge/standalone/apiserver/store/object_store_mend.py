@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from kvedge.runtime.durable_files import sync, write_durably
-from kvedge.standalone.apiserver.store.object_store_file import StoreError, check_file, damage_named, prepare
+from kvedge.standalone.apiserver.store.object_store_file import StoreError, check_file, name_damage, prepare
 from kvedge.standalone.apiserver.store.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def put_in_place(store: Path, restored: Restored) -> None:
     """
     coming = coming_file(store)
     sync(coming)
-    aside = _new_aside(store, restored.restored_at)
+    aside = _make_aside(store, restored.restored_at)
     write_durably(aside / _NOTE, msgspec.json.encode(restored))
     for suffix in ("", "-wal", "-shm"):
         part = store.with_name(store.name + suffix)
@@ -107,11 +107,11 @@ def take_up(store: Path, least: int) -> None:
 
 
 def _revision(path: Path) -> int:
-    with damage_named(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with name_damage(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return int(connection.execute("SELECT value FROM counters WHERE name = 'revision'").fetchone()[0])
 
 
-def last_restored(store: Path) -> tuple[Restored, Path] | None:
+def find_last_restored(store: Path) -> tuple[Restored, Path] | None:
     """What was last put back, and where the damaged files are; None once somebody has removed those."""
     for directory in sorted(_find_damaged(store), reverse=True):
         try:
@@ -122,7 +122,7 @@ def last_restored(store: Path) -> tuple[Restored, Path] | None:
     return None
 
 
-def _new_aside(store: Path, moment: str) -> Path:
+def _make_aside(store: Path, moment: str) -> Path:
     number = 1
     while True:
         aside = store.parent / (f"damaged-{moment}" if number == 1 else f"damaged-{moment}.{number}")

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from kvedge.standalone.apiserver.store.object_store import ObjectStore
-from kvedge.standalone.apiserver.store.object_store_file import StoreError, damage_named, load
+from kvedge.standalone.apiserver.store.object_store_file import StoreError, load, name_damage
 from kvedge.standalone.apiserver.store.stored import Stored
 
 
@@ -36,5 +36,5 @@ def read_objects(path: Path) -> list[Stored]:
     Raises:
         StoreError: it is no good, or not there.
     """
-    with damage_named(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with name_damage(path), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return load(connection)

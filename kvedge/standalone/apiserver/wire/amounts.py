@@ -32,7 +32,7 @@ class Amount:
     def __sub__(self, other: Amount) -> Amount:
         return Amount(self.value - other.value, self.binary if self.value else other.binary)
 
-    def rounded_up(self) -> Amount:
+    def round_up(self) -> Amount:
         """In whole units."""
         return Amount(Fraction(math.ceil(self.value)), self.binary)
 
@@ -96,7 +96,7 @@ def largest(several: Iterable[Amounts]) -> dict[str, Amount]:
     return found
 
 
-def listed(amounts: Amounts) -> str:
+def join_amounts(amounts: Amounts) -> str:
     """`a=1,b=2Gi`."""
     return ",".join(f"{name}={amounts[name].text}" for name in sorted(amounts))
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from kvedge.standalone.apiserver.wire.told import LONGEST_PATH, MOST_TOLD, cut, shown
+from kvedge.standalone.apiserver.wire.told import LONGEST_PATH, MOST_TOLD, cut, show
 
 # The message of a Status names all causes that it has: as many as are told, in words of usual length.
 LONGEST_MESSAGE: Final = 16 * 1024
@@ -68,7 +68,7 @@ class FieldError:
         """The text without the field's path, as it stands in a cause."""
         words = _TYPE_WORDS[self.type]
         if self.type not in _WITHOUT_VALUE:
-            words = f"{words}: {shown(self.bad_value)}"
+            words = f"{words}: {show(self.bad_value)}"
         return f"{words}: {cut(self.message)}" if self.message else words
 
     def text(self) -> str:
@@ -94,7 +94,7 @@ class Target:
     group: str = ""
     uid: str = ""
 
-    def qualified(self) -> str:
+    def qualify(self) -> str:
         """`virtualmachines.kubevirt.io`, or `pods` for the core group."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
@@ -126,7 +126,7 @@ class ApiError(Exception):
             named["uid"] = self.target.uid
             details.update({key: cut(str(value), LONGEST_PATH) for key, value in named.items() if value})
         if self.causes:
-            details["causes"] = _bound_causes(self.causes)
+            details["causes"] = _cut_causes(self.causes)
         if self.retry_after_seconds:
             details["retryAfterSeconds"] = self.retry_after_seconds
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
@@ -139,7 +139,7 @@ class ApiError(Exception):
         return status
 
 
-def _bound_causes(causes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def _cut_causes(causes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """The first causes, and one that says when there are more."""
     told = list(causes[:MOST_TOLD])
     return told if len(causes) <= MOST_TOLD else [*told, {"message": _MORE_ERRORS, "field": ""}]
@@ -149,7 +149,7 @@ class NotFound(ApiError):
     """404: no such object."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(404, "NotFound", f"{target.qualified()} {_quote(target.name)} not found", target)
+        super().__init__(404, "NotFound", f"{target.qualify()} {_quote(target.name)} not found", target)
 
 
 class PathNotFound(ApiError):
@@ -163,14 +163,14 @@ class AlreadyExists(ApiError):
     """409: an object of that name is there."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(409, "AlreadyExists", f"{target.qualified()} {_quote(target.name)} already exists", target)
+        super().__init__(409, "AlreadyExists", f"{target.qualify()} {_quote(target.name)} already exists", target)
 
 
 class Conflict(ApiError):
     """409: the write does not fit what is stored now; `why` ends the sentence."""
 
     def __init__(self, target: Target, why: str, causes: Sequence[dict[str, str]] = ()) -> None:
-        text = f"Operation cannot be fulfilled on {target.qualified()} {_quote(target.name)}: {why}"
+        text = f"Operation cannot be fulfilled on {target.qualify()} {_quote(target.name)}: {why}"
         super().__init__(409, "Conflict", text, target, causes)
 
 
@@ -217,7 +217,7 @@ class Forbidden(ApiError):
     def __init__(self, target: Target | None, why: str) -> None:
         subject = ""
         if target is not None:
-            named = f"{target.qualified()} {_quote(target.name)}" if target.name else target.qualified()
+            named = f"{target.qualify()} {_quote(target.name)}" if target.name else target.qualify()
             subject = f"{named} is "
         super().__init__(403, "Forbidden", f"{subject}forbidden: {why}", target)
 
@@ -228,7 +228,7 @@ class MethodNotAllowed(ApiError):
     def __init__(self, target: Target | None = None, verb: str = "") -> None:
         text = "the server does not allow this method on the requested resource"
         if target is not None and verb:
-            text = f"{verb} is not supported on resources of kind {_quote(target.qualified())}"
+            text = f"{verb} is not supported on resources of kind {_quote(target.qualify())}"
         super().__init__(405, "MethodNotAllowed", text, target)
 
 
@@ -264,7 +264,7 @@ class Invalid(ApiError):
         if len(found) > MOST_TOLD:
             texts.append(_MORE_ERRORS)
         joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
-        text = f"{target.qualified()} {_quote(target.name)} is invalid: {joined}"
+        text = f"{target.qualify()} {_quote(target.name)} is invalid: {joined}"
         super().__init__(422, "Invalid", text, target, [error.cause() for error in found])
 
 

@@ -12,7 +12,7 @@ from kvedge.resources.codec import JsonValue
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, FieldErrorType
 
 
-def required(path: str, message: str = "") -> FieldError:
+def required_error(path: str, message: str = "") -> FieldError:
     """A field that must be there and is not."""
     return FieldError(FieldErrorType.REQUIRED, path, message, "")
 
@@ -37,12 +37,12 @@ def duplicate(path: str, value: JsonValue) -> FieldError:
     return FieldError(FieldErrorType.DUPLICATE, path, "", value)
 
 
-def not_found(path: str, value: JsonValue) -> FieldError:
+def not_found_error(path: str, value: JsonValue) -> FieldError:
     """A reference to something that is not there."""
     return FieldError(FieldErrorType.NOT_FOUND, path, "", value)
 
 
-def not_supported(path: str, value: JsonValue, supported: Iterable[str]) -> FieldError:
+def not_supported_error(path: str, value: JsonValue, supported: Iterable[str]) -> FieldError:
     """A value that is none of the known ones."""
     shown = ", ".join(json.dumps(item) for item in supported)
     return FieldError(FieldErrorType.NOT_SUPPORTED, path, f"supported values: {shown}", value)
@@ -51,7 +51,7 @@ def not_supported(path: str, value: JsonValue, supported: Iterable[str]) -> Fiel
 def one_of(path: str, value: JsonValue, supported: Iterable[str]) -> list[FieldError]:
     """The complaint about a value that is none of the known ones; an absent one is somebody else's."""
     known = list(supported)
-    return [] if not value or value in known else [not_supported(path, value, known)]
+    return [] if not value or value in known else [not_supported_error(path, value, known)]
 
 
 def too_long(path: str, limit: int) -> FieldError:

@@ -134,14 +134,14 @@ def _duplicates(body: bytes, value: JsonValue) -> tuple[str, ...]:
     if len(body) == len(msgspec.json.encode(value)):
         return ()
     pairs = json.loads(body, object_pairs_hook=_Pairs)
-    return tuple(f'duplicate field "{path}"' for path in islice(_twice(pairs, ""), MOST_TOLD + 1))
+    return tuple(f'duplicate field "{path}"' for path in islice(_find_duplicates(pairs, ""), MOST_TOLD + 1))
 
 
 class _Pairs(list[tuple[str, Any]]):
     """An object as it was written."""
 
 
-def _twice(value: Any, path: str) -> Iterator[str]:
+def _find_duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, item in value:
@@ -149,10 +149,10 @@ def _twice(value: Any, path: str) -> Iterator[str]:
             if key in seen:
                 yield where
             seen.add(key)
-            yield from _twice(item, where)
+            yield from _find_duplicates(item, where)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _twice(item, f"{path}[{index}]")
+            yield from _find_duplicates(item, f"{path}[{index}]")
 
 
 def _too_many() -> ApiError:

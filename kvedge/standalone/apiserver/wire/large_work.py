@@ -84,7 +84,7 @@ class LargeWork:
         turn.asked += 1
         try:
             async with turn.lock:
-                return await self._in_thread(self._own_threads if own else self._threads, _Piece(work))
+                return await self._run_in_thread(self._own_threads if own else self._threads, _Piece(work))
         finally:
             turn.asked -= 1
             # There may be any number of users.
@@ -92,7 +92,7 @@ class LargeWork:
                 del self._turns[user]
 
     @staticmethod
-    async def _in_thread(threads: ThreadPoolExecutor, piece: _Piece[T]) -> T:
+    async def _run_in_thread(threads: ThreadPoolExecutor, piece: _Piece[T]) -> T:
         job = threads.submit(piece)
         future = asyncio.wrap_future(job)
         try:

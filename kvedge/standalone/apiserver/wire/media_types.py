@@ -58,18 +58,18 @@ def parse_media_type(text: str) -> MediaType:
     return MediaType(name.lower(), pairs)
 
 
-def accepted(header: str) -> list[MediaType]:
+def parse_accept(header: str) -> list[MediaType]:
     """The entries of an Accept header, as they come; none means anything."""
     return [parse_media_type(part) for part in header.split(",") if part.strip()] or [MediaType("*/*")]
 
 
-def wanted_form(header: str) -> Form:
+def choose_form(header: str) -> Form:
     """The first form that the client lists and that can be made; JSON is the only encoding here.
 
     Raises:
         NotAcceptable: when there is none.
     """
-    for entry in accepted(header):
+    for entry in parse_accept(header):
         if entry.name in _WILDCARDS:
             return Form.OBJECT
         if entry.name != JSON or entry.parameter("q") == "0":

@@ -141,20 +141,20 @@ class _Converter:
             if field.name.startswith(_INLINE):
                 yield from self._fields(value)
                 continue
-            converted = self._value(value)
+            converted = self._convert_value(value)
             # A moment that is none.
             if converted is not None:
                 yield field.name, converted
 
-    def _value(self, value: Any) -> JsonValue:
+    def _convert_value(self, value: Any) -> JsonValue:
         if isinstance(value, str | int):
             return value
         if isinstance(value, bytes):
             return base64.b64encode(value).decode()
         if isinstance(value, Mapping):
-            return {key: self._value(item) for key, item in value.items()}
+            return {key: self._convert_value(item) for key, item in value.items()}
         if isinstance(value, Sequence):
-            return [self._value(item) for item in value]
+            return [self._convert_value(item) for item in value]
         self._left -= 1
         if self._left < 0:
             raise TooLarge(MOST_MESSAGES)
@@ -188,7 +188,7 @@ def _int_or_string(value: Any) -> int | str:
     raise _Malformed("impossible IntOrString.Type")
 
 
-def _embedded_json(data: bytes) -> JsonValue:
+def _decode_embedded_json(data: bytes) -> JsonValue:
     """JSON in bytes; none is null."""
     if not data:
         return None
@@ -208,6 +208,6 @@ _SCALARS: Final[Mapping[str, Callable[[Any], JsonValue]]] = {
     "IntOrString": _int_or_string,
     "Quantity": lambda value: str(value.string),
     "ExtraValue": lambda value: list(value.items),
-    "FieldsV1": lambda value: _embedded_json(value.Raw),
-    "RawExtension": lambda value: _embedded_json(value.raw),
+    "FieldsV1": lambda value: _decode_embedded_json(value.Raw),
+    "RawExtension": lambda value: _decode_embedded_json(value.raw),
 }

@@ -25,7 +25,7 @@ def cut(text: str, longest: int = LONGEST_TEXT) -> str:
     return text if len(text) <= longest else text[: longest - 1] + _MORE
 
 
-def shown(value: JsonValue) -> str:
+def show(value: JsonValue) -> str:
     """The JSON text of a value, or its beginning."""
     pieces, length = [], 0
     for piece in _pieces(value):
@@ -43,7 +43,7 @@ def child(path: str, key: str) -> str:
     return path if path.endswith(_MORE) else cut(f"{path}.{key[:LONGEST_PATH]}" if path else key, LONGEST_PATH)
 
 
-def keyed(path: str, key: str) -> str:
+def member_path(path: str, key: str) -> str:
     """The path of a member whose key somebody chose, as lists and maps are written."""
     return path if path.endswith(_MORE) else cut(f"{path}[{key[:LONGEST_PATH]}]", LONGEST_PATH)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.standalone.apiserver.admission.admission_protocol import Admission, Review
 from kvedge.standalone.apiserver.kinds.custom import crd_status
-from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
+from kvedge.standalone.apiserver.kinds.versions import convert_to_served, convert_to_stored
 from kvedge.standalone.apiserver.requests import deletion_rules, write_rules
 from kvedge.standalone.apiserver.requests.deletion_rules import DeleteOptions, Outcome
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
@@ -51,7 +51,7 @@ class ObjectRemover:
 
     async def delete_all(self, context: RequestContext, chosen: Iterable[Stored], options: DeleteOptions) -> None:
         """Delete these objects; those that are gone meanwhile are no error."""
-        for several in batched(chosen, _AT_ONCE):
+        for several in split_into_portions(chosen, _AT_ONCE):
             await asyncio.gather(*(self._delete_if_there(context, stored.key.name, options) for stored in several))
 
     async def _delete_if_there(self, context: RequestContext, name: str, options: DeleteOptions) -> None:
@@ -67,22 +67,22 @@ class ObjectRemover:
             raise NotFound(write_rules.target_of(kind, name))
         if kind.storage == "namespaces" and name in _KEPT_NAMESPACES:
             raise Forbidden(write_rules.target_of(kind, name), "this namespace may not be deleted")
-        live = as_served(kind, stored.load())
+        live = convert_to_served(kind, stored.load())
         deletion_rules.check_preconditions(kind, live, options)
         await self._admission.mutate(Review(context, "DELETE", None, live, name))
         await self._admission.validate(Review(context, "DELETE", None, live, name))
-        obj = as_served(kind, stored.load())
+        obj = convert_to_served(kind, stored.load())
         outcome = deletion_rules.plan_delete(kind, obj, options, self._now())
         if outcome is Outcome.NOTHING or options.dry_run:
             return stored, outcome is Outcome.REMOVE
         if outcome is Outcome.MARK and kind.storage == CRDS:
             crd_status.set_terminating(obj, write_rules.timestamp(self._now()))
-        write = Write(key, stored.revision, as_stored(kind, obj), deletes=outcome is Outcome.REMOVE)
+        write = Write(key, stored.revision, convert_to_stored(kind, obj), deletes=outcome is Outcome.REMOVE)
         change = await self._hub.commit(write)
         return change.current, outcome is Outcome.REMOVE
 
 
-def batched(items: Iterable[Stored], size: int) -> Iterator[Sequence[Stored]]:
+def split_into_portions(items: Iterable[Stored], size: int) -> Iterator[Sequence[Stored]]:
     """The items in portions of at most `size`."""
     iterator = iter(items)
     while portion := list(islice(iterator, size)):

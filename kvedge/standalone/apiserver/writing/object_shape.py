@@ -87,7 +87,7 @@ def check_metadata_types(obj: JsonObject) -> None:
         raise BadRequest(f"metadata{path.rstrip('`')}: {detail}") from error
 
 
-def shaped(kind: ServedKind, obj: JsonObject) -> Shaped:
+def shape(kind: ServedKind, obj: JsonObject) -> Shaped:
     """Drop what the kind does not know, fill in what it defaults.
 
     Raises:

@@ -25,7 +25,7 @@ from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.kinds.built_in import initial_status
 from kvedge.standalone.apiserver.kinds.custom.crd_status import CLEANUP_FINALIZER, set_crd_status
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
-from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
+from kvedge.standalone.apiserver.kinds.versions import convert_to_served, convert_to_stored
 from kvedge.standalone.apiserver.patch import server_apply
 from kvedge.standalone.apiserver.requests import deletion_rules, write_rules
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
@@ -45,7 +45,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
 from kvedge.standalone.apiserver.wire.json_values import clone
 from kvedge.standalone.apiserver.wire.large_work import SMALL_BYTES
 from kvedge.standalone.apiserver.writing import object_checks
-from kvedge.standalone.apiserver.writing.object_shape import report_unknown, shaped
+from kvedge.standalone.apiserver.writing.object_shape import report_unknown, shape
 
 # So often a change is made anew when others write the same object meanwhile.
 _ATTEMPTS: Final = 30
@@ -133,12 +133,12 @@ class ObjectWriter:
         await self._admission.validate(Review(context, "CREATE", obj, None, name))
         try:
             # Last, as what is taken of a quota may be lacking to others until the write is over.
-            with self._quotas.taking(context, name, obj, None), self._services.taking(context, name, obj):
+            with self._quotas.take(context, name, obj, None), self._services.take(context, name, obj):
                 if context.options.dry_run:
-                    return _unsaved_object(context.key_of(name), as_stored(kind, obj), 0)
+                    return _make_unsaved_object(context.key_of(name), convert_to_stored(kind, obj), 0)
                 # Again: while admission was asked, the namespace may have gone.
                 self._check_namespace(context, obj)
-                return (await self._hub.commit(Write(context.key_of(name), 0, as_stored(kind, obj)))).current
+                return (await self._hub.commit(Write(context.key_of(name), 0, convert_to_stored(kind, obj)))).current
         except RevisionMismatch as error:
             raise AlreadyExists(write_rules.target_of(kind, name)) from error
 
@@ -156,11 +156,11 @@ class ObjectWriter:
         await self._admission.validate(Review(context, "UPDATE", obj, live, name))
         if write_rules.same_object(live, obj):
             return stored
-        with self._quotas.taking(context, name, obj, live), self._services.taking(context, name, obj):
+        with self._quotas.take(context, name, obj, live), self._services.take(context, name, obj):
             if context.options.dry_run:
-                return _unsaved_object(stored.key, as_stored(kind, obj), stored.revision)
+                return _make_unsaved_object(stored.key, convert_to_stored(kind, obj), stored.revision)
             finished = deletion_rules.is_finished(kind, obj)
-            write = Write(stored.key, stored.revision, as_stored(kind, obj), deletes=finished)
+            write = Write(stored.key, stored.revision, convert_to_stored(kind, obj), deletes=finished)
             return (await self._hub.commit(write)).current
 
     def _prepare(
@@ -202,7 +202,7 @@ class ObjectWriter:
         if mutated is obj:
             return obj
         # A webhook may name fields that the kind does not know; nobody is to be blamed for them.
-        return (await context.work(partial(shaped, context.kind, mutated))).obj
+        return (await context.work(partial(shape, context.kind, mutated))).obj
 
     def _set_server_fields(self, context: RequestContext, obj: JsonObject, live: JsonObject | None) -> None:
         kind = context.kind
@@ -242,15 +242,15 @@ class ObjectWriter:
 
 def _produce(kind: ServedKind, stored: Stored, produce: Produce) -> tuple[JsonObject, JsonObject]:
     """The object as it is, and as it is wanted."""
-    live = as_served(kind, stored.load())
+    live = convert_to_served(kind, stored.load())
     # Decoded once more, which takes a tenth of the time of a copy.
-    obj = produce(as_served(kind, stored.load()))
+    obj = produce(convert_to_served(kind, stored.load()))
     write_rules.check_metadata(kind, obj)
     return live, obj
 
 
 def _shape(context: RequestContext, obj: JsonObject) -> JsonObject:
-    result = shaped(context.kind, obj)
+    result = shape(context.kind, obj)
     for text in report_unknown(context.kind, result.unknown, context.options.field_validation):
         context.warn(text)
     return result.obj
@@ -273,6 +273,6 @@ def field_writer(context: RequestContext) -> server_apply.Writer:
     return server_apply.Writer(context.options.field_manager, kind.api_version, target.subresource, kind.has_status)
 
 
-def _unsaved_object(key: ObjectKey, obj: JsonObject, revision: int) -> Stored:
+def _make_unsaved_object(key: ObjectKey, obj: JsonObject, revision: int) -> Stored:
     """The object that a dry run would have stored."""
     return Stored(key, revision, msgspec.json.encode(obj))

@@ -22,7 +22,7 @@ from kvedge.standalone.apiserver.writing.object_writer import field_writer
 Patcher = Callable[[JsonObject], JsonObject]
 
 
-def accepted_patches(kind: ServedKind) -> tuple[str, ...]:
+def list_accepted_patches(kind: ServedKind) -> tuple[str, ...]:
     """The media types of patches that a kind takes: a strategic merge needs the merge keys of a built-in kind."""
     if kind.crd is not None:
         return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
@@ -63,10 +63,10 @@ def check_apply(context: RequestContext, query: Mapping[str, str], wanted: Any) 
 
 def applier(context: RequestContext, wanted: JsonObject, now: datetime) -> Patcher:
     """What applies this configuration to an object that is there."""
-    return lambda live: applied(context, live, wanted, now)
+    return lambda live: apply(context, live, wanted, now)
 
 
-def applied(context: RequestContext, live: JsonObject | None, wanted: JsonObject, now: datetime) -> JsonObject:
+def apply(context: RequestContext, live: JsonObject | None, wanted: JsonObject, now: datetime) -> JsonObject:
     """The object after a server-side apply.
 
     Raises:

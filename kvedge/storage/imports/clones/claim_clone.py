@@ -16,12 +16,12 @@ from typing import Final
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import CloneSource, CloneTarget
 from kvedge.runtime.linux.allocation import device_size
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 from kvedge.storage.imports.clones.clone_sender import send_disk
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.import_target import FileTarget, ImportTarget, check_fits
-from kvedge.storage.sparse_file import data_extents, share_blocks
+from kvedge.storage.sparse_file import find_data_extents, share_blocks
 
 _CHUNK: Final = 1 << 20
 
@@ -41,7 +41,7 @@ def clone(source: CloneSource, target: ImportTarget, directory: Path, device: Pa
         is_file = not source.block and isinstance(target, FileTarget)
         if not (is_file and share_blocks(opened, target.descriptor())):
             # A device does not tell where its data are.
-            extents = [(0, size)] if source.block else data_extents(opened, size)
+            extents = [(0, size)] if source.block else find_data_extents(opened, size)
             for start, end in extents:
                 _copy(opened, target, start, min(end, size), progress)
     return target.finish(size)
@@ -67,7 +67,7 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
     if source.block:
         opened = os.open(device, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     else:
-        with directory_of(directory) as folder:
+        with hold_directory(directory) as folder:
             try:
                 opened = open_regular(folder, IMAGE_FILE)
             except OSError as error:

@@ -17,7 +17,7 @@ from typing import Final
 from kvedge.resources.disks.uploads import CLONE_PATH
 from kvedge.resources.types.import_job import UPLOAD_PORT, CloneTarget
 from kvedge.runtime.tls.bare_contexts import new_client_context
-from kvedge.storage.imports.clones.clone_stream import disk_stream
+from kvedge.storage.imports.clones.clone_stream import read_disk_stream
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 
@@ -56,7 +56,7 @@ def send_disk(
         with socket.create_connection((target.address, port), _CONNECT_SECONDS) as plain:
             plain.settimeout(_SILENT_SECONDS)
             with tls.wrap_socket(plain, server_hostname=target.server_name) as secured:
-                status, text = _post(secured, _count(disk_stream(descriptor, size, block=block), progress))
+                status, text = _post(secured, _count(read_disk_stream(descriptor, size, block=block), progress))
     except (OSError, http.client.HTTPException) as error:
         raise ImportFailure(f"the worker of the copy does not answer: {error}") from error
     if status not in (_DONE, _TAKEN):

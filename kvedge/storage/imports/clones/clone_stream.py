@@ -16,7 +16,7 @@ from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.image_sink import read_up_to
 from kvedge.storage.imports.sinks.import_target import ImportTarget, check_fits, data_runs
-from kvedge.storage.sparse_file import data_extents
+from kvedge.storage.sparse_file import find_data_extents
 
 PIECE: Final = 1 << 20
 _HEAD: Final = struct.Struct(">8sQ")
@@ -25,7 +25,7 @@ _MAGIC: Final = b"KVCLONE1"
 _FRAME: Final = struct.Struct(">QI")
 
 
-def disk_stream(source: int, size: int, *, block: bool) -> Iterator[bytes]:
+def read_disk_stream(source: int, size: int, *, block: bool) -> Iterator[bytes]:
     """An opened disk of so many bytes as it is sent.
 
     Raises:
@@ -34,7 +34,7 @@ def disk_stream(source: int, size: int, *, block: bool) -> Iterator[bytes]:
     """
     yield _HEAD.pack(_MAGIC, size)
     # A device does not tell where its data are.
-    for start, end in [(0, size)] if block else data_extents(source, size):
+    for start, end in [(0, size)] if block else find_data_extents(source, size):
         position = start
         while position < min(end, size):
             data = os.pread(source, min(PIECE, end - position, size - position), position)
@@ -60,7 +60,7 @@ class CloneSink:
         Raises:
             ImportFailure: it is none, or a larger disk than fits.
         """
-        magic, size = _HEAD.unpack(_exactly(stream, _HEAD.size))
+        magic, size = _HEAD.unpack(_read_exactly(stream, _HEAD.size))
         if magic != _MAGIC:
             raise ImportFailure("what comes is no disk of a claim")
         check_fits(self._target, size)
@@ -69,12 +69,12 @@ class CloneSink:
         self._progress.expect(size)
         reached = 0
         while True:
-            position, length = _FRAME.unpack(_exactly(stream, _FRAME.size))
+            position, length = _FRAME.unpack(_read_exactly(stream, _FRAME.size))
             if position < reached or length > PIECE or position + length > size:
                 raise ImportFailure("what comes is no disk of a claim: a piece lies outside of it")
             if not length:
                 break
-            self._target.write(position, _exactly(stream, length))
+            self._target.write(position, _read_exactly(stream, length))
             reached = position + length
             self._progress.reach(reached)
         if position != size:
@@ -89,7 +89,7 @@ class CloneSink:
         self._target.discard()
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _read_exactly(stream: BinaryIO, size: int) -> bytes:
     data = read_up_to(stream, size)
     if len(data) != size:
         raise ImportFailure("the sender of the disk ended before the disk did")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import BinaryIO, Final
 
 from kvedge.runtime.linux.files import syncfs
-from kvedge.storage.beneath import STRICT, beneath, make_directories, open_beneath
+from kvedge.storage.beneath import STRICT, hold_open_beneath, make_directories, open_beneath
 from kvedge.storage.decompress import open_decompressed
 from kvedge.storage.image_errors import BadImage, TooMuch
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
@@ -100,7 +100,7 @@ class ArchiveSink:
         self._left -= entry.size
         if self._left < 0:
             raise TooSmall(self._limit - self._left, self._limit)
-        path = _inside(entry.name)
+        path = _resolve_inside(entry.name)
         if not path:
             return
         if path.partition("/")[0] == _UNPACKED:
@@ -126,28 +126,28 @@ class ArchiveSink:
             os.unlink(name, dir_fd=folder)
         if entry.kind is EntryKind.SYMLINK:
             _check_ways_up(entry)
-            _inside(os.path.join(os.path.dirname(path), entry.link), entry.name)
+            _resolve_inside(os.path.join(os.path.dirname(path), entry.link), entry.name)
             os.symlink(entry.link, name, dir_fd=folder)
         elif entry.kind is EntryKind.HARDLINK:
-            self._link(entry, folder, name)
+            self._make_link(entry, folder, name)
         else:
             with open(os.open(name, _FLAGS, 0o600, dir_fd=folder), "wb") as made:
                 while data := reader.read(_CHUNK):
                     made.write(data)
                 os.fchmod(made.fileno(), entry.mode & 0o777 | 0o660)
 
-    def _link(self, entry: TarEntry, folder: int, name: str) -> None:
+    def _make_link(self, entry: TarEntry, folder: int, name: str) -> None:
         _check_ways_up(entry)
-        target, _, last = _inside(entry.link, entry.name).rpartition("/")
+        target, _, last = _resolve_inside(entry.link, entry.name).rpartition("/")
         try:
-            with beneath(self._root, target or ".", os.O_PATH | os.O_DIRECTORY, resolve=STRICT) as there:
+            with hold_open_beneath(self._root, target or ".", os.O_PATH | os.O_DIRECTORY, resolve=STRICT) as there:
                 os.close(open_beneath(there, last, os.O_PATH, resolve=STRICT))
                 os.link(last, name, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
         except OSError as error:
             raise _refusal(entry.name, f"is a link to what is not there: {error.strerror}") from error
 
 
-def _inside(name: str, entry: str = "") -> str:
+def _resolve_inside(name: str, entry: str = "") -> str:
     """A path below the claim's top, without `.`; empty for the top itself.
 
     Raises:

@@ -116,7 +116,7 @@ class ImageSink:
     def _take(self, stream: BinaryIO, parts: Parts | None) -> None:
         head = read_up_to(stream, HEAD_SIZE)
         whole = HeadedStream(head, stream)
-        with _plain(whole, 2 * self._target.limit + _OVERHEAD, is_packed=is_compressed(head)) as plain:
+        with _open_plain(whole, 2 * self._target.limit + _OVERHEAD, is_packed=is_compressed(head)) as plain:
             begin = read_up_to(plain, _HEAD)
             if not begin:
                 raise ImportFailure("Unable to process data: the source is empty")
@@ -249,7 +249,7 @@ class HeadedStream:
 
 
 @contextmanager
-def _plain(stream: HeadedStream, limit: int, *, is_packed: bool) -> Iterator[BinaryIO]:
+def _open_plain(stream: HeadedStream, limit: int, *, is_packed: bool) -> Iterator[BinaryIO]:
     """What is in a stream; :func:`open_decompressed` would copy what is not compressed once more."""
     source = cast("BinaryIO", stream)
     try:

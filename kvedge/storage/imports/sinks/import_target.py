@@ -18,7 +18,7 @@ from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import ImportJob
 from kvedge.runtime.linux.allocation import allocate, allocate_zeros, begin_writeback, device_size, zero_range
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
-from kvedge.storage.imports.sinks.present_disk import mark_disk, present_disk
+from kvedge.storage.imports.sinks.present_disk import find_present_disk, mark_disk
 from kvedge.storage.sparse_file import write_all
 
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
@@ -81,7 +81,7 @@ class FileTarget:
         self.uid = uid
         self._folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._lock()
-        self.limit = _usable(self._folder, size)
+        self.limit = _count_usable(self._folder, size)
         self._grows = bool(size)
         self._preallocate = preallocate
         self._file = -1
@@ -93,20 +93,20 @@ class FileTarget:
         Raises:
             ImportFailure: when somebody else's lies there, such as on a volume that was kept and is used again.
         """
-        return present_disk(self._folder, self.uid, upload=upload)
+        return find_present_disk(self._folder, self.uid, upload=upload)
 
     def begin(self, zeroed: int = 0) -> None:
         """A new file; all of it reads as zeros."""
         self._remove(UNFINISHED)
         if self._file >= 0:
             os.close(self._file)
-        self._file = self._new(UNFINISHED)
+        self._file = self._make_file(UNFINISHED)
 
     def write(self, position: int, data: bytes) -> None:
         """Put data there, leaving holes for zeros."""
         for start, end in data_runs(data):
             write_all(self._file, position + start, data[start:end])
-            self._writeback.wrote(self._file, end - start)
+            self._writeback.note_written(self._file, end - start)
 
     def descriptor(self) -> int:
         """The open file."""
@@ -144,13 +144,13 @@ class FileTarget:
     def spool(self) -> int:
         """A new file beside it, for what has to be read here and there; the caller closes it."""
         self._remove(SPOOLED)
-        return self._new(SPOOLED)
+        return self._make_file(SPOOLED)
 
     def drop_spool(self) -> None:
         """Remove that file."""
         self._remove(SPOOLED)
 
-    def _new(self, name: str) -> int:
+    def _make_file(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, 0o600, dir_fd=self._folder)
 
@@ -188,7 +188,7 @@ class DeviceTarget:
         if self._preallocate:
             zeroed = self.limit
         for start in range(0, zeroed, _ZERO_STEP):
-            self._zero(start, min(_ZERO_STEP, zeroed - start))
+            self._write_zeros(start, min(_ZERO_STEP, zeroed - start))
         self._zeroed = zeroed
 
     def write(self, position: int, data: bytes) -> None:
@@ -197,7 +197,7 @@ class DeviceTarget:
         for start, end in data_runs(data):
             self._leave_zero(position + before, start - before)
             write_all(self._device, position + start, data[start:end])
-            self._writeback.wrote(self._device, end - start)
+            self._writeback.note_written(self._device, end - start)
             before = end
         self._leave_zero(position + before, len(data) - before)
 
@@ -219,9 +219,9 @@ class DeviceTarget:
 
     def _leave_zero(self, position: int, size: int) -> None:
         if size > 0 and position + size > self._zeroed:
-            self._zero(position, size)
+            self._write_zeros(position, size)
 
-    def _zero(self, position: int, size: int) -> None:
+    def _write_zeros(self, position: int, size: int) -> None:
         zero = allocate_zeros if self._preallocate else zero_range
         if zero(self._device, position, size):
             return
@@ -235,7 +235,7 @@ class _Writeback:
     def __init__(self) -> None:
         self._waiting = 0
 
-    def wrote(self, into: int, size: int) -> None:
+    def note_written(self, into: int, size: int) -> None:
         """So many bytes more."""
         self._waiting += size
         if self._waiting >= _WRITEBACK:
@@ -255,7 +255,7 @@ def open_target(job: ImportJob, directory: Path, device: Path) -> FileTarget | D
     return FileTarget(directory, job.size, preallocate=job.preallocate, uid=job.uid)
 
 
-def _usable(folder: int, size: int) -> int:
+def _count_usable(folder: int, size: int) -> int:
     """What a disk may have: the size that is asked for, or what a file system has that is smaller than that.
 
     A directory of the host has room for several claims: there the size counts, and the place may be over-committed.

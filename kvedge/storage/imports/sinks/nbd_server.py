@@ -63,12 +63,12 @@ class NbdServer:
     def _agree(self) -> bool:
         """The handshake; False when the client wanted no more than that."""
         self._connection.sendall(_HANDSHAKE + struct.pack(">H", _FIXED_NEWSTYLE | _NO_ZEROES))
-        self._exactly(4)
+        self._read_exactly(4)
         while True:
-            magic, option, length = _OPTION.unpack(self._exactly(_OPTION.size))
+            magic, option, length = _OPTION.unpack(self._read_exactly(_OPTION.size))
             if magic != b"IHAVEOPT" or length > _LONGEST_OPTION:
                 return False
-            self._exactly(length)
+            self._read_exactly(length)
             if option in (_OPTION_INFO, _OPTION_GO):
                 info = _EXPORT_INFO.pack(0, self._parts.size, _HAS_FLAGS | _READ_ONLY)
                 self._reply(option, _INFO, info)
@@ -86,7 +86,7 @@ class NbdServer:
 
     def _answer(self) -> bool:
         """One request; False at the end."""
-        magic, _, kind, handle, position, length = _REQUEST.unpack(self._exactly(_REQUEST.size))
+        magic, _, kind, handle, position, length = _REQUEST.unpack(self._read_exactly(_REQUEST.size))
         if magic != _REQUEST_MAGIC or kind == _DISCONNECT:
             return False
         if kind == _FLUSH:
@@ -106,7 +106,7 @@ class NbdServer:
         self._connection.sendall(data)
         return True
 
-    def _exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         found = b""
         while len(found) < size:
             part = self._connection.recv(size - len(found))

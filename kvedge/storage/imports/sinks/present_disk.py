@@ -20,7 +20,7 @@ _MARK: Final = "user.kvedge.claim"
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def present_disk(folder: int, uid: str, *, upload: bool) -> int:
+def find_present_disk(folder: int, uid: str, *, upload: bool) -> int:
     """The size of a disk that a worker of this claim has completed already, or 0 when there is none.
 
     Raises:

@@ -134,7 +134,7 @@ class HttpStream:
                 if attempt == _ATTEMPTS - 1:
                     raise unreachable(error) from error
                 self._download.sleep(2.0**attempt / 4)
-                self._resume()
+                self._reconnect()
                 continue
             self._position += len(data)
             return data
@@ -144,7 +144,7 @@ class HttpStream:
         """End the connection."""
         self._answer.close()
 
-    def _resume(self) -> None:
+    def _reconnect(self) -> None:
         """A connection that goes on at the position; without one the next read fails, and tries it again."""
         self._is_broken = True
         self._answer.close()
@@ -192,12 +192,12 @@ class HttpParts:
         end = min(position + size, self.size)
         while position < end:
             number, begin = divmod(position, _PART)
-            data = self._part(number)[begin : begin + end - position]
+            data = self._read_part(number)[begin : begin + end - position]
             found.append(data)
             position += len(data)
         return b"".join(found)
 
-    def _part(self, number: int) -> bytes:
+    def _read_part(self, number: int) -> bytes:
         if number in self._parts:
             self._parts.move_to_end(number)
             return self._parts[number]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.types.import_job import ImageSource
-from kvedge.storage.beneath import directory_of, open_regular
+from kvedge.storage.beneath import hold_directory, open_regular
 from kvedge.storage.container_disk import ContainerDiskError, find_disk_at
 from kvedge.storage.imports.image_parts import FileParts, Parts
 from kvedge.storage.imports.import_errors import ImportFailure
@@ -28,7 +28,7 @@ class MountedDisk:
         self._progress = progress
         self._position = 0
         try:
-            with directory_of(tree) as root:
+            with hold_directory(tree) as root:
                 self._file = open_regular(root, find_disk_at(root).path)
         except ContainerDiskError as error:
             raise ImportFailure(f"Unable to process data: image {source.name[:200]}: {error}") from error

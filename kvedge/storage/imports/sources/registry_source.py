@@ -168,7 +168,7 @@ class _BlobStream:
         """Up to `size` bytes."""
         for attempt in range(_ATTEMPTS):
             try:
-                data = self._some(size)
+                data = self._read_some(size)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 if attempt == _ATTEMPTS - 1:
@@ -197,7 +197,7 @@ class _BlobStream:
             self._answer.close()
             self._answer = None
 
-    def _some(self, size: int) -> bytes:
+    def _read_some(self, size: int) -> bytes:
         left = self._descriptor.size - self._position
         if not left:
             return b""

@@ -36,14 +36,14 @@ def body_pieces(stream: BufferedIOBase, headers: Mapping[str, str]) -> Iterator[
             raise BodyMalformed("Transfer-Encoding may be chunked alone, and then without Content-Length")
         yield from _chunks(stream)
     elif length is not None:
-        yield from _exactly(stream, _number(length, 10))
+        yield from _read_exactly(stream, _number(length, 10))
     else:
         raise BodyMalformed("the body has no length: send Content-Length or chunks")
 
 
 def _chunks(stream: BufferedIOBase) -> Iterator[bytes]:
     while size := _number(_line(stream).partition(b";")[0].decode("latin-1"), 16):
-        yield from _exactly(stream, size)
+        yield from _read_exactly(stream, size)
         if _line(stream):
             raise BodyMalformed("a chunk is longer than it says")
     # Trailers mean nothing here; there is one line at least.
@@ -51,7 +51,7 @@ def _chunks(stream: BufferedIOBase) -> Iterator[bytes]:
         continue
 
 
-def _exactly(stream: BufferedIOBase, size: int) -> Iterator[bytes]:
+def _read_exactly(stream: BufferedIOBase, size: int) -> Iterator[bytes]:
     left = size
     while left:
         # As much as is there now: the rest may never come, and these bytes need not be sent again.

@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(NotNow(404, "uploads are taken at /v1beta1/upload and /v1beta1/upload-async"))
             return
         try:
-            attempt = self.server.run.begin(*self._begins())
+            attempt = self.server.run.begin(*self._read_beginning())
         except NotNow as error:
             self._refuse(error)
             return
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(NotNow(403, "this is for another client alone"))
         return False
 
-    def _begins(self) -> tuple[str, int]:
+    def _read_beginning(self) -> tuple[str, int]:
         identity, text = self.headers.get(UPLOAD_ID_HEADER, ""), self.headers.get(UPLOAD_OFFSET_HEADER, "0")
         if len(identity) > LONGEST_UPLOAD_ID or not identity.isprintable() or not identity.isascii():
             raise NotNow(400, f"{UPLOAD_ID_HEADER} must be {LONGEST_UPLOAD_ID} printable characters at most")

@@ -43,7 +43,7 @@ def take_upload(
         ImportFailure: when what was taken cannot be converted, or an archive is to go to a device.
     """
     sinks = UploadSinks(job, target)
-    return _serve(UploadRun(sinks.make), tls, sinks.refusal_of, (host, port), UPLOAD_CLIENT_NAME)
+    return _serve(UploadRun(sinks.make), tls, sinks.make_refusal, (host, port), UPLOAD_CLIENT_NAME)
 
 
 def take_clone(
@@ -61,7 +61,7 @@ def take_clone(
     """
     sinks = UploadSinks(job, target)
     run = UploadRun(lambda: CloneSink(target, progress))
-    return _serve(run, tls, sinks.refusal_of, (host, port), clone_client_name(job.uid))
+    return _serve(run, tls, sinks.make_refusal, (host, port), clone_client_name(job.uid))
 
 
 def _serve(run: UploadRun, tls: ssl.SSLContext, refusal_of: RefusalOf, listen: tuple[str, int], client: str) -> int:
@@ -97,7 +97,7 @@ class UploadSinks:
             return ArchiveSink(self._target)
         return ImageSink(self._target, self._way, "the upload")
 
-    def refusal_of(self, error: Exception) -> NotNow:
+    def make_refusal(self, error: Exception) -> NotNow:
         """The status and the line for the client."""
         if isinstance(error, NotStreamable):
             self._way = self._way.after(error)

@@ -18,7 +18,7 @@ from tests.support.clocks import FakeClock
 class AllowingServer:
     """Everybody may everything."""
 
-    def hurried(self, seconds: float) -> AllowingServer:
+    def hurry(self, seconds: float) -> AllowingServer:
         return self
 
     def request(self, method: str, path: str, body: Any = None) -> JsonObject:

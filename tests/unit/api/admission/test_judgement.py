@@ -28,8 +28,8 @@ def test_a_small_review_does_not_wait_for_a_large_one() -> None:
 
     async def run() -> tuple[str, str]:
         judgement = Judgement()
-        large = asyncio.ensure_future(judgement.of(judge, b"x" * (SMALL_BYTES + 1)))
-        small = await judgement.of(judge, b"x")
+        large = asyncio.ensure_future(judgement.ask(judge, b"x" * (SMALL_BYTES + 1)))
+        small = await judgement.ask(judge, b"x")
         released.set()
         names = small, await large
         judgement.close()

@@ -24,7 +24,7 @@ class Server:
         self.failure = ""
         self.calls = 0
 
-    def hurried(self, _seconds: float) -> Any:
+    def hurry(self, _seconds: float) -> Any:
         return SimpleNamespace(request=self._request)
 
     def _request(self, _verb: str, _path: str, _body: object = None, **_more: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from kvedge.api.subresources.call_options import StartOptions, StopOptions, parse_document, parse_options
 from kvedge.api.subresources.discovery_manifest import api_group, api_resource_list
-from kvedge.api.subresources.status_message import Refusal, conflict, not_found
+from kvedge.api.subresources.status_message import Refusal, conflict, not_found_refusal
 
 
 @pytest.mark.parametrize("body", [b"", b"  \n"])
@@ -67,7 +67,9 @@ def test_refusals_are_kubernetes_statuses() -> None:
         "reason": "Conflict",
         "code": 409,
     }
-    assert not_found("virtualmachine.kubevirt.io", "web").message == 'virtualmachine.kubevirt.io "web" not found'
+    assert (
+        not_found_refusal("virtualmachine.kubevirt.io", "web").message == 'virtualmachine.kubevirt.io "web" not found'
+    )
 
 
 def test_discovery_lists_what_kubevirt_lists() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.api.subresources.call_options import FreezeOptions, freeze_seconds, parse_options
-from kvedge.api.subresources.guest_calls import command_failed
+from kvedge.api.subresources.guest_calls import explain_command_failure
 from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.status_message import Refusal
@@ -85,7 +85,7 @@ def test_a_running_guest_with_agent_may_be_frozen_and_thawed() -> None:
 def test_what_a_launcher_refuses_is_an_internal_error_that_names_the_command(
     code: int, verb: str, command: str
 ) -> None:
-    failed = command_failed(verb, Refusal(code, "the QEMU guest agent is not connected"))
+    failed = explain_command_failure(verb, Refusal(code, "the QEMU guest agent is not connected"))
     assert (failed.code, failed.plain) == (500, False)
     # The expression of KubeVirt's own tests.
     expression = f"Internal error occurred:.*command {command} failed:.*QEMU guest agent is not connected"
@@ -95,7 +95,7 @@ def test_what_a_launcher_refuses_is_an_internal_error_that_names_the_command(
 @pytest.mark.parametrize("code", [404, 502, 503, 504])
 def test_a_node_that_does_not_answer_is_no_refusal_of_the_launchers(code: int) -> None:
     refusal = Refusal(code, "the handler of node n does not answer")
-    assert command_failed("freeze", refusal) is refusal
+    assert explain_command_failure("freeze", refusal) is refusal
 
 
 def test_a_hostile_answer_of_a_guest_is_cut_to_what_is_known() -> None:

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from kvedge.api.subresources import stream_calls
 from kvedge.api.subresources.caller_rules import Asked
-from kvedge.api.subresources.status_message import Refusal, bad_request, internal, not_found
+from kvedge.api.subresources.status_message import Refusal, bad_request, internal, not_found_refusal
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import GUEST_GONE, NOT_ALLOWED, StreamWatch
 from kvedge.resources.role_users import UserInfo
@@ -22,7 +22,7 @@ from tests.support.builders import vmi_with
 
 ASKED = Asked("GET", "v1", "team", "virtualmachineinstances/portforward", "web")
 ALICE = UserInfo("alice", ())
-GONE = not_found("virtualmachineinstance.kubevirt.io", "web")
+GONE = not_found_refusal("virtualmachineinstance.kubevirt.io", "web")
 AWAY = internal("the API server: away")
 NO_POD = bad_request("no network interfaces are present")
 

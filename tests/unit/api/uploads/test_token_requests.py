@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.api.subresources.status_message import Refusal
-from kvedge.api.uploads.token_requests import requested_grant
+from kvedge.api.uploads.token_requests import read_requested_grant
 from kvedge.api.uploads.upload_token import UploadGrant
 from kvedge.resources.codec import JsonObject
 
@@ -22,7 +22,7 @@ KIND = {"kind": "UploadTokenRequest", "apiVersion": "upload.cdi.kubevirt.io/v1be
     ids=["as virtctl sends it", "the claim alone", "with its namespace"],
 )
 def test_a_request_names_a_claim_of_its_namespace(document: JsonObject) -> None:
-    assert requested_grant(document, "shop") == UploadGrant("shop", "disk")
+    assert read_requested_grant(document, "shop") == UploadGrant("shop", "disk")
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_a_request_names_a_claim_of_its_namespace(document: JsonObject) -> None:
 )
 def test_a_request_that_names_none_is_told_the_field(document: JsonObject, field: str) -> None:
     with pytest.raises(Refusal, match=field) as refused:
-        requested_grant(document, "shop")
+        read_requested_grant(document, "shop")
     assert refused.value.code == 400

@@ -76,12 +76,12 @@ def test_a_claim_that_is_not_ready_in_time_says_what_it_waits_for(found: Persist
 
 def test_uploads_are_bounded_in_all_and_by_namespace() -> None:
     slots = UploadSlots(most=3, of_one=2)
-    with slots.taken("a"), slots.taken("a"):
-        with pytest.raises(UploadRefused, match="uploads into a are under way"), slots.taken("a"):
+    with slots.take("a"), slots.take("a"):
+        with pytest.raises(UploadRefused, match="uploads into a are under way"), slots.take("a"):
             pass
-        with slots.taken("b"), pytest.raises(UploadRefused, match="3 uploads are under way"), slots.taken("c"):
+        with slots.take("b"), pytest.raises(UploadRefused, match="3 uploads are under way"), slots.take("c"):
             pass
-    with slots.taken("a"), slots.taken("a"):
+    with slots.take("a"), slots.take("a"):
         pass
 
 
@@ -89,21 +89,21 @@ def test_a_slow_line_may_take_as_long_as_it_needs() -> None:
     pace = UploadPace()
     for _ in range(10_000):
         assert pace.patience > 0
-        pace.came(8.0, 16 << 10)
+        pace.note_arrival(8.0, 16 << 10)
 
 
 def test_a_client_that_drips_is_ended() -> None:
     pace = UploadPace()
     for _ in range(int(PACE_SECONDS) - 1):
-        pace.came(1.0, 1)
+        pace.note_arrival(1.0, 1)
     with pytest.raises(UploadRefused, match="less than 1024 bytes a second") as refused:
-        pace.came(1.0, 1)
+        pace.note_arrival(1.0, 1)
     assert refused.value.status == 408
 
 
 def test_a_client_is_waited_for_anew_after_each_amount() -> None:
     pace = UploadPace()
-    pace.came(PACE_SECONDS - 1, PACE_BYTES - 1)
+    pace.note_arrival(PACE_SECONDS - 1, PACE_BYTES - 1)
     assert pace.patience == 1
-    pace.came(0.5, 1)
+    pace.note_arrival(0.5, 1)
     assert pace.patience == PACE_SECONDS

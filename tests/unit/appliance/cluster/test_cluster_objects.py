@@ -24,7 +24,7 @@ class KeptDocuments:
     def __init__(self) -> None:
         self.documents: dict[str, Any] = {}
 
-    def hurried(self, seconds: float) -> KeptDocuments:
+    def hurry(self, seconds: float) -> KeptDocuments:
         return self
 
     def request(self, method: str, path: str, body: Any = None, query: Any = None, content: str = "") -> Any:

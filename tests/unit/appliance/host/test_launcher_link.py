@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.host.launcher_link import LauncherLink, launcher_command, launcher_directories, point
+from kvedge.appliance.host.launcher_link import LauncherLink, launcher_command, launcher_directories, point_link
 from kvedge.runtime.program import program_command, program_directories
 from kvedge.runtime.services import ServiceError
 
@@ -44,7 +44,7 @@ def test_each_start_points_the_link_at_the_tree_that_it_runs_from(
 
 def test_a_swap_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     (tmp_path / ".launcher.new").symlink_to("/nowhere")
-    point(tmp_path / "launcher", tmp_path / "data")
+    point_link(tmp_path / "launcher", tmp_path / "data")
     assert os.listdir(tmp_path) == ["launcher"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.appliance.host.distributions import DISTRIBUTIONS, Distribution
-from kvedge.appliance.host.kubelet_facts import KubeletFacts, kubelet_facts, running_kubelet
+from kvedge.appliance.host.kubelet_facts import KubeletFacts, find_running_kubelet, kubelet_facts
 from kvedge.appliance.host.node_places import NodePlaces, node_places
 from kvedge.runtime.settings import Settings
 
@@ -60,15 +60,15 @@ def test_the_kubelet_that_runs_is_found_among_all_processes_but_those_of_contain
         _add_process(tmp_path / pid, words, "pid:[9]" if words is hostile else "pid:[1]")
     (tmp_path / "71").mkdir()
     _add_process(tmp_path / "self", ["kvedge"], "pid:[1]")
-    assert running_kubelet(tmp_path) == KubeletFacts("/a")
+    assert find_running_kubelet(tmp_path) == KubeletFacts("/a")
     (tmp_path / "70/cmdline").write_bytes(b"")
-    assert running_kubelet(tmp_path) is None
+    assert find_running_kubelet(tmp_path) is None
 
 
 def test_a_program_of_root_s_that_a_user_calls_a_kubelet_is_none(tmp_path: Path) -> None:
     _add_process(tmp_path / "70", ["kubelet", "--root-dir=/tmp/mine"], "pid:[1]", "1000\t0\t0\t0")
     _add_process(tmp_path / "self", ["kvedge"], "pid:[1]")
-    assert running_kubelet(tmp_path) is None
+    assert find_running_kubelet(tmp_path) is None
 
 
 def test_a_server_of_k3s_has_its_places_from_the_distribution() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.appliance.host.launcher_link import point
+from kvedge.appliance.host.launcher_link import point_link
 from kvedge.appliance.host.tree_users import find_used_trees
 from kvedge.appliance.install.install_steps import RemoveTrees, carry_out
 from kvedge.appliance.install.unpacked_trees import remove_all_trees, remove_unused_trees
@@ -70,11 +70,11 @@ def test_a_tree_stays_while_it_is_mounted_under_a_name_without_a_version(data: P
     """As a runtime mounts a hostPath that is a link: from where it points, at the link's own path in the Pod."""
     place, link = data.parent / "seen-in-the-pod", data.parent / "launcher"
     place.mkdir()
-    point(link, data / OLD)
+    point_link(link, data / OLD)
     script = 'mount --bind "$(realpath "$1")" "$2" && exec "$2/kvedge" 60'
     with running("unshare", "--mount", "sh", "-c", script, "sh", str(link), str(place)) as pid:
         wait_until(lambda: os.readlink(f"/proc/{pid}/exe") == str(place / "kvedge"), "it runs from its mount")
-        point(link, data / OWN)
+        point_link(link, data / OWN)
         assert OLD not in Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/maps").read_text()
         assert remove_unused_trees(data, None, OWN) == [OLDER]
     assert remove_unused_trees(data, None, OWN) == [OLD]

@@ -71,7 +71,7 @@ def test_no_planted_secret_is_left_in_objects_or_in_texts_that_repeat_them() -> 
     assert "kept-name" in text
     assert '"kept"' in text
     assert '"guest": "1Gi"' in text
-    log = redaction.text(f"qemu: {S[3]} | {S[5]} | {json.dumps(CLOUD_CONFIG)} | started")
+    log = redaction.clean_text(f"qemu: {S[3]} | {S[5]} | {json.dumps(CLOUD_CONFIG)} | started")
     assert [secret for secret in S if secret in log] == []
     assert log.endswith("started")
 
@@ -97,21 +97,21 @@ def test_the_originals_are_not_changed() -> None:
     ],
 )
 def test_what_looks_like_a_secret_in_a_text_goes(text: str) -> None:
-    cleaned = Redaction().text(f"before {text} after")
+    cleaned = Redaction().clean_text(f"before {text} after")
     assert S[0] not in cleaned
     assert cleaned.startswith("before")
 
 
 def test_words_about_secrets_stay() -> None:
     text = 'secret "web-login" not found; the token expired\nsecret:\n  secretName: a'
-    assert Redaction().text(text) == text
+    assert Redaction().clean_text(text) == text
 
 
 @given(st.text(min_size=6, max_size=30).map(str.strip).filter(lambda value: len(value) >= 6))
 def test_any_value_of_a_secret_is_removed_from_every_text(value: str) -> None:
     redaction = Redaction()
     redaction.document({"kind": "Secret", "data": {"a": base64.b64encode(value.encode()).decode()}})
-    assert value not in redaction.text(f"x{value}y").replace("(removed)", "")
+    assert value not in redaction.clean_text(f"x{value}y").replace("(removed)", "")
 
 
 def test_an_annotation_that_is_half_a_document_goes_whole() -> None:

@@ -40,5 +40,5 @@ def test_a_kind_that_may_not_be_read_costs_no_other_one() -> None:
         return {"items": [{"name": "one"}]}
 
     client = cast(KubeClient, SimpleNamespace(request=answer))
-    assert [collector._listed(client, kind) for kind in (Pod.KIND, DataVolume.KIND)] == [[], [{"name": "one"}]]
+    assert [collector._list(client, kind) for kind in (Pod.KIND, DataVolume.KIND)] == [[], [{"name": "one"}]]
     assert archive.notes == ['pods: Forbidden: pods is forbidden: User "system:node:n1" cannot list them']

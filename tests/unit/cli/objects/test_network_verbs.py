@@ -69,7 +69,7 @@ def box(monkeypatch: pytest.MonkeyPatch) -> Box:
     made = Box()
     session = Session(made, None, None, "n")  # type: ignore[arg-type]
     monkeypatch.setattr(network_verbs, "open_session", lambda *_: session)
-    monkeypatch.setattr(nic_moves, "nic_journal", lambda config, data_dir: "journal")
+    monkeypatch.setattr(nic_moves, "open_nic_journal", lambda config, data_dir: "journal")
     monkeypatch.setattr(nic_moves, "refuse_unkept", lambda client, config, data_dir: made.refuse())
 
     def move(journal: str, nic: str, bridge: str) -> bool:

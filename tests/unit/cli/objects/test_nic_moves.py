@@ -52,10 +52,10 @@ def guard_that(journal: NicJournal, monkeypatch: pytest.MonkeyPatch, *, ends: Ni
 def test_only_root_moves_a_nic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Refused, match="by root alone") as refused:
-        nic_moves.nic_journal(None, str(tmp_path))
+        nic_moves.open_nic_journal(None, str(tmp_path))
     assert refused.value.code is Exit.HOST
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert nic_moves.nic_journal(None, str(tmp_path)).directory == tmp_path / "nics"
+    assert nic_moves.open_nic_journal(None, str(tmp_path)).directory == tmp_path / "nics"
 
 
 def test_another_host_s_api_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kvedge.client.errors import UsageError
-from kvedge.client.networks.network_calls import made_bridge, network_document, nic_bridge_of, refuse_known
+from kvedge.client.networks.network_calls import make_bridge_name, network_document, nic_bridge_of, refuse_known
 from kvedge.client.networks.network_rows import network_rows, users_of
 from kvedge.client.session import Session
 from kvedge.network.lan.lan_config import LanConfig, parse_lan_config
@@ -108,9 +108,9 @@ def test_a_manifest_of_macvtaps_has_the_words_of_cni() -> None:
 
 
 def test_a_bridge_of_ours_is_called_after_its_network_alone() -> None:
-    assert made_bridge("n", "lan") == made_bridge("n", "lan")
-    assert len({made_bridge("n", "lan"), made_bridge("n", "lan2"), made_bridge("n2", "lan")}) == 3
-    assert len(made_bridge("n" * 63, "x" * 200)) <= 15
+    assert make_bridge_name("n", "lan") == make_bridge_name("n", "lan")
+    assert len({make_bridge_name("n", "lan"), make_bridge_name("n", "lan2"), make_bridge_name("n2", "lan")}) == 3
+    assert len(make_bridge_name("n" * 63, "x" * 200)) <= 15
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvedge.client.volumes import volume_usage
-from kvedge.client.volumes.volume_usage import bytes_text, usage_of
+from kvedge.client.volumes.volume_usage import bytes_text, read_usage
 from kvedge.resources.codec import decode
 from kvedge.resources.types.storage import PersistentVolume
 
@@ -22,22 +22,22 @@ def test_a_sparse_image_takes_what_was_written(tmp_path: Path) -> None:
         image.write(b"x" * 8192)
         image.truncate(64 << 20)
     (tmp_path / "link").symlink_to("/etc/passwd")
-    usage = usage_of(volume(local={"path": str(tmp_path)}))
+    usage = read_usage(volume(local={"path": str(tmp_path)}))
     assert usage is not None
     assert 8192 <= usage.used < 1 << 20
     assert usage.apparent >= 64 << 20
 
 
 def test_a_volume_of_another_host_or_kind_is_not_counted(tmp_path: Path) -> None:
-    assert usage_of(volume(local={"path": str(tmp_path / "none")})) is None
-    assert usage_of(volume(csi={"driver": "x"})) is None
+    assert read_usage(volume(local={"path": str(tmp_path / "none")})) is None
+    assert read_usage(volume(csi={"driver": "x"})) is None
 
 
 def test_counting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         (tmp_path / name).touch()
     monkeypatch.setattr(volume_usage, "_MOST_FILES", 2)
-    usage = usage_of(volume(hostPath={"path": str(tmp_path)}))
+    usage = read_usage(volume(hostPath={"path": str(tmp_path)}))
     assert usage is not None
     assert usage.partial
 

@@ -43,7 +43,7 @@ class PlayedServer:
     refuses_deletes: KubeError | None = None
     version: int = 1
 
-    def hurried(self, seconds: float) -> PlayedServer:
+    def hurry(self, seconds: float) -> PlayedServer:
         return self
 
     def get(self, kind: Any, namespace: str, name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, status_patch, wanted_status
+from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, plan_status, status_patch
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
 from kvedge.resources.configuration.configuration_reading import read_configuration
@@ -29,7 +29,7 @@ def kubevirt(status: KubeVirtStatus | None = None, **configuration: Any) -> Kube
 
 
 def status_of(item: KubeVirt, health: Health = WELL, before: InForce | None = None) -> KubeVirtStatus:
-    return wanted_status(item, next_in_force(before or InForce(), [item]), health, RELEASE, NOW)
+    return plan_status(item, next_in_force(before or InForce(), [item]), health, RELEASE, NOW)
 
 
 def said(status: KubeVirtStatus, type_: str) -> tuple[str, str, str]:
@@ -134,7 +134,7 @@ def test_a_long_list_is_cut() -> None:
 
 def test_an_object_beside_the_one_that_counts_only_says_so() -> None:
     other = InForce(uid="another")
-    status = wanted_status(kubevirt(), other, WELL, RELEASE, NOW)
+    status = plan_status(kubevirt(), other, WELL, RELEASE, NOW)
     assert status.phase == ""
     assert [item.type for item in status.conditions] == ["Synchronized"]
     assert said(status, "Synchronized") == (
@@ -157,7 +157,7 @@ def test_a_status_that_is_true_already_is_not_written() -> None:
     item = kubevirt(cpuModell="x")
     status = status_of(item)
     assert status_patch(item, status) is not None
-    later = wanted_status(
+    later = plan_status(
         kubevirt(status, cpuModell="x"), next_in_force(InForce(), [item]), WELL, RELEASE, NOW + timedelta(days=1)
     )
     assert status_patch(kubevirt(status), later) is None

@@ -94,7 +94,7 @@ def test_a_new_controller_gives_an_old_heartbeat_the_full_time():
 def test_the_time_in_which_nobody_could_tell_us_is_not_the_nodes_fault():
     book = HeartbeatBook()
     book.note("node-1", "2026-01-01T00:00:00Z", 1000.0)
-    book.blind(2000.0)
+    book.note_blindness(2000.0)
     assert book.silent_seconds("node-1", 2000.0) == 0.0
     assert book.silent_seconds("node-1", 2301.0) == 301.0
 

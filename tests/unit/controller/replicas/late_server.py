@@ -41,11 +41,11 @@ class LateCache:
     def get(self, namespace: str, name: str) -> Any:
         return self._cache.get(namespace, name)
 
-    def owned_by(self, uid: str) -> Sequence[Any]:
-        return self._cache.indexed("owner", uid)
+    def find_owned_by(self, uid: str) -> Sequence[Any]:
+        return self._cache.find_indexed("owner", uid)
 
-    def indexed(self, index: str, value: str) -> Sequence[Any]:
-        return self._cache.indexed(index, value)
+    def find_indexed(self, index: str, value: str) -> Sequence[Any]:
+        return self._cache.find_indexed(index, value)
 
     def add_index(self, index: str, values: Callable[[Any], Iterable[str]]) -> None:
         self._cache.add_index(index, values)

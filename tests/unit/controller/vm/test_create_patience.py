@@ -21,16 +21,16 @@ def time() -> FakeTime:
 
 
 def test_nothing_is_waited_for_before_a_refusal(time):
-    assert CreatePatience(time).seconds_left("uid") == 0
+    assert CreatePatience(time).count_seconds_left("uid") == 0
 
 
 def test_a_refusal_is_waited_for_and_then_over(time):
     patience = CreatePatience(time)
     wait = patience.note_refusal("uid")
     assert wait >= 1
-    assert patience.seconds_left("uid") == pytest.approx(wait)
+    assert patience.count_seconds_left("uid") == pytest.approx(wait)
     time.now += wait + 0.001
-    assert patience.seconds_left("uid") == 0
+    assert patience.count_seconds_left("uid") == 0
 
 
 def test_waits_grow_to_a_minute_at_most(time):
@@ -45,7 +45,7 @@ def test_a_changed_spec_is_tried_at_once_and_counts_anew(time):
     patience = CreatePatience(time)
     for _ in range(8):
         patience.note_refusal("uid", generation=1)
-    assert patience.seconds_left("uid", generation=2) == 0
+    assert patience.count_seconds_left("uid", generation=2) == 0
     assert patience.note_refusal("uid", generation=2) < 3
 
 
@@ -53,4 +53,4 @@ def test_a_success_is_a_new_start(time):
     patience = CreatePatience(time)
     patience.note_refusal("uid")
     patience.forget("uid")
-    assert patience.seconds_left("uid") == 0
+    assert patience.count_seconds_left("uid") == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.data_volume_states import failures_told
+from kvedge.controller.vm.data_volume_states import tell_failures
 from kvedge.controller.vm.vm_actions import PatchVmStatus
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.resources.codec import decode
@@ -86,7 +86,7 @@ def test_a_failure_and_a_quota_are_worth_a_warning_and_a_worker_that_is_tried_ag
         a_data_volume("Pending", ("False", "ErrExceededQuota")),
         a_data_volume("ImportInProgress", running="Error"),
     ]
-    assert list(failures_told(seen)) == [
+    assert list(tell_failures(seen)) == [
         ("dv-1", "DataVolume root failed to import disk image"),
         ("dv-1", "DataVolume root exceeds quota limits"),
     ]

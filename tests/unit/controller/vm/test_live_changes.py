@@ -36,11 +36,11 @@ def test_a_refusal_is_told_and_known_until_the_pause_is_over() -> None:
     assert (kind, reason) == ("Warning", "HotPlugVolumeError")
     assert "no more volumes" in text
     assert carrying.refusals() == {Live.VOLUMES: text}
-    left = carrying.live.seconds_left(carrying.vm)
+    left = carrying.live.count_seconds_left(carrying.vm)
     assert left is not None
     carrying.clock.seconds += left
     assert carrying.refusals() == {}
-    assert carrying.live.seconds_left(carrying.vm) is None
+    assert carrying.live.count_seconds_left(carrying.vm) is None
 
 
 def test_interfaces_are_carried_while_volumes_are_refused() -> None:
@@ -63,7 +63,7 @@ def test_a_refusal_is_forgotten_when_it_no_longer_holds(ends: str) -> None:
         carrying.carry()
     else:
         carrying.live.forget("vm")
-    assert carrying.live.seconds_left(carrying.vm) is None
+    assert carrying.live.count_seconds_left(carrying.vm) is None
     assert carrying.refusals() == {}
 
 
@@ -76,5 +76,5 @@ def test_what_passes_by_itself_is_the_loops_to_repeat(error: KubeError) -> None:
     carrying = Carrying()
     with pytest.raises(type(error)):
         carrying.carry(error)
-    assert carrying.live.seconds_left(carrying.vm) is None
+    assert carrying.live.count_seconds_left(carrying.vm) is None
     assert not carrying.events.record.called

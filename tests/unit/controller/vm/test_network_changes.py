@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.network_changes import changed_interfaces, without_absent
+from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVm, PatchVmStatus
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
@@ -53,7 +53,7 @@ def a_pair(
 
 def carried(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     """The run's interfaces by name, with their states, after the change; empty without one."""
-    body = changed_interfaces(vm, vmi)
+    body = plan_interfaces(vm, vmi)
     spec = body.get("spec", {})
     interfaces = spec.get("domain", {}).get("devices", {}).get("interfaces", [])
     return {item["name"]: item.get("state", "") for item in interfaces}
@@ -61,7 +61,7 @@ def carried(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
 
 def test_a_new_interface_comes_with_its_network_and_the_mac_that_it_has_in_all_runs() -> None:
     vm, vmi = a_pair([DEFAULT, nic("lan")], [DEFAULT])
-    spec = changed_interfaces(vm, vmi)["spec"]
+    spec = plan_interfaces(vm, vmi)["spec"]
     assert spec["networks"] == [network("default"), network("lan")]
     assert spec["domain"]["devices"]["interfaces"] == [DEFAULT, nic("lan", macAddress=guest_mac(VM_UID, "lan"))]
 
@@ -107,7 +107,7 @@ def test_the_run_follows_the_template(
 
 def test_one_of_which_nothing_is_left_comes_back_in_the_next_pass() -> None:
     vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT, LAN | {"state": "absent"}])
-    assert [each["name"] for each in changed_interfaces(vm, vmi)["spec"]["networks"]] == ["default"]
+    assert [each["name"] for each in plan_interfaces(vm, vmi)["spec"]["networks"]] == ["default"]
     vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT])
     assert carried(vm, vmi) == {"default": "", "lan": ""}
 
@@ -116,7 +116,7 @@ def test_one_of_which_nothing_is_left_comes_back_in_the_next_pass() -> None:
 def test_a_run_that_has_not_begun_or_is_over_is_left_as_it_is(phase: Any) -> None:
     vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT])
     vmi.status.phase = phase
-    assert changed_interfaces(vm, vmi) == {}
+    assert plan_interfaces(vm, vmi) == {}
 
 
 def test_the_vm_forgets_an_absent_interface_once_its_run_has_nothing_of_it() -> None:
@@ -213,8 +213,8 @@ def test_a_vm_without_a_run_forgets_at_once() -> None:
 def test_an_interface_of_a_plugin_comes_when_the_plugin_makes_a_link() -> None:
     plugged = {"name": "lan", "binding": {"name": "macvtap"}}
     vm, vmi = a_pair([DEFAULT, plugged], [DEFAULT])
-    assert changed_interfaces(vm, vmi) == {}
-    spec = changed_interfaces(vm, vmi, {"macvtap"})["spec"]
+    assert plan_interfaces(vm, vmi) == {}
+    spec = plan_interfaces(vm, vmi, {"macvtap"})["spec"]
     assert [item["name"] for item in spec["domain"]["devices"]["interfaces"]] == ["default", "lan"]
     (action,) = [
         each

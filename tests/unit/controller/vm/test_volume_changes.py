@@ -9,7 +9,7 @@ import pytest
 from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVmStatus
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
-from kvedge.controller.vm.volume_changes import changed_volumes
+from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.resources.codec import decode
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.devices import Disk
@@ -40,7 +40,7 @@ def a_pair(
 
 def carried(vm: VirtualMachine, vmi: VirtualMachineInstance) -> tuple[list[str], list[str]] | None:
     """The names of the run's volumes and disks after the change; None without one."""
-    body = changed_volumes(vm, vmi)
+    body = plan_volumes(vm, vmi)
     if not body:
         return None
     spec = body["spec"]

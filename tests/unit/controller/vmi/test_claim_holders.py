@@ -28,10 +28,10 @@ class Listed:
     def add_index(self, name: str, values: Any) -> None:
         self.indexes[name] = values
 
-    def indexed(self, name: str, value: str) -> list[Any]:
+    def find_indexed(self, name: str, value: str) -> list[Any]:
         return [item for item in self.items if value in self.indexes[name](item)]
 
-    def owned_by(self, uid: str) -> list[Any]:
+    def find_owned_by(self, uid: str) -> list[Any]:
         found = [(item, item.metadata.controller_reference()) for item in self.items]
         return [item for item, owner in found if owner is not None and owner.uid == uid]
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vmi.interface_status import changed_network_info, changed_networks, with_joined_networks
+from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks, with_joined_networks
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import EmptyBinding, Interface, PluginBinding
 from kvedge.resources.types.pod_networks import (
     NETWORK_STATUS,
     NETWORKS,
     JoinedNetwork,
+    make_wanted_networks,
     network_status,
     pod_nic,
-    wanted_networks,
 )
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
@@ -78,55 +78,55 @@ def test_one_that_is_to_be_absent_is_shown_while_the_pod_is_on_its_network() -> 
 
 def test_a_pod_leaves_a_network_once_the_guest_has_released_its_nic() -> None:
     vmi, pod = on_two_networks(), joined("lan")
-    wanted = changed_networks(vmi, pod)
-    assert wanted == wanted_networks(vmi)
+    wanted = plan_networks(vmi, pod)
+    assert wanted == make_wanted_networks(vmi)
     assert '"name":"red"' in wanted
     pod.metadata.annotations[NETWORKS] = wanted
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
     vmi.spec.domain.devices.interfaces[0].state = "absent"
     vmi.status.interfaces = [row("lan", "domain, multus-status")]
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
     vmi.status.interfaces = [row("lan", "multus-status")]
     # What attaches dynamically looks at Pods with the annotation alone.
-    assert changed_networks(vmi, pod) == "[]"
+    assert plan_networks(vmi, pod) == "[]"
     pod.metadata.annotations[NETWORKS] = "[]"
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
 
 
 def test_a_pod_that_ends_is_ordered_nothing_any_more() -> None:
     vmi, pod = on_two_networks(), joined()
     pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    assert changed_networks(vmi, pod) is None
-    assert changed_networks(a_vmi(), a_pod(a_vmi())) is None
+    assert plan_networks(vmi, pod) is None
+    assert plan_networks(a_vmi(), a_pod(a_vmi())) is None
 
 
 @pytest.mark.parametrize("present", ["istio-cni", '[{"name":"istio-cni","ips":["192.0.2.1"]}]', "", "[]", "no: form"])
 def test_what_others_have_written_on_a_pod_without_networks_of_the_guest_stays(present: str) -> None:
     pod = a_pod(a_vmi())
     pod.metadata.annotations[NETWORKS] = present
-    assert changed_networks(a_vmi(), pod) is None
+    assert plan_networks(a_vmi(), pod) is None
 
 
 def test_what_others_have_added_stays_beside_the_guests_networks() -> None:
     vmi, pod = on_two_networks(), joined("lan")
-    ours, theirs = json.loads(wanted_networks(vmi)), {"name": "istio-cni", "ips": ["192.0.2.1"]}
+    ours, theirs = json.loads(make_wanted_networks(vmi)), {"name": "istio-cni", "ips": ["192.0.2.1"]}
     pod.metadata.annotations[NETWORKS] = json.dumps([theirs, *ours])
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
     pod.metadata.annotations[NETWORKS] = json.dumps([theirs])
-    assert json.loads(changed_networks(vmi, pod) or "") == [*ours, theirs]
+    assert json.loads(plan_networks(vmi, pod) or "") == [*ours, theirs]
     pod.metadata.annotations[NETWORKS] = json.dumps([theirs, *ours])
     vmi.spec.domain.devices.interfaces[0].state = "absent"
-    assert json.loads(changed_networks(vmi, pod) or "") == [theirs]
+    assert json.loads(plan_networks(vmi, pod) or "") == [theirs]
 
 
 def test_a_plugins_own_network_stays_as_it_was_at_the_pods_start() -> None:
     vmi, pod = on_two_networks(), joined("lan")
     vmi.spec.domain.devices.interfaces[1] = Interface(name="default", binding=PluginBinding(name="site"))
-    pod.metadata.annotations[NETWORKS] = wanted_networks(vmi, {"site": "kube-system/site"})
+    pod.metadata.annotations[NETWORKS] = make_wanted_networks(vmi, {"site": "kube-system/site"})
     assert "logicNetworkName" in pod.metadata.annotations[NETWORKS]
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
     pod.metadata.annotations[NETWORKS] = "written by hand"
-    assert changed_networks(vmi, pod) == wanted_networks(vmi)
+    assert plan_networks(vmi, pod) == make_wanted_networks(vmi)
 
 
 PCI = {"type": "pci", "pci": {"pci-address": "0000:65:02.0"}}
@@ -150,29 +150,29 @@ def test_a_function_is_shown_with_the_mac_that_its_card_has() -> None:
     vmi, pod = with_function(), given_function()
     assert with_joined_networks(vmi, pod)[1] == row("lan", "multus-status", "02:00:00:00:00:09")
     # What the card says is no wish: the Pod's networks stay as they were asked for.
-    pod.metadata.annotations[NETWORKS] = wanted_networks(vmi)
+    pod.metadata.annotations[NETWORKS] = make_wanted_networks(vmi)
     vmi.status.interfaces = with_joined_networks(vmi, pod)
-    assert changed_networks(vmi, pod) is None
+    assert plan_networks(vmi, pod) is None
 
 
 def test_the_launcher_is_told_of_its_functions_once_multus_has_told() -> None:
     vmi, pod = with_function(), given_function(device_info=PCI, mtu=9000)
-    told = changed_network_info(vmi, pod)
+    told = plan_network_info(vmi, pod)
     assert json.loads(told or "") == {
         "interfaces": [{"network": "lan", "deviceInfo": PCI, "mac": "02:00:00:00:00:09", "mtu": 9000}]
     }
     pod.metadata.annotations[NETWORK_INFO] = told or ""
-    assert changed_network_info(vmi, pod) is None
-    assert changed_network_info(on_two_networks(), given_function()) is None
-    assert changed_network_info(vmi, a_pod(a_vmi())) is None
+    assert plan_network_info(vmi, pod) is None
+    assert plan_network_info(on_two_networks(), given_function()) is None
+    assert plan_network_info(vmi, a_pod(a_vmi())) is None
 
 
 def test_that_multus_knows_no_device_is_told_too() -> None:
-    assert json.loads(changed_network_info(with_function(), joined()) or "") == {"interfaces": [{"network": "lan"}]}
+    assert json.loads(plan_network_info(with_function(), joined()) or "") == {"interfaces": [{"network": "lan"}]}
 
 
 def test_what_a_device_plugin_wrote_keeps_no_network_from_being_seen() -> None:
     vmi, pod = with_function(), given_function(device_info="no object")
     assert with_joined_networks(vmi, pod)[1].name == "lan"
-    (told,) = json.loads(changed_network_info(vmi, pod) or "")["interfaces"]
+    (told,) = json.loads(plan_network_info(vmi, pod) or "")["interfaces"]
     assert "deviceInfo" not in told

@@ -62,7 +62,7 @@ class Node:
         self.theirs: set[str] = set()
         self.joined: list[Port] = []
         self.left: list[tuple[str, ...]] = []
-        monkeypatch.setattr(lan_joining, "network_of", lambda _: nullcontext(7))
+        monkeypatch.setattr(lan_joining, "hold_network", lambda _: nullcontext(7))
         monkeypatch.setattr(lan_joining, "has_nic", lambda netns, owner, nic, index: nic in self.theirs)
         monkeypatch.setattr(lan_joining, "join_nic", self._join)
         monkeypatch.setattr(

@@ -50,7 +50,7 @@ class World:
         connections = SimpleNamespace(launcher=lambda _: nullcontext("the launcher"))
         self.watch = LanWatch(connections, events, self.clock)  # type: ignore[arg-type]
         monkeypatch.setattr(self.watch.links, "judge", self._judge)
-        monkeypatch.setattr(lan_watch, "network_of", lambda _: nullcontext(7))
+        monkeypatch.setattr(lan_watch, "hold_network", lambda _: nullcontext(7))
         monkeypatch.setattr(lan_watch, "ends_of", self._ends_of)
         self.vmi = vmi_with(SPEC, JOINED)
         self.memory = PassMemory("uid", 0.0)

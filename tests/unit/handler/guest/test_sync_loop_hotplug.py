@@ -16,7 +16,7 @@ from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over, pla
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.codec import JsonObject, decode, decode_json, encode
-from kvedge.resources.disks.volume_facts import hotplugged
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.clocks import FakeClock
@@ -96,7 +96,7 @@ class Scene:
         self.syncs += 1
         self.synced = True
         told = decode_json(VirtualMachineInstance, request.vmi_json)
-        wanted = {item.name for item in hotplugged(told)}
+        wanted = {item.name for item in hotplugged_volumes(told)}
         ready = {entry.name for entry in told.status.volume_status if entry.phase in {"MountedToPod", "Ready"}}
         names = (wanted & ready) | (self.held - wanted)
         disks = [pb.DiskTarget(name=name, target=f"sd{name}") for name in sorted(names)]

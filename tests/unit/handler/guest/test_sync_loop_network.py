@@ -280,7 +280,7 @@ def test_a_launcher_that_runs_and_does_not_answer_is_told_and_its_run_not_called
 def test_a_nic_that_is_lost_is_told_and_looked_for_once_in_a_while_and_all_else_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lan_watch, "network_of", lambda _: nullcontext(7))
+    monkeypatch.setattr(lan_watch, "hold_network", lambda _: nullcontext(7))
     monkeypatch.setattr(lan_watch, "ends_of", lambda _netns, _nics: {})
     spec = {
         "domain": {"devices": {"interfaces": [{"name": "default", "bridge": {}}, {"name": "lan", "bridge": {}}]}},

@@ -50,7 +50,7 @@ def test_without_a_log_there_is_nothing(volume: Path) -> None:
 
 def test_a_log_that_is_cut_while_it_is_read_is_read_again(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_of(volume).write_bytes(b"first part")
-    real, cuts = console_log._tail, []
+    real, cuts = console_log._read_tail, []
 
     def cutting(place: Path, relative: str, limit: int) -> tuple[bytes, tuple[int, int]]:
         found = real(place, relative, limit)
@@ -59,7 +59,7 @@ def test_a_log_that_is_cut_while_it_is_read_is_read_again(volume: Path, monkeypa
             log_of(volume).write_bytes(b", second")
         return found
 
-    monkeypatch.setattr(console_log, "_tail", cutting)
+    monkeypatch.setattr(console_log, "_read_tail", cutting)
     assert read_console_log(volume, UID, LogRequest()) == b"first part, second"
 
 

@@ -79,14 +79,14 @@ def test_a_change_is_probed_for_first_and_told_then(host: ProbedHost, tmp_path: 
     platform.start()
     try:
         configuration.now = EMULATE
-        platform.configuration_changed()
+        platform.note_configuration_change()
         assert told.wait(10)
         assert (platform.options().emulation, platform.capabilities.host_cpu_model) == (True, "emulated")
         told.clear()
         configuration.now = replace(EMULATE, cpu_model="host-model")
-        platform.configuration_changed()
+        platform.note_configuration_change()
         configuration.now = DEFAULTS
-        platform.configuration_changed()
+        platform.note_configuration_change()
         assert told.wait(10)
         assert (platform.options().emulation, platform.capabilities.host_cpu_model) == (False, "real")
         assert host.asked == [False, True, False]
@@ -103,7 +103,7 @@ def test_models_that_are_obsolete_are_not_offered(host: ProbedHost, tmp_path: Pa
     try:
         assert platform.capabilities.cpu_models == ["486", "Nehalem"]
         configuration.now = replace(DEFAULTS, obsolete_cpu_models=frozenset({"486"}))
-        platform.configuration_changed()
+        platform.note_configuration_change()
         assert told.wait(10)
         assert platform.capabilities.cpu_models == ["Nehalem"]
         assert host.asked == [True], "nothing has to be probed for that"
@@ -119,7 +119,7 @@ def test_an_accelerator_that_cannot_be_probed_leaves_the_one_before(host: Probed
     try:
         host.broken = True
         configuration.now = EMULATE
-        platform.configuration_changed()
+        platform.note_configuration_change()
         wait_until(lambda: host.asked == [False, True], "it was probed")
         assert platform.accelerator == KVM
         assert platform.options().emulation is False

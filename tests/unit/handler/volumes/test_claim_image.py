@@ -13,7 +13,7 @@ from kvedge.handler.volumes import claim_image
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
 from kvedge.handler.volumes.claim_image import ImageRefused, image_size, make_image
 from kvedge.resources.types.vmi import ClaimInfo
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 from kvedge.storage.blank_image import MEBIBYTE
 
 LARGE = 1 << 40
@@ -65,7 +65,7 @@ def test_what_lies_where_the_image_is_made_is_removed_and_never_opened(
         staged.symlink_to(other)
     else:
         os.link(other, staged)
-    with directory_of(claim) as opened:
+    with hold_directory(claim) as opened:
         make_image(opened, ClaimInfo(claim_name="c", requests={"storage": "4Mi"}))
     assert os.listdir(claim) == ["disk.img"]
     assert (claim / "disk.img").stat().st_size == 4 * MEBIBYTE

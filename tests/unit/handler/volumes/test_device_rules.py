@@ -6,15 +6,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kvedge.handler.volumes.device_rules import CHARACTER, devices_folder, rule
+from kvedge.handler.volumes.device_rules import CHARACTER, devices_folder, make_rule
 
 V1 = "24 1 0:20 / /sys/fs/cgroup/devices rw,relatime - cgroup cgroup rw,devices\n"
 V2 = "25 1 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
 
 
 def test_a_rule_names_the_device_by_its_numbers() -> None:
-    assert rule(os.makedev(253, 7)) == "b 253:7 rw"
-    assert rule(os.makedev(246, 1), CHARACTER) == "c 246:1 rw"
+    assert make_rule(os.makedev(253, 7)) == "b 253:7 rw"
+    assert make_rule(os.makedev(246, 1), CHARACTER) == "c 246:1 rw"
 
 
 def test_the_cgroup_of_version_1_is_found_beneath_its_hierarchy() -> None:

@@ -86,14 +86,14 @@ def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
 def test_an_image_that_cannot_be_made_is_refused_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: dict[str, Any], free: int, words: str
 ) -> None:
-    monkeypatch.setattr(host_disk_images, "free_bytes", lambda directory: free)
+    monkeypatch.setattr(host_disk_images, "count_free_bytes", lambda directory: free)
     with pytest.raises(PodNotReady, match=words):
         prepare(vmi(tmp_path / "web.img", **disk), tmp_path)
     assert os.listdir(tmp_path) == []
 
 
 def test_an_image_that_nearly_fits_is_made_smaller_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_disk_images, "free_bytes", lambda directory: 95 * MEBIBYTE + 5)
+    monkeypatch.setattr(host_disk_images, "count_free_bytes", lambda directory: 95 * MEBIBYTE + 5)
     ((reason, text),) = prepare(vmi(tmp_path / "web.img", capacity="100Mi"), tmp_path)
     assert (reason, "within 10 % toleration" in text) == ("ToleratedSmallPV", True)
     assert (tmp_path / "web.img").stat().st_size == 95 * MEBIBYTE

@@ -16,7 +16,7 @@ from kvedge.handler.volumes.volume_hand_over import (
     take_back,
 )
 from kvedge.resources.types.vmi import ClaimInfo
-from kvedge.storage.beneath import directory_of
+from kvedge.storage.beneath import hold_directory
 
 
 @pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "a/b", ".coming-disk", "a.img", "Disk", "x" * 64])
@@ -37,6 +37,6 @@ def test_what_a_launcher_puts_there_under_no_volume_s_name_is_no_volume(tmp_path
         (tmp_path / name).touch()
     for name in ("full.img", "FULL.img", "...full.img"):
         (tmp_path / name).write_text("image")
-    with directory_of(tmp_path) as opened:
+    with hold_directory(tmp_path) as opened:
         assert leftovers(opened) == {"data", "disk"}
         assert present_volumes(opened) == {"full": False}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.kube.credentials.credential_files import file_state, is_changed, states
+from kvedge.kube.credentials.credential_files import is_changed, read_file_state, states
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_link_that_points_elsewhere_is_another_file(file: Path) -> None:
 def test_a_file_that_comes_or_goes_is_a_change(file: Path) -> None:
     late = file.with_name("late")
     noted = states([str(file), str(late)])
-    assert file_state(str(late)) is None
+    assert read_file_state(str(late)) is None
     assert not is_changed(noted)
     late.touch()
     assert is_changed(noted)

@@ -184,7 +184,7 @@ def test_an_image_may_be_a_tenth_smaller_than_its_claim_and_no_more() -> None:
 def test_an_image_that_became_smaller_is_told_in_kubevirt_s_words(
     options: LauncherOptions, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim_disk, "free_bytes", lambda root: 23 * MIB)
+    monkeypatch.setattr(claim_disk, "count_free_bytes", lambda root: 23 * MIB)
     source = prepare_volumes(vmi(), options)["root"]
     assert os.stat(place / "disk.img").st_size == 23 * MIB
     assert source.note.startswith(

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kvedge.launcher.launcher_errors import WrongState
-from kvedge.launcher.libvirt.domain_disks import device_bytes, drive_with_medium, read_disks
+from kvedge.launcher.libvirt.domain_disks import drive_with_medium, read_device_bytes, read_disks
 from kvedge.launcher.libvirt.domain_facts import DomainDisk
 
 DOCUMENT = """
@@ -56,4 +56,4 @@ def test_only_a_drive_changes_its_medium(name: str) -> None:
 
 def test_what_is_no_block_device_has_no_size(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
-    assert [device_bytes(path) for path in ("", str(tmp_path / "file"), str(tmp_path / "none"))] == [0, 0, 0]
+    assert [read_device_bytes(path) for path in ("", str(tmp_path / "file"), str(tmp_path / "none"))] == [0, 0, 0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.network.binding.binding_state import Record, Seen, names_for, names_of_lent
+from kvedge.network.binding.binding_state import Record, Seen, keep_lent_name, names_for
 from kvedge.network.binding.bridge_binding_plan import (
     bridge_mac,
     forget_offers,
@@ -64,7 +64,7 @@ def record_of(model: NamespaceModel) -> Record:
 
 def test_a_nic_that_is_lent_keeps_its_name_and_its_mac() -> None:
     """CNI's host-device asks for it by that name when the Pod ends."""
-    model, lent = fresh_pod(), names_of_lent(NAMES)
+    model, lent = fresh_pod(), keep_lent_name(NAMES)
     model.apply(SetLink("eth0", alias="eno2"))
     record = make_record("boot/4:1", model.seen(lent), lent)
     for step in plan_binding(record, model.seen(lent), lent, GUEST_MAC, OWNER, 1):

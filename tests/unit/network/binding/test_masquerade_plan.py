@@ -12,8 +12,8 @@ from kvedge.network.binding.binding_state import names_for
 from kvedge.network.binding.masquerade_plan import (
     mtu_of,
     plan_masquerade,
+    plan_wanted_masquerade,
     shortfalls,
-    wanted_masquerade,
 )
 from kvedge.network.binding.masquerade_rules import Masquerade
 from kvedge.network.errors import NetworkError
@@ -48,7 +48,7 @@ def pod(*, versions: tuple[int, ...] = (4, 6), mtu: int = 1450, kernel_ipv6: boo
 
 
 def wanted_in(model: NamespaceModel, ports: frozenset[tuple[int, int]] = frozenset()) -> Masquerade:
-    return wanted_masquerade(model.seen(NAMES), NAMES, GUEST_MAC, SUBNETS, ports=ports)
+    return plan_wanted_masquerade(model.seen(NAMES), NAMES, GUEST_MAC, SUBNETS, ports=ports)
 
 
 def bind(

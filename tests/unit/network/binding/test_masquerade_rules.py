@@ -16,7 +16,7 @@ from kvedge.network.binding.masquerade_rules import (
     nat_table,
     port_keys,
 )
-from kvedge.network.drop_rules import Reason, dropped
+from kvedge.network.drop_rules import Reason, drop
 from kvedge.network.nft_nat_rules import (
     TCP,
     UDP,
@@ -116,7 +116,7 @@ def test_a_guest_of_one_version_is_fenced_off_the_other() -> None:
     alone = fence_table(replace(BOTH, addresses=(IPV4,))).chains[-1].rules
     assert len(alone) < len(fence_table(BOTH).chains[-1].rules)
     # The last word is a refusal, whatever the version.
-    assert all(each.chains[-1].rules[-1][-1] == dropped(Reason.ADDRESS) for each in (fence_table(BOTH),))
+    assert all(each.chains[-1].rules[-1][-1] == drop(Reason.ADDRESS) for each in (fence_table(BOTH),))
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_both_namespaces_are_read_once_for_all_interfaces(monkeypatch: Any) -> N
     monkeypatch.setattr(way_reader, "run_in_netns", lambda netns, work: reads.append("pod") or in_pod)
     monkeypatch.setattr(way_reader, "_count_links", on_node)
     monkeypatch.setattr(way_reader, "_drops", lambda: {"v1": spoofed, "v2": spoofed})
-    monkeypatch.setattr(way_reader, "_denied", lambda: {"10.99.0.7": denied, "10.99.0.8": spoofed})
+    monkeypatch.setattr(way_reader, "_read_denied", lambda: {"10.99.0.7": denied, "10.99.0.8": spoofed})
     ways = way_reader.read_ways(7, {"eth0": 0, "pod0123456789a": 1}, {"eth0": ["10.99.0.7"]})
     filtered = {hop.link.name: dict(hop.filtered) for hop in ways["eth0"] if hop.filtered}
     assert filtered == {

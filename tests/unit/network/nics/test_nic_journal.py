@@ -69,11 +69,11 @@ def test_one_at_a_time_moves_a_nic(journal: NicJournal) -> None:
 
 def test_one_at_a_time_compares_records_of_whichever_bridge(journal: NicJournal) -> None:
     waited: list[float] = []
-    with journal.hold("kvb-eth0"), journal.alone():
-        with journal.hold("br0"), pytest.raises(NicBusyError), journal.alone(waited.append):
+    with journal.hold("kvb-eth0"), journal.be_alone():
+        with journal.hold("br0"), pytest.raises(NicBusyError), journal.be_alone(waited.append):
             pass
         assert sum(waited) == pytest.approx(10)
-    with journal.alone(waited.append):
+    with journal.be_alone(waited.append):
         assert len(waited) == 200
     assert journal.bridges() == ["kvb-eth0"]
 

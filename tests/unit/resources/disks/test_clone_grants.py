@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kvedge.resources.disks.clone_grants import CloneGrant, grant_key, read_grant, sign_grant
-from kvedge.resources.signed_tokens import BadToken, derived_key, sign
+from kvedge.resources.signed_tokens import BadToken, derive_key, sign
 from tests.support.builders import NOW
 
 KEY = grant_key(b"secret")
@@ -47,7 +47,7 @@ BAD = {
     "letters of another alphabet": "é.é.é",
     "a megabyte": "a" * (1 << 20),
     "another's": sign_grant(grant_key(b"stranger"), GRANT, NOW),
-    "one for uploads": sign(derived_key(b"secret", b"kvedge upload tokens"), Other()),
+    "one for uploads": sign(derive_key(b"secret", b"kvedge upload tokens"), Other()),
     "one that says something else": sign(KEY, Other()),
     "another namespace in it": flipped(TOKEN),
     "no signature": TOKEN.rpartition(".")[0],

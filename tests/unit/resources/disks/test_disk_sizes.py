@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.resources.disks.disk_sizes import grown_bytes
+from kvedge.resources.disks.disk_sizes import choose_grown_bytes
 from kvedge.resources.values.quantities import QuantityError
 
 MIB = 1 << 20
@@ -36,13 +36,13 @@ MIB = 1 << 20
 def test_a_disk_grows_to_what_its_claim_has(
     requests: str, capacity: str, overhead: str | None, block: bool, expected: int
 ) -> None:
-    assert grown_bytes({"storage": requests}, {"storage": capacity}, overhead, block=block) == expected
+    assert choose_grown_bytes({"storage": requests}, {"storage": capacity}, overhead, block=block) == expected
 
 
 def test_a_claim_that_has_no_capacity_yet_says_nothing() -> None:
-    assert grown_bytes({"storage": "1Gi"}, {}, None, block=False) == 0
+    assert choose_grown_bytes({"storage": "1Gi"}, {}, None, block=False) == 0
 
 
 def test_an_overhead_that_leaves_nothing_is_none() -> None:
     with pytest.raises(QuantityError):
-        grown_bytes({"storage": "1Gi"}, {"storage": "1Gi"}, "1.5", block=False)
+        choose_grown_bytes({"storage": "1Gi"}, {"storage": "1Gi"}, "1.5", block=False)

@@ -34,7 +34,7 @@ def test_a_layer_without_a_claim_has_none() -> None:
 
 def test_only_volumes_that_say_so_are_hotplugged() -> None:
     vmi = VirtualMachineInstance(spec=VirtualMachineInstanceSpec(volumes=[CLAIM, PLUGGED, LAYER, EMPTY]))
-    assert volume_facts.hotplugged(vmi) == [PLUGGED]
+    assert volume_facts.hotplugged_volumes(vmi) == [PLUGGED]
     assert [name for _, name in volume_facts.claims(vmi.spec.volumes)] == ["data", "dv", "golden"]
 
 

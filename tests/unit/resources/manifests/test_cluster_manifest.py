@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvedge.resources.manifests.cluster_manifest import applied_documents, default_kubevirt, manifest_documents
+from kvedge.resources.manifests.cluster_manifest import default_kubevirt, list_applied_documents, manifest_documents
 
 # k3s deletes what a file has named and does not name any more, and a server of an older version may have an older file:
 # this list may grow only by what nobody misses when it goes for a while.
@@ -23,5 +23,5 @@ def test_what_holds_objects_of_others_was_there_from_the_first_version_on() -> N
 
 
 def test_the_kubevirt_object_comes_last_and_only_where_its_kind_is_waited_for() -> None:
-    assert manifest_documents() == [*applied_documents(), default_kubevirt()]
-    assert applied_documents()[0]["kind"] == "Namespace"
+    assert manifest_documents() == [*list_applied_documents(), default_kubevirt()]
+    assert list_applied_documents()[0]["kind"] == "Namespace"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.resources.manifests.policy_rules import EVERYTHING, PolicyRule, policy_rules, uncovered
+from kvedge.resources.manifests.policy_rules import EVERYTHING, PolicyRule, find_uncovered, policy_rules
 
 
 def rule(verbs: str, groups: str, resources: str, names: str = "") -> PolicyRule:
@@ -102,13 +102,13 @@ def test_a_role_is_read_as_it_was_written() -> None:
     ],
 )
 def test_rights_beyond_ones_own_are_found(owned: PolicyRule, wanted: PolicyRule, held: bool) -> None:
-    assert (not uncovered([owned], [wanted])) is held
+    assert (not find_uncovered([owned], [wanted])) is held
 
 
 def test_rights_may_be_held_by_several_rules_together() -> None:
     owned = [rule("get", "core", "pods"), rule("list", "core", "pods"), rule("get list", "core", "services")]
-    assert not uncovered(owned, [rule("get list", "core", "pods services")])
-    assert uncovered(owned, [rule("get list watch", "core", "pods")]) == [rule("watch", "core", "pods")]
+    assert not find_uncovered(owned, [rule("get list", "core", "pods services")])
+    assert find_uncovered(owned, [rule("get list watch", "core", "pods")]) == [rule("watch", "core", "pods")]
 
 
 _WORDS = st.sampled_from(["a", "b", "*"])
@@ -147,7 +147,7 @@ def test_a_rule_and_the_naive_reading_agree_on_every_question(held: PolicyRule) 
 
 @given(st.lists(RULES, max_size=3), RULES)
 def test_what_is_held_allows_everything_that_may_be_handed_on(owned: list[PolicyRule], wanted: PolicyRule) -> None:
-    if uncovered(owned, [wanted]):
+    if find_uncovered(owned, [wanted]):
         return
     for question in QUESTIONS:
         if wanted.means_resource(*question):
@@ -156,5 +156,5 @@ def test_what_is_held_allows_everything_that_may_be_handed_on(owned: list[Policy
 
 @given(RULES)
 def test_everything_covers_every_rule_and_every_rule_itself(held: PolicyRule) -> None:
-    assert not uncovered(EVERYTHING, [held])
-    assert not uncovered([held], [held])
+    assert not find_uncovered(EVERYTHING, [held])
+    assert not find_uncovered([held], [held])

@@ -13,11 +13,11 @@ from kvedge.resources.types.pod_networks import (
     SelectionError,
     attachment_of,
     lan_interfaces,
+    make_wanted_networks,
     network_status,
     parse_status,
     parse_wanted,
     pod_nic,
-    wanted_networks,
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_with
@@ -45,7 +45,7 @@ def test_a_pods_nic_is_called_by_kubevirts_rule() -> None:
 
 
 def test_a_launcher_pod_asks_for_each_network_with_the_guests_mac() -> None:
-    assert json.loads(wanted_networks(on_two_networks())) == [
+    assert json.loads(make_wanted_networks(on_two_networks())) == [
         {"name": "red", "namespace": "site", "interface": pod_nic("lan"), "mac": "52:54:00:00:00:0a"}
     ]
     assert [(index, item.name, network) for index, item, network in lan_interfaces(on_two_networks())] == [
@@ -55,20 +55,20 @@ def test_a_launcher_pod_asks_for_each_network_with_the_guests_mac() -> None:
 
 def test_a_binding_plugins_own_network_is_told_for_which_of_the_vmis_it_is() -> None:
     vmi = on_two_networks(bridge=None, binding={"name": "site"})
-    first, second = json.loads(wanted_networks(vmi, {"site": "infra/helper", "other": "x"}))
+    first, second = json.loads(make_wanted_networks(vmi, {"site": "infra/helper", "other": "x"}))
     assert (first["name"], first["interface"]) == ("red", pod_nic("lan"))
     assert second == {"name": "helper", "namespace": "infra", "cni-args": {"logicNetworkName": "lan"}}
-    assert len(json.loads(wanted_networks(vmi, {"site": ""}))) == 1
-    (_, read) = parse_wanted(wanted_networks(vmi, {"site": "helper"}), "shop")
+    assert len(json.loads(make_wanted_networks(vmi, {"site": ""}))) == 1
+    (_, read) = parse_wanted(make_wanted_networks(vmi, {"site": "helper"}), "shop")
     assert (read.reference, read.interface) == ("shop/helper", "net2")
 
 
 def test_a_nic_that_is_absent_is_not_asked_for() -> None:
-    assert wanted_networks(on_two_networks(state="absent")) == ""
+    assert make_wanted_networks(on_two_networks(state="absent")) == ""
 
 
 def test_what_is_asked_for_is_read_as_it_was_written() -> None:
-    assert parse_wanted(wanted_networks(on_two_networks()), "shop") == [
+    assert parse_wanted(make_wanted_networks(on_two_networks()), "shop") == [
         Selection(name="red", namespace="site", interface=pod_nic("lan"), mac="52:54:00:00:00:0a")
     ]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.resources.values.durations import LONGEST_GRACE_SECONDS, bounded_grace
+from kvedge.resources.values.durations import LONGEST_GRACE_SECONDS, bound_grace
 from kvedge.resources.values.whole_numbers import whole_number
 
 
@@ -34,4 +34,4 @@ def test_any_text_is_a_number_or_none(text: str) -> None:
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_grace_period_can_be_waited_for(seconds: int) -> None:
-    assert 0 <= bounded_grace(seconds) <= LONGEST_GRACE_SECONDS < threading.TIMEOUT_MAX
+    assert 0 <= bound_grace(seconds) <= LONGEST_GRACE_SECONDS < threading.TIMEOUT_MAX

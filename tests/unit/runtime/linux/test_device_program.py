@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from kvedge.runtime.linux.device_program import Device, is_plain, ruled_devices, with_rules
+from kvedge.runtime.linux.device_program import Device, find_ruled_devices, is_plain, with_rules
 
 DISK: Final = Device("b", os.makedev(253, 7))
 OTHER: Final = Device("b", os.makedev(259, 1 << 19))
@@ -84,7 +84,7 @@ def test_a_rule_for_a_character_device_allows_no_block_device() -> None:
     program = with_rules(NOTHING, [DISK, TAP])
     assert asked(program, CHARACTER, READ | WRITE, TAP.number)
     assert not asked(program, BLOCK, READ, TAP.number)
-    assert ruled_devices(program) == {DISK, TAP}
+    assert find_ruled_devices(program) == {DISK, TAP}
 
 
 def test_what_the_runtime_allows_stays_allowed() -> None:
@@ -95,18 +95,18 @@ def test_what_the_runtime_allows_stays_allowed() -> None:
 
 def test_rules_are_read_from_the_instructions_and_replaced() -> None:
     program = with_rules(NULL_DEVICE, [DISK, OTHER, DISK])
-    assert ruled_devices(program) == {DISK, OTHER}
+    assert find_ruled_devices(program) == {DISK, OTHER}
     assert with_rules(program, [OTHER, DISK]) == program
-    assert ruled_devices(with_rules(program, [OTHER])) == {OTHER}
+    assert find_ruled_devices(with_rules(program, [OTHER])) == {OTHER}
     assert with_rules(program, []) == NULL_DEVICE
-    assert ruled_devices(NULL_DEVICE) == ruled_devices(NOTHING) == ruled_devices(b"") == frozenset()
+    assert find_ruled_devices(NULL_DEVICE) == find_ruled_devices(NOTHING) == find_ruled_devices(b"") == frozenset()
 
 
 def test_a_program_that_starts_much_like_a_rule_has_none() -> None:
     program = bytearray(with_rules(NOTHING, [DISK]))
     # It allows to make nodes as well.
     struct.pack_into("<i", program, 12, ~(7 << 16))
-    assert ruled_devices(bytes(program)) == frozenset()
+    assert find_ruled_devices(bytes(program)) == frozenset()
     assert with_rules(bytes(program), []) == program
 
 

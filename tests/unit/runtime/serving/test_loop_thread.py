@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bound_socket, wait_closed
+from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bind_socket, wait_closed
 from tests.support.waiting import wait_until
 
 
@@ -98,10 +98,10 @@ def test_one_that_was_never_started_can_be_stopped() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_an_address_that_is_taken_is_refused(host: str) -> None:
-    with bound_socket(host, 0) as first:
+    with bind_socket(host, 0) as first:
         first.listen()
         with pytest.raises(OSError, match="in use"):
-            bound_socket(host, first.getsockname()[1])
+            bind_socket(host, first.getsockname()[1])
 
 
 def test_the_end_of_connections_is_waited_for_a_while() -> None:

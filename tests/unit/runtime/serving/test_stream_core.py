@@ -10,7 +10,7 @@ from kvedge.runtime.serving.stream_core import Liveness, ViewerDesk
 
 def test_a_silent_viewer_is_pinged_and_then_given_up() -> None:
     alive = Liveness(0.0, ping_seconds=20, dead_seconds=65)
-    assert [alive.due(float(now)) for now in (10, 20, 30, 40, 60, 64, 65)] == [
+    assert [alive.judge(float(now)) for now in (10, 20, 30, 40, 60, 64, 65)] == [
         "nothing",
         "ping",
         "nothing",
@@ -24,43 +24,43 @@ def test_a_silent_viewer_is_pinged_and_then_given_up() -> None:
 def test_a_viewer_that_answers_lives_on() -> None:
     alive = Liveness(0.0, ping_seconds=20, dead_seconds=65)
     for now in range(20, 1000, 20):
-        assert alive.due(float(now)) == "ping"
-        alive.heard(float(now) + 1)
+        assert alive.judge(float(now)) == "ping"
+        alive.note_heard(float(now) + 1)
 
 
 def test_silence_says_less_while_we_do_not_listen() -> None:
     alive = Liveness(0.0, ping_seconds=20, dead_seconds=65, stuck_seconds=300)
     alive.stop_listening(10.0)
     assert alive.is_deaf
-    assert alive.due(300.0) == "ping"
+    assert alive.judge(300.0) == "ping"
     alive.listen(301.0)
-    assert alive.due(310.0) == "nothing"
-    assert alive.due(366.0) == "dead"
+    assert alive.judge(310.0) == "nothing"
+    assert alive.judge(366.0) == "dead"
 
 
 def test_a_viewer_that_takes_nothing_is_given_up_after_a_longer_time() -> None:
     alive = Liveness(0.0, ping_seconds=20, dead_seconds=65, stuck_seconds=300)
-    alive.sending(50.0)
+    alive.begin_sending(50.0)
     assert alive.is_sending
-    assert alive.due(349.0) == "ping"
-    assert alive.due(350.0) == "dead"
+    assert alive.judge(349.0) == "ping"
+    assert alive.judge(350.0) == "dead"
 
 
 def test_a_viewer_that_takes_something_after_a_while_is_alive() -> None:
     alive = Liveness(0.0, dead_seconds=65)
-    alive.sending(50.0)
-    alive.sent(64.0)
+    alive.begin_sending(50.0)
+    alive.end_sending(64.0)
     assert not alive.is_sending
-    assert alive.due(128.0) == "ping"
-    assert alive.due(129.0) == "dead"
+    assert alive.judge(128.0) == "ping"
+    assert alive.judge(129.0) == "dead"
 
 
 def test_what_the_kernel_takes_at_once_is_no_sign_of_life() -> None:
     alive = Liveness(0.0, dead_seconds=65)
     for now in range(1, 65):
-        alive.sending(float(now))
-        alive.sent(float(now))
-    assert alive.due(65.0) == "dead"
+        alive.begin_sending(float(now))
+        alive.end_sending(float(now))
+    assert alive.judge(65.0) == "dead"
 
 
 def test_the_next_look_is_never_after_something_is_due() -> None:
@@ -68,7 +68,7 @@ def test_the_next_look_is_never_after_something_is_due() -> None:
     now = 0.0
     for _ in range(20):
         now += alive.next_look(now)
-        if alive.due(now) == "dead":
+        if alive.judge(now) == "dead":
             break
     assert now == 65.0
 
@@ -80,14 +80,14 @@ def test_a_viewer_is_never_dead_right_after_it_was_heard(steps: list[tuple[str, 
     for step, seconds in steps:
         now += seconds
         if step == "heard":
-            alive.heard(now)
-            assert alive.due(now) != "dead"
+            alive.note_heard(now)
+            assert alive.judge(now) != "dead"
         elif step == "deaf":
             alive.stop_listening(now)
         elif step == "listen":
             alive.listen(now)
         else:
-            alive.due(now)
+            alive.judge(now)
         assert alive.next_look(now) >= 0
 
 

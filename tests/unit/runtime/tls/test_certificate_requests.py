@@ -17,7 +17,7 @@ from kvedge.runtime.tls.certificate_requests import (
     check_issued,
     new_request,
     parse_request,
-    requested_names,
+    read_requested_names,
 )
 from kvedge.runtime.tls.certificates import CertificateAuthority, CertificateError, LeafRequest
 
@@ -33,9 +33,9 @@ def certified(request: bytes, authority: CertificateAuthority = AUTHORITY) -> by
 
 def test_a_request_says_all_its_names_and_no_others() -> None:
     made = new_request("ann", ["g1", "g2"], ["a.example", "b.example"])
-    found = requested_names(parse_request(made.request))
+    found = read_requested_names(parse_request(made.request))
     assert found == RequestedNames(("ann",), ("g1", "g2"), ("a.example", "b.example"))
-    assert requested_names(parse_request(new_request("ann").request)) == RequestedNames(("ann",))
+    assert read_requested_names(parse_request(new_request("ann").request)) == RequestedNames(("ann",))
 
 
 def test_two_requests_have_two_keys() -> None:

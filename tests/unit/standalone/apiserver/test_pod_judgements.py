@@ -19,7 +19,7 @@ from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.rules.limit_rules import add_defaults, pod_faults
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex
 from kvedge.standalone.apiserver.wire.api_errors import ApiError
-from kvedge.standalone.apiserver.writing.object_shape import shaped
+from kvedge.standalone.apiserver.writing.object_shape import shape
 from tests.support.builders import pod_document
 
 POD = KindIndex(BUILT_IN).at("", "v1", "pods")
@@ -79,7 +79,7 @@ def odd_pods() -> Iterator[JsonObject]:
 def decoded(document: JsonObject) -> JsonObject | None:
     assert POD is not None
     try:
-        return shaped(POD, copy.deepcopy(document)).obj
+        return shape(POD, copy.deepcopy(document)).obj
     except ApiError:
         return None
 

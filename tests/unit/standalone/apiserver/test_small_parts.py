@@ -15,15 +15,15 @@ import pytest
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, apply_built_in_defaults
 from kvedge.standalone.apiserver.kinds.custom import crd_status
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, kinds_of_crd
-from kvedge.standalone.apiserver.kinds.versions import as_served, as_stored
+from kvedge.standalone.apiserver.kinds.versions import convert_to_served, convert_to_stored
 from kvedge.standalone.apiserver.loops import expiry_loop
-from kvedge.standalone.apiserver.loops.expiry_loop import expired_events
+from kvedge.standalone.apiserver.loops.expiry_loop import find_expired_events
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.requests.request_context import write_options
 from kvedge.standalone.apiserver.routes.pod_routes import log_request
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, NotAcceptable
 from kvedge.standalone.apiserver.wire.document_decoder import decode
-from kvedge.standalone.apiserver.wire.media_types import Form, parse_media_type, wanted_form
+from kvedge.standalone.apiserver.wire.media_types import Form, choose_form, parse_media_type
 from tests.unit.standalone.apiserver.stored_objects import stored
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -44,12 +44,12 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
     ],
 )
 def test_the_first_form_that_can_be_made_is_made(accept: str, form: Form) -> None:
-    assert wanted_form(accept) is form
+    assert choose_form(accept) is form
 
 
 def test_a_form_that_nobody_makes_is_refused() -> None:
     with pytest.raises(NotAcceptable):
-        wanted_form("text/html")
+        choose_form("text/html")
 
 
 def test_parameters_of_media_types_are_read() -> None:
@@ -87,7 +87,7 @@ def test_an_event_has_other_names_in_its_other_group() -> None:
         "message": "m",
         "count": 2,
     }
-    served = as_served(events, dict(core))
+    served = convert_to_served(events, dict(core))
     assert served == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -96,7 +96,7 @@ def test_an_event_has_other_names_in_its_other_group() -> None:
         "note": "m",
         "deprecatedCount": 2,
     }
-    assert as_stored(events, served) == core
+    assert convert_to_stored(events, served) == core
 
 
 def test_events_expire_an_hour_after_they_were_last_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,10 +110,10 @@ def test_events_expire_an_hour_after_they_were_last_seen(monkeypatch: pytest.Mon
 
     fresh, old, odd = event("fresh", 5), event("old", 70), event("odd", 80, eventTime="whenever")
     series = event("series", 75, series={"lastObservedTime": _ago(1)})
-    assert expired_events([fresh, old, odd, series], NOW) == [odd, old]
+    assert find_expired_events([fresh, old, odd, series], NOW) == [odd, old]
     monkeypatch.setattr(expiry_loop, "MOST", 2)
     many = [event(f"e{minutes}", minutes) for minutes in range(5)]
-    assert [item.key.name for item in expired_events(many, NOW)] == ["e4", "e3", "e2"]
+    assert [item.key.name for item in find_expired_events(many, NOW)] == ["e4", "e3", "e2"]
 
 
 def crd(plural: str = "gadgets", kind: str = "Gadget", **names: Any) -> dict[str, Any]:

@@ -267,7 +267,7 @@ def test_a_check_says_what_is_sound_and_what_is_not(box: Path, backup: Path) -> 
     store.stop()
     assert [checked.problem for checked in check_state(box)] == [""] * 4
     (box / "state/pki/server-ca.key").chmod(0o644)
-    (box / "backup" / copies.known()[0].name).write_bytes(b"rubbish")
+    (box / "backup" / copies.list_copies()[0].name).write_bytes(b"rubbish")
     (box / "state" / "kvedge.db").write_bytes(b"SQLite format 3\0" + b"rubbish" * 99)
     problems = [checked.problem for checked in check_state(box)]
     assert "is damaged" in problems[0]

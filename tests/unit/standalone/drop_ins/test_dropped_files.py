@@ -13,7 +13,7 @@ from kvedge.standalone.drop_ins.dropped_files import (
     NotTrusted,
     NotYet,
     SettledFiles,
-    digest_of,
+    compute_digest,
     look_at,
     open_whole,
 )
@@ -82,21 +82,21 @@ def test_a_file_counts_once_two_looks_find_it_the_same(directory: Path) -> None:
     settled = SettledFiles()
     path = directory / "disk.img"
     path.write_bytes(b"1")
-    assert settled.settled(look_at(directory, recursive=False)) == []
+    assert settled.choose_settled(look_at(directory, recursive=False)) == []
     path.write_bytes(b"12")
-    assert settled.settled(look_at(directory, recursive=False)) == []
-    assert [file.name for file in settled.settled(look_at(directory, recursive=False))] == ["disk.img"]
+    assert settled.choose_settled(look_at(directory, recursive=False)) == []
+    assert [file.name for file in settled.choose_settled(look_at(directory, recursive=False))] == ["disk.img"]
 
 
 def test_an_old_time_on_a_new_content_does_not_hide_the_change(directory: Path) -> None:
     settled = SettledFiles()
     path = directory / "disk.img"
     path.write_bytes(b"old")
-    settled.settled(look_at(directory, recursive=False))
+    settled.choose_settled(look_at(directory, recursive=False))
     before = path.stat()
     path.write_bytes(b"new")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert settled.settled(look_at(directory, recursive=False)) == []
+    assert settled.choose_settled(look_at(directory, recursive=False)) == []
 
 
 def test_a_file_that_somebody_still_writes_to_is_left_alone(directory: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_file_that_somebody_still_writes_to_is_left_alone(directory: Path) -> 
         with pytest.raises(NotYet), open_whole(directory, only(directory)):
             raise AssertionError("opened")
     with open_whole(directory, only(directory)) as opened:
-        assert digest_of(opened, never) == "sha256:" + hashlib.sha256(b"half").hexdigest()
+        assert compute_digest(opened, never) == "sha256:" + hashlib.sha256(b"half").hexdigest()
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again_later(directory: Path) -> None:

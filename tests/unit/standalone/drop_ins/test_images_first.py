@@ -35,9 +35,9 @@ class Told:
     def __init__(self) -> None:
         self.bads: list[str] = []
 
-    def good(self, path: Path, reason: str, message: str) -> None: ...
+    def tell_success(self, path: Path, reason: str, message: str) -> None: ...
 
-    def bad(self, path: Path, reason: str, message: str) -> None:
+    def tell_fault(self, path: Path, reason: str, message: str) -> None:
         self.bads.append(message)
 
     def forget(self, path: Path) -> None: ...

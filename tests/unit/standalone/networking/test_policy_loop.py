@@ -106,7 +106,7 @@ def test_pods_and_namespaces_are_looked_at_only_while_there_are_policies_and_onl
     loop = box.loop()
     loop.follow()
     assert waiting(loop)
-    loop.queue.done(ALL)
+    loop.queue.finish(ALL)
     namespace = decode(Namespace, {"metadata": {"name": "red", "labels": {"team": "red"}}})
     box.pods.tell(None, WEB)
     box.namespaces.tell(None, namespace)
@@ -122,4 +122,4 @@ def test_pods_and_namespaces_are_looked_at_only_while_there_are_policies_and_onl
     ):
         told.tell(*change)
         assert waiting(loop)
-        loop.queue.done(ALL)
+        loop.queue.finish(ALL)

@@ -17,7 +17,7 @@ from kvedge.storage.images.image_store import ImageStore, NewImage
 
 
 def _add(store: ImageStore, name: str, number: int) -> Image:
-    with store.staging() as staging:
+    with store.make_staging() as staging:
         tree = staging / "image" / "tree"
         tree.mkdir(parents=True)
         image_id = f"sha256:{number:064x}"

@@ -20,7 +20,7 @@ def _local(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.168.77.5", port))]
 
     monkeypatch.setattr(registry_door.socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(registry_door, "first_answer", lambda found: found)
+    monkeypatch.setattr(registry_door, "connect_to_first", lambda found: found)
 
 
 @pytest.mark.usefixtures("_local")

@@ -36,7 +36,7 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in NAMES[host]]
 
     monkeypatch.setattr(registry_door.socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(import_door, "first_answer", lambda found: found)
+    monkeypatch.setattr(import_door, "connect_to_first", lambda found: found)
 
 
 @pytest.mark.parametrize("host", ["self", "self6", "mapped", "metadata", "metadata6", "nat64", "6to4", "any", "group"])

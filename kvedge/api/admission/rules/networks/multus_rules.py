@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, duplicate, required
+from kvedge.api.admission.rules.causes import Cause, duplicate, required_cause
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.names import SRIOV_PREFIX
@@ -27,7 +27,7 @@ def attachments_have_names(subject: Subject) -> Iterator[Cause]:
         here = subject.at.at("networks").item(index)
         name = network.multus.network_name
         if not name:
-            yield required(here, "CNI delegating plugin must have a networkName")
+            yield required_cause(here, "CNI delegating plugin must have a networkName")
             continue
         parts = name.split("/", 2)
         if len(parts) > 2 or any(dns_subdomain_complaints(part) for part in parts):

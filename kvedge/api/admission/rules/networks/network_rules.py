@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, required, unsupported
+from kvedge.api.admission.rules.causes import (
+    Cause,
+    Field,
+    duplicate,
+    not_found_cause,
+    required_cause,
+    unsupported_cause,
+)
 from kvedge.api.admission.rules.storage.disk_rules import pci_address
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.configuration_bindings import live_plugins
@@ -55,11 +62,11 @@ def networks_have_one_name_and_type(subject: Subject) -> Iterator[Cause]:
         seen.add(network.name)
         types = [kind for kind in (network.pod, network.multus, network.resource_claim) if kind is not None]
         if not types:
-            yield required(here, "should have a network type")
+            yield required_cause(here, "should have a network type")
         elif len(types) > 1:
             yield Cause(here, "should have only one network type")
         if network.name not in used:
-            yield not_found(here.at("name"), f"{here.at('name')} '{network.name}' not found.")
+            yield not_found_cause(here.at("name"), f"{here.at('name')} '{network.name}' not found.")
     if sum(network.pod is not None for network in networks) > 1:
         interfaces = subject.devices_at.at("interfaces")
         yield duplicate(interfaces, f"more than one interface is connected to a pod network in {interfaces}")
@@ -78,7 +85,7 @@ def interfaces_have_names_and_networks(subject: Subject) -> Iterator[Cause]:
             yield duplicate(here, "Only one interface can be connected to one specific network")
         seen.add(interface.name)
         if interface.name not in networks:
-            yield not_found(here, f"{here} '{interface.name}' not found.")
+            yield not_found_cause(here, f"{here} '{interface.name}' not found.")
         if not _NAME.fullmatch(interface.name):
             allowed = "alphabetical characters, numbers, dashes (-) or underscores (_)"
             yield Cause(here, f"Network interface name can only contain {allowed}")
@@ -91,12 +98,12 @@ def interfaces_are_possible(subject: Subject) -> Iterator[Cause]:
         yield from _binding(interface, at)
         if interface.model and interface.model not in NIC_MODELS:
             text = f"interface {at.at('name')} uses model {interface.model} that is not supported."
-            yield unsupported(at.at("model"), text)
+            yield unsupported_cause(at.at("model"), text)
         yield from _mac(interface, at)
         yield from pci_address(interface.pci_address, at.at("pciAddress"), f"interface {at.at('name')}")
         if interface.state not in NIC_STATES:
             text = f"logical {interface.name} interface state value is unsupported: {interface.state}"
-            yield unsupported(at.at("state"), text)
+            yield unsupported_cause(at.at("state"), text)
         if not 0 <= interface.acpi_index <= _LARGEST_ACPI_INDEX:
             yield Cause(
                 at.at("acpiIndex"), f"{at.at('acpiIndex')} must be from 1 to {_LARGEST_ACPI_INDEX}, or 0 for none."
@@ -150,7 +157,7 @@ def _binding(interface: Interface, at: Field) -> Iterator[Cause]:
     for name in given:
         if name in _DISCONTINUED:
             text = f"{_DISCONTINUED[name]} network binding has been discontinued since v1.3"
-            yield unsupported(at.at(name), f"{text}{_INSTEAD.get(name, '')}")
+            yield unsupported_cause(at.at(name), f"{text}{_INSTEAD.get(name, '')}")
 
 
 def _mac(interface: Interface, of: Field) -> Iterator[Cause]:
@@ -173,7 +180,7 @@ def _ports(ports: list[Port], at: Field) -> Iterator[Cause]:
     for index, port in enumerate(ports):
         here = at.item(index)
         if port.port == 0:
-            yield required(here, "Port field is mandatory.")
+            yield required_cause(here, "Port field is mandatory.")
         elif not 0 < port.port < 65536:
             yield Cause(here, "Port field must be in range 0 < x < 65536.")
         if port.protocol not in ("", "TCP", "UDP"):
@@ -257,7 +264,7 @@ def binding_plugins_are_configured(subject: Subject) -> Iterator[Cause]:
         if interface.binding is None or interface.binding.name in known:
             continue
         at = subject.devices_at.at("interfaces").item(index).at("binding", "name")
-        yield not_found(
+        yield not_found_cause(
             at,
             f"unable to find the network binding plugin '{interface.binding.name[:80]}' in Kubevirt configuration:"
             " add it to spec.configuration.network.binding of the KubeVirt object",

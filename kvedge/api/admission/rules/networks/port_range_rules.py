@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.types.devices import PortRange
 
@@ -25,7 +25,9 @@ def port_ranges_are_possible(subject: Subject) -> Iterator[Cause]:
             continue
         at = subject.devices_at.at("interfaces").item(index).at("portRanges")
         if not subject.cluster.configuration.gates.is_on(_GATE):
-            yield unsupported(at, f"portRanges is specified on interface but the {_GATE} feature gate is not enabled")
+            yield unsupported_cause(
+                at, f"portRanges is specified on interface but the {_GATE} feature gate is not enabled"
+            )
             continue
         if interface.ports:
             yield Cause(at, "Cannot define both ports and portRanges on interface")
@@ -35,11 +37,11 @@ def port_ranges_are_possible(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"No more than {_MOST} portRanges are allowed")
             continue
         for number, each in enumerate(interface.port_ranges):
-            yield from _one(each, at.item(number))
-        yield from _overlaps(interface.port_ranges, at)
+            yield from _check_range(each, at.item(number))
+        yield from _check_overlaps(interface.port_ranges, at)
 
 
-def _one(given: PortRange, at: Field) -> Iterator[Cause]:
+def _check_range(given: PortRange, at: Field) -> Iterator[Cause]:
     if given.protocol not in ("TCP", "UDP"):
         yield Cause(at.at("protocol"), "Unknown protocol, only TCP or UDP allowed")
     for name, port in (("Start", given.start), ("End", given.end)):
@@ -49,7 +51,7 @@ def _one(given: PortRange, at: Field) -> Iterator[Cause]:
         yield Cause(at, "Start must be less than or equal to end")
 
 
-def _overlaps(ranges: list[PortRange], at: Field) -> Iterator[Cause]:
+def _check_overlaps(ranges: list[PortRange], at: Field) -> Iterator[Cause]:
     for protocol in ("TCP", "UDP"):
         ours = sorted((each.start, each.end) for each in ranges if each.protocol == protocol)
         for (start, end), (other, last) in pairwise(ours):

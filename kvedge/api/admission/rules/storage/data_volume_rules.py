@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
@@ -50,7 +50,7 @@ def data_source_is_complete(document: JsonObject, old: JsonObject | None) -> Ite
     for name, value in named.items():
         if not value.name:
             here = at.at(name, "name")
-            yield required(here, f"{here} is a required field")
+            yield required_cause(here, f"{here} is a required field")
     pointer = source.data_source
     if pointer is None:
         return

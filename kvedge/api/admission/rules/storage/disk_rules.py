@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, unsupported
+from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.types.devices import CustomBlockSize, Disk
@@ -43,7 +43,7 @@ def disks_have_names_and_volumes(subject: Subject) -> Iterator[Cause]:
             yield duplicate(here.at("name"), text)
         seen.setdefault(disk.name, index)
         if disk.name not in volumes and disk.cdrom is None:
-            yield not_found(here.at("name"), f"{here}.Name '{disk.name}' not found.")
+            yield not_found_cause(here.at("name"), f"{here}.Name '{disk.name}' not found.")
         elif disk.lun is not None and disk.name not in claimed:
             text = f"{here.at('lun')} can only be mapped to a DataVolume or PersistentVolumeClaim volume."
             yield Cause(here.at("lun"), text)
@@ -92,34 +92,34 @@ def _target(disk: Disk, at: Field) -> Iterator[Cause]:
     bus = bus_of(disk)
     here = at.at(name, "bus")
     if bus == "ide":
-        yield unsupported(here, "IDE bus is not supported")
+        yield unsupported_cause(here, "IDE bus is not supported")
     elif bus and bus not in _BUSES:
         text = f"{here} is set with an unrecognized bus {bus}, must be one of: [{' '.join(_BUSES)}]"
-        yield unsupported(here, text)
+        yield unsupported_cause(here, text)
     elif bus == "virtio" and name == "cdrom":
         yield Cause(here, f"Bus type {bus} is invalid for CD-ROM device")
     if disk.disk is not None and disk.disk.bus == "sata" and disk.disk.readonly:
         yield Cause(here, "sata hard-disks do not support read-only.")
     if disk.dedicated_io_thread and bus not in ("virtio", ""):
-        yield unsupported(here, f"IOThreads are not supported for disks on a {bus} bus")
+        yield unsupported_cause(here, f"IOThreads are not supported for disks on a {bus} bus")
     if disk.cdrom is not None and disk.cdrom.tray not in ("", "open", "closed"):
         tray = at.at("cdrom", "tray")
-        yield unsupported(tray, f"{tray} has invalid value {disk.cdrom.tray}")
+        yield unsupported_cause(tray, f"{tray} has invalid value {disk.cdrom.tray}")
 
 
 def _words(disk: Disk, at: Field) -> Iterator[Cause]:
     if disk.cache and disk.cache not in _CACHES:
-        yield unsupported(at.at("cache"), f"{at.at('cache')} has invalid value {disk.cache}")
+        yield unsupported_cause(at.at("cache"), f"{at.at('cache')} has invalid value {disk.cache}")
     elif disk.shareable and disk.cache not in ("", "none"):
         yield Cause(at.at("cache"), f"{at.at('cache')} must be none, as the disk is shareable")
     if disk.io and disk.io not in _IO_MODES:
         text = f"Disk IO mode for {at.at('io')} is not supported. Supported modes are: native, threads."
-        yield unsupported(at.at("io"), text)
+        yield unsupported_cause(at.at("io"), text)
     elif disk.io == "native" and disk.cache in ("writethrough", "writeback"):
         yield Cause(at.at("io"), f"{at.at('io')} native needs cache none, and the disk has {disk.cache}")
     if disk.error_policy is not None and disk.error_policy not in _ERROR_POLICIES:
         here = at.at("errorPolicy")
-        yield unsupported(here, f'{here} has invalid value "{disk.error_policy}"')
+        yield unsupported_cause(here, f'{here} has invalid value "{disk.error_policy}"')
 
 
 def _serial(disk: Disk, at: Field) -> Iterator[Cause]:

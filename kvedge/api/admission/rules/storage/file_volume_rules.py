@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.api.admission.rules.causes import Cause, Field, required
+from kvedge.api.admission.rules.causes import Cause, Field, required_cause
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.types.volumes import Volume
@@ -47,17 +47,19 @@ def service_account_is_one(subject: Subject) -> Iterator[Cause]:
 
 def _check_names(volume: Volume, at: Field) -> Iterator[Cause]:
     if volume.config_map is not None and not volume.config_map.name:
-        yield _missing(at.at("configMap", "name"))
+        yield _missing_cause(at.at("configMap", "name"))
     if volume.secret is not None and not volume.secret.secret_name:
-        yield _missing(at.at("secret", "secretName"))
+        yield _missing_cause(at.at("secret", "secretName"))
     if volume.service_account is not None and not volume.service_account.service_account_name:
-        yield _missing(at.at("serviceAccount", "serviceAccountName"))
+        yield _missing_cause(at.at("serviceAccount", "serviceAccountName"))
     below = volume.ephemeral.persistent_volume_claim if volume.ephemeral is not None else None
     if volume.ephemeral is not None and (below is None or not below.claim_name):
-        yield _missing(at.at("ephemeral", "persistentVolumeClaim", "claimName"))
+        yield _missing_cause(at.at("ephemeral", "persistentVolumeClaim", "claimName"))
     source = volume.sysprep
     if source is not None and not any(each is not None and each.name for each in (source.secret, source.config_map)):
-        yield required(at.at("sysprep"), f"{at.at('sysprep')}: Sysprep must have Secret or ConfigMap reference set")
+        yield required_cause(
+            at.at("sysprep"), f"{at.at('sysprep')}: Sysprep must have Secret or ConfigMap reference set"
+        )
 
 
 def _label(volume: Volume, at: Field) -> Iterator[Cause]:
@@ -71,8 +73,8 @@ def _label(volume: Volume, at: Field) -> Iterator[Cause]:
             yield Cause(here, f"{here} must have at most {_LONGEST_LABEL} characters")
 
 
-def _missing(at: Field) -> Cause:
-    return required(at, f"{at} is a required field")
+def _missing_cause(at: Field) -> Cause:
+    return required_cause(at, f"{at} is a required field")
 
 
 RULES: Final[tuple[Rule, ...]] = (file_volumes_name_their_object, service_account_is_one)

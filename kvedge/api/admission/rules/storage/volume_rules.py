@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found, required
+from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found_cause, required_cause
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of
@@ -50,10 +50,10 @@ def claims_are_named(subject: Subject) -> Iterator[Cause]:
     for index, volume in enumerate(subject.spec.volumes):
         at = subject.at.at("volumes").item(index)
         if volume.data_volume is not None and not volume.data_volume.name:
-            yield required(at.at("dataVolume", "name"), "DataVolume 'name' must be set")
+            yield required_cause(at.at("dataVolume", "name"), "DataVolume 'name' must be set")
         if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
             here = at.at("persistentVolumeClaim", "claimName")
-            yield required(here, f"{here} is a required field")
+            yield required_cause(here, f"{here} is a required field")
 
 
 def claims_are_written_by_one_disk(subject: Subject) -> Iterator[Cause]:
@@ -81,7 +81,7 @@ def container_disks_are_complete(subject: Subject) -> Iterator[Cause]:
             continue
         at = subject.at.at("volumes").item(index).at("containerDisk")
         if not disk.image:
-            yield required(at.at("image"), f"{at.at('image')} is a required field")
+            yield required_cause(at.at("image"), f"{at.at('image')} is a required field")
         if disk.image_pull_policy not in _PULL_POLICIES:
             text = f"{at.at('imagePullPolicy')} has invalid value {disk.image_pull_policy}"
             yield Cause(at.at("imagePullPolicy"), text)
@@ -119,7 +119,7 @@ def host_disks_are_allowed_and_complete(subject: Subject) -> Iterator[Cause]:
 
 def _host_disk(disk: HostDisk, at: Field) -> Iterator[Cause]:
     if not disk.path:
-        yield not_found(at.at("path"), f"{at.at('path')} is required for hostDisk volume")
+        yield not_found_cause(at.at("path"), f"{at.at('path')} is required for hostDisk volume")
     elif not _is_plain_path(disk.path):
         text = f"{at.at('path')} '{disk.path[:100]}' must be the absolute path of a file in a directory, without '..'"
         yield Cause(at.at("path"), text)
@@ -168,12 +168,12 @@ def _cloud_init(source: CloudInit, at: Field) -> Iterator[Cause]:
     if sum(map(bool, networks)) > 1:
         yield Cause(at, f"{at} must have only one networkdata source set.")
     if not any(users) and not any(networks):
-        yield required(at, f"{at} must have at least one userdatasource or one networkdatasource set.")
+        yield required_cause(at, f"{at} must have at least one userdatasource or one networkdatasource set.")
     yield from _inline(source.user_data, source.user_data_base64, at, "userData")
     yield from _inline(source.network_data, source.network_data_base64, at, "networkData")
     for name, reference in (("secretRef", source.secret_ref), ("networkDataSecretRef", source.network_data_secret_ref)):
         if reference is not None and not reference.name:
-            yield required(at.at(name, "name"), f"{at.at(name, 'name')} is a required field")
+            yield required_cause(at.at(name, "name"), f"{at.at(name, 'name')} is a required field")
 
 
 def _inline(text: str, encoded: str, at: Field, name: str) -> Iterator[Cause]:

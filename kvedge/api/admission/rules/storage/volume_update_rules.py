@@ -36,7 +36,7 @@ def volumes_may_change(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
     declared, required = _counts(after)
     if declared != required and len(set(_counts(before))) == 1:
         yield Cause(_DISKS, f"mismatch between volumes declared ({declared}) and required ({required})")
-    yield from _permanent(before, after)
+    yield from _check_permanent(before, after)
     yield from _check_hotplugged(before, after)
 
 
@@ -51,7 +51,7 @@ def _counts(spec: VirtualMachineInstanceSpec) -> tuple[int, int]:
     return len(names), sum(disk.name in names or disk.cdrom is None for disk in spec.domain.devices.disks)
 
 
-def _permanent(before: VirtualMachineInstanceSpec, after: VirtualMachineInstanceSpec) -> Iterator[Cause]:
+def _check_permanent(before: VirtualMachineInstanceSpec, after: VirtualMachineInstanceSpec) -> Iterator[Cause]:
     old = {volume.name: volume for volume in before.volumes if not is_hotpluggable(volume)}
     new = {volume.name: volume for volume in after.volumes if not is_hotpluggable(volume)}
     if len(old) != len(new):

@@ -42,7 +42,7 @@ def claim_path(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReade
         ClaimError: the claim is not there, not bound, or its volume is not on this host.
         OSError: as the file system has it.
     """
-    volume = _bound_volume(pod, wanted, reader)
+    volume = _find_bound_volume(pod, wanted, reader)
     path = _local_path(volume)
     if volume.spec.volume_mode == BLOCK:
         if not stat.S_ISBLK(path.stat().st_mode):
@@ -76,7 +76,7 @@ def link_device(link: Path, device: str) -> None:
     link.symlink_to(device)
 
 
-def _bound_volume(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReader) -> PersistentVolume:
+def _find_bound_volume(pod: Pod, wanted: PersistentVolumeClaimVolume, reader: ClaimReader) -> PersistentVolume:
     name = wanted.claim_name
     claim = reader.claim(pod.metadata.namespace, name)
     if claim is None:
@@ -114,7 +114,7 @@ def _give_to_group(top: Path, group: int) -> None:
     if facts.st_gid == group and facts.st_mode & _GROUP_DIRECTORY == _GROUP_DIRECTORY:
         return
     # The top comes last: what was interrupted is begun again.
-    for directory, name, found in _below(top):
+    for directory, name, found in _walk_below(top):
         os.chown(name, -1, group, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
             continue
@@ -129,7 +129,7 @@ def _give_to_group(top: Path, group: int) -> None:
     top.chmod(stat.S_IMODE(facts.st_mode) | _GROUP_DIRECTORY)
 
 
-def _below(top: Path) -> Iterator[tuple[int, str, os.stat_result]]:
+def _walk_below(top: Path) -> Iterator[tuple[int, str, os.stat_result]]:
     """Everything below a directory, no link followed: a descriptor of where it lies, its name, its facts."""
     for _, directories, files, descriptor in os.fwalk(top):
         for name in (*directories, *files):

@@ -39,13 +39,13 @@ def container_env(
         if item.value_from is None:
             found[item.name] = expand(item.value, found)
             continue
-        value = _from(pod, item, item.value_from, facts, reader)
+        value = _read_source(pod, item, item.value_from, facts, reader)
         if value is not None:
             found[item.name] = value
     return found
 
 
-def _from(
+def _read_source(
     pod: Pod, item: EnvVar, source: Mapping[str, Any], facts: Mapping[str, str], reader: ObjectReader
 ) -> str | None:
     namespace = pod.metadata.namespace
@@ -55,11 +55,11 @@ def _from(
         wanted = source["secretKeyRef"]
         secret = reader.secret(namespace, wanted.get("name", ""))
         value = secret_text(secret, wanted.get("key", "")) if secret else None
-        return _present(value, "secret", wanted)
+        return _require(value, "secret", wanted)
     if "configMapKeyRef" in source:
         wanted = source["configMapKeyRef"]
         config_map = reader.config_map(namespace, wanted.get("name", ""))
-        return _present(config_map.data.get(wanted.get("key", "")) if config_map else None, "configmap", wanted)
+        return _require(config_map.data.get(wanted.get("key", "")) if config_map else None, "configmap", wanted)
     raise ContainerPlanError(f"env {item.name}: its valueFrom is not supported on one box: {', '.join(source)}")
 
 
@@ -75,7 +75,7 @@ def _field(pod: Pod, item: EnvVar, path: str, facts: Mapping[str, str]) -> str:
     raise ContainerPlanError(f"env {item.name}: fieldPath {path} is not supported")
 
 
-def _present(value: str | None, kind: str, wanted: Mapping[str, Any]) -> str | None:
+def _require(value: str | None, kind: str, wanted: Mapping[str, Any]) -> str | None:
     if value is None and not wanted.get("optional"):
         raise ContainerPlanError(f"couldn't find key {wanted.get('key')} in {kind} {wanted.get('name')}")
     return value

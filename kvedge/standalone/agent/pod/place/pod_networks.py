@@ -54,7 +54,7 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
             attach_nic(config, port)
         except NetworkError as error:
             raise PodNetworkError(f"network {selection.reference}: {error}") from error
-    return _told(config, own, ports)
+    return _describe_networks(config, own, ports)
 
 
 def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Reader) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
             complaint = complaint or f"{at}{error}"
         else:
             ports.append((selection, port))
-    return _told(config, own, ports), complaint
+    return _describe_networks(config, own, ports), complaint
 
 
 def leave_networks(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:
@@ -109,12 +109,12 @@ def _leave_others(config: NodeNetworkConfig, pod: Pod, own: Attachment) -> tuple
     return wanted, {name: port for name, port in has.items() if name in names}
 
 
-def _told(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, Port]]) -> str:
+def _describe_networks(config: NodeNetworkConfig, own: Attachment, ports: Sequence[tuple[Selection, Port]]) -> str:
     if not ports:
         return ""
     ips = [each for each in (own.address, own.ipv6_address) if each]
     first = JoinedNetwork(name=config.bridge, interface=POD_INTERFACE, ips=ips, mac=own.mac, default=True)
-    return network_status([first, *(_joined(selection, port) for selection, port in ports)])
+    return network_status([first, *(_describe_port(selection, port) for selection, port in ports)])
 
 
 def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Port], read: Reader) -> Port:
@@ -134,6 +134,6 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
 
 
-def _joined(selection: Selection, port: Port) -> JoinedNetwork:
+def _describe_port(selection: Selection, port: Port) -> JoinedNetwork:
     ips = [port.address.partition("/")[0]] if isinstance(port, LanPort) and port.address else []
     return JoinedNetwork(name=selection.reference, interface=port.interface, ips=ips, mac=port.mac)

@@ -40,7 +40,7 @@ def foreign_part(files: PodFiles) -> Path | None:
     return next(chain(mounts_within(files.path), _not_made_by_us(files)), None)
 
 
-def left_alone(files: PodFiles, part: Path) -> str:
+def explain_remains(files: PodFiles, part: Path) -> str:
     """What to say of a directory that is not removed for that reason."""
     return (
         f"{files.path} has no record of kvedge's and is left as it is, because of {part}: when no other program needs"

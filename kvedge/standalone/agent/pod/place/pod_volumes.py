@@ -118,9 +118,9 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
         _mount_tmpfs(target, "mode=0755")
         return str(_project(target, contents, group))
     if volume.host_path is not None:
-        return _host_path(volume.host_path)
+        return _prepare_host_path(volume.host_path)
     if volume.empty_dir is not None:
-        return str(_empty_dir(files.volume("empty-dir", volume.name), volume.empty_dir, group))
+        return str(_make_empty_dir(files.volume("empty-dir", volume.name), volume.empty_dir, group))
     if volume.secret is not None:
         contents = read_secret(pod, volume, reader)
         target = files.volume("secret", volume.name)
@@ -140,7 +140,7 @@ def _set_up(pod: Pod, volume: PodVolume, files: PodFiles, images: Mapping[str, P
     )
 
 
-def _empty_dir(path: Path, wanted: EmptyDirVolume, group: int | None) -> Path:
+def _make_empty_dir(path: Path, wanted: EmptyDirVolume, group: int | None) -> Path:
     fresh = not path.is_dir()
     if wanted.medium == "Memory":
         _mount_tmpfs(path, f"mode=0777{_size_option(wanted)}")
@@ -179,7 +179,7 @@ _KINDS: Final = {
 }
 
 
-def _host_path(wanted: HostPathVolume) -> str:
+def _prepare_host_path(wanted: HostPathVolume) -> str:
     path = Path(wanted.path)
     if not path.is_absolute() or ".." in path.parts:
         raise VolumeError(f"hostPath {wanted.path} must be absolute and without ..")

@@ -14,7 +14,7 @@ from kvedge.standalone.apiserver.kinds.custom.crd_schema_rules import check_sche
 from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.wire import jsonpath, name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, first_errors
-from kvedge.standalone.apiserver.wire.causes import duplicate, invalid, not_supported, one_of, required
+from kvedge.standalone.apiserver.wire.causes import duplicate, invalid, not_supported_error, one_of, required_error
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
@@ -54,20 +54,20 @@ def _check(crd: JsonObject) -> Iterator[FieldError]:
     if name != expected:
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
-        yield required("spec.group")
+        yield required_error("spec.group")
     elif complaints := name_rules.dns_subdomain(group):
         yield invalid("spec.group", group, ",".join(complaints))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     if not spec.get("scope"):
-        yield required("spec.scope")
+        yield required_error("spec.scope")
     yield from one_of("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield invalid("spec.preserveUnknownFields", True, text)
     strategy = (spec.get("conversion") or {}).get("strategy") or "None"
     if strategy != "None":
-        yield not_supported("spec.conversion.strategy", strategy, ("None",))
+        yield not_supported_error("spec.conversion.strategy", strategy, ("None",))
     yield from _check_names(names)
     yield from _check_versions(spec.get("versions") or [])
 
@@ -78,7 +78,7 @@ def _check_names(names: JsonObject) -> Iterator[FieldError]:
         value = names.get(field) or ""
         if not value:
             if field in {"plural", "kind"}:
-                yield required(f"spec.names.{field}")
+                yield required_error(f"spec.names.{field}")
             continue
         capitals = field in {"kind", "listKind"}
         complaints = name_rules.dns1035_label(value.lower() if capitals else value)
@@ -113,7 +113,7 @@ def _check_version(version: JsonObject, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.deprecationWarning", warning, text)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield required(f"{path}.schema.openAPIV3Schema")
+        yield required_error(f"{path}.schema.openAPIV3Schema")
     else:
         yield from check_schema(schema, f"{path}.schema.openAPIV3Schema")
     yield from _check_columns(version.get("additionalPrinterColumns") or [], f"{path}.additionalPrinterColumns")
@@ -127,10 +127,10 @@ def _check_columns(columns: list[JsonObject], path: str) -> Iterator[FieldError]
     for index, column in enumerate(columns):
         where = f"{path}[{index}]"
         if not column.get("name"):
-            yield required(f"{where}.name")
+            yield required_error(f"{where}.name")
         kind, words = column.get("type") or "", f"must be one of {','.join(_COLUMN_TYPES)}"
         if not kind:
-            yield required(f"{where}.type", words)
+            yield required_error(f"{where}.type", words)
         elif kind not in _COLUMN_TYPES:
             yield invalid(f"{where}.type", kind, words)
         form = column.get("format")
@@ -138,7 +138,7 @@ def _check_columns(columns: list[JsonObject], path: str) -> Iterator[FieldError]
             yield invalid(f"{where}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}")
         column_path = column.get("jsonPath") or ""
         if not column_path:
-            yield required(f"{where}.jsonPath")
+            yield required_error(f"{where}.jsonPath")
             continue
         try:
             jsonpath.parse(column_path)
@@ -151,7 +151,7 @@ def _check_selectable(fields: list[JsonObject], schema: JsonObject, path: str) -
     for index, field in enumerate(fields):
         where, value = f"{path}[{index}].jsonPath", field.get("jsonPath") or ""
         if not value:
-            yield required(where)
+            yield required_error(where)
         elif not _SIMPLE_PATH.fullmatch(value):
             yield invalid(where, value, "is an invalid path: must be a simple json path starting with .")
         elif value.startswith(".metadata"):
@@ -189,7 +189,7 @@ def _check_scale(scale: JsonObject, path: str) -> Iterator[FieldError]:
         value = scale.get(field) or ""
         if not value:
             if field != "labelSelectorPath":
-                yield required(f"{path}.{field}")
+                yield required_error(f"{path}.{field}")
         elif not _SIMPLE_PATH.fullmatch(value):
             yield invalid(f"{path}.{field}", value, "must be a simple json path starting with .")
         elif not value.startswith(starts):

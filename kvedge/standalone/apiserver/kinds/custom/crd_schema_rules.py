@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.schema.string_formats import compiled_pattern
+from kvedge.standalone.apiserver.schema.string_formats import compile_pattern
 from kvedge.standalone.apiserver.schema.structural_schema import prune, validate
 from kvedge.standalone.apiserver.wire.api_errors import FieldError, first_errors
-from kvedge.standalone.apiserver.wire.causes import forbidden, invalid, not_supported, required
+from kvedge.standalone.apiserver.wire.causes import forbidden, invalid, not_supported_error, required_error
 from kvedge.standalone.apiserver.wire.json_values import same
-from kvedge.standalone.apiserver.wire.told import keyed
+from kvedge.standalone.apiserver.wire.told import member_path
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
@@ -83,7 +83,7 @@ def _check_keywords(schema: JsonObject, path: str) -> Iterator[FieldError]:
         if schema.get(_INT_STR) and schema.get(other):
             yield invalid(f"{path}.{other}", True, f"must be false if {_INT_STR} is true")
     if schema.get(_MAP_TYPE) not in {None, "atomic", "granular"}:
-        yield not_supported(f"{path}.{_MAP_TYPE}", schema[_MAP_TYPE], ("atomic", "granular"))
+        yield not_supported_error(f"{path}.{_MAP_TYPE}", schema[_MAP_TYPE], ("atomic", "granular"))
     if schema.get(_MAP_TYPE) and schema.get("type") != "object":
         yield _needs_type(schema, path, f"must be object if {_MAP_TYPE} is specified")
 
@@ -93,12 +93,12 @@ def _check_type(schema: JsonObject, path: str, level: str) -> Iterator[FieldErro
     if kind == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     elif kind and kind not in _TYPES:
-        yield not_supported(f"{path}.type", kind, _TYPES)
+        yield not_supported_error(f"{path}.type", kind, _TYPES)
     if schema.get(_EMBEDDED) and kind != "object":
         yield _needs_type(schema, path, f"must be object if {_EMBEDDED} is true")
     elif not kind and not schema.get(_INT_STR) and not schema.get(_PRESERVE):
         words = {"root": "at the root", "item": "for specified array items", "field": "for specified object fields"}
-        yield required(f"{path}.type", f"must not be empty {words[level]}")
+        yield required_error(f"{path}.type", f"must not be empty {words[level]}")
     if level == "root" and kind and kind != "object":
         yield invalid(f"{path}.type", kind, "must be object at the root")
 
@@ -106,13 +106,13 @@ def _check_type(schema: JsonObject, path: str, level: str) -> Iterator[FieldErro
 def _check_children(schema: JsonObject, path: str, level: str) -> Iterator[FieldError]:
     items, additional = schema.get("items"), schema.get("additionalProperties")
     if schema.get("type") == "array" and items is None:
-        yield required(f"{path}.items", "must be specified")
+        yield required_error(f"{path}.items", "must be specified")
     if isinstance(items, list):
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
     elif isinstance(items, dict):
         yield from _check_node(items, f"{path}.items", "item")
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _check_node(inner, keyed(f"{path}.properties", name), "field")
+        yield from _check_node(inner, member_path(f"{path}.properties", name), "field")
     if additional is None:
         return
     if level == "root":
@@ -126,7 +126,7 @@ def _check_children(schema: JsonObject, path: str, level: str) -> Iterator[Field
 def _check_list(schema: JsonObject, path: str) -> Iterator[FieldError]:
     kind, keys = schema.get(_LIST_TYPE), schema.get(_LIST_KEYS) or []
     if kind not in {None, "atomic", "set", "map"}:
-        yield not_supported(f"{path}.{_LIST_TYPE}", kind, ("atomic", "set", "map"))
+        yield not_supported_error(f"{path}.{_LIST_TYPE}", kind, ("atomic", "set", "map"))
     if kind and schema.get("type") != "array":
         yield _needs_type(schema, path, f"must be array if {_LIST_TYPE} is specified")
     if keys and kind != "map":
@@ -134,12 +134,12 @@ def _check_list(schema: JsonObject, path: str) -> Iterator[FieldError]:
     if kind != "map":
         return
     if not keys:
-        yield required(f"{path}.{_LIST_KEYS}", f"must not be empty if {_LIST_TYPE} is map")
+        yield required_error(f"{path}.{_LIST_KEYS}", f"must not be empty if {_LIST_TYPE} is map")
     if len(set(keys)) < len(keys):
         yield invalid(f"{path}.{_LIST_KEYS}", keys, "must not contain duplicate entries")
     items = schema.get("items")
     if not isinstance(items, dict):
-        yield required(f"{path}.items", f"must have a schema if {_LIST_TYPE} is map")
+        yield required_error(f"{path}.items", f"must have a schema if {_LIST_TYPE} is map")
         return
     if items.get("type") != "object":
         text = f"must be object if parent array's {_LIST_TYPE} is map"
@@ -153,7 +153,7 @@ def _check_list(schema: JsonObject, path: str) -> Iterator[FieldError]:
 
 def _check_list_key(key: str, items: JsonObject, path: str, keys: list[str], is_required: bool) -> Iterator[FieldError]:
     found = (items.get("properties") or {}).get(key)
-    where = keyed(f"{path}.items.properties", key)
+    where = member_path(f"{path}.items.properties", key)
     if found is None:
         yield invalid(f"{path}.{_LIST_KEYS}", keys, "entries must all be names of item properties")
         return
@@ -162,7 +162,7 @@ def _check_list_key(key: str, items: JsonObject, path: str, keys: list[str], is_
         yield invalid(f"{where}.type", found.get("type") or "", text)
     if found.get("default") is None and not is_required:
         text = f"this property is in {_LIST_KEYS}, so it must have a default or be a required property"
-        yield required(f"{where}.default", text)
+        yield required_error(f"{where}.default", text)
     if found.get("nullable"):
         yield forbidden(f"{where}.nullable", f"this property is in {_LIST_KEYS}, so it cannot be nullable")
 
@@ -183,14 +183,14 @@ def _check_metadata(schema: JsonObject, path: str, level: str) -> Iterator[Field
             yield forbidden(f"{path}.properties[metadata]", text)
     if schema.get(_EMBEDDED) and not schema.get(_PRESERVE) and not properties:
         text = f"must not be empty if {_EMBEDDED} is true without {_PRESERVE}"
-        yield required(f"{path}.properties", text)
+        yield required_error(f"{path}.properties", text)
 
 
 def _check_conditions(schema: JsonObject, path: str) -> Iterator[FieldError]:
     pattern = schema.get("pattern")
     if pattern:
         try:
-            compiled_pattern(pattern)
+            compile_pattern(pattern)
         except re.error as error:
             text = f"must be a valid regular expression, but isn't: {error}"
             yield invalid(f"{path}.pattern", pattern, text)
@@ -215,7 +215,7 @@ def _check_nested(schema: JsonObject, path: str) -> Iterator[FieldError]:
     for name, inner in (schema.get("properties") or {}).items():
         if name == "metadata":
             yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
-        yield from _check_nested(inner, keyed(f"{path}.properties", name))
+        yield from _check_nested(inner, member_path(f"{path}.properties", name))
 
 
 def _check_default(schema: JsonObject, path: str, level: str) -> Iterator[FieldError]:
@@ -234,4 +234,4 @@ def _check_default(schema: JsonObject, path: str, level: str) -> Iterator[FieldE
 
 def _needs_type(schema: JsonObject, path: str, text: str) -> FieldError:
     kind = schema.get("type")
-    return invalid(f"{path}.type", kind, text) if kind else required(f"{path}.type", text)
+    return invalid(f"{path}.type", kind, text) if kind else required_error(f"{path}.type", text)

@@ -8,11 +8,11 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import BuiltinKind
 from kvedge.standalone.apiserver.kinds.defaulting import set_missing, set_service_port
 from kvedge.standalone.apiserver.kinds.rules import webhook_rules
-from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, counted
+from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, count_column
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_PODS
 
 _GROUP: Final = "admissionregistration.k8s.io"
-_COLUMNS: Final = (NAME, counted("webhooks"), AGE)
+_COLUMNS: Final = (NAME, count_column("webhooks"), AGE)
 
 
 def _set_webhook_defaults(obj: JsonObject) -> None:

@@ -22,7 +22,7 @@ def _service_of(api_service: JsonObject, now: datetime) -> str:
     return f"{service.get('namespace')}/{service.get('name')}" if service else "Local"
 
 
-def _available(api_service: JsonObject, now: datetime) -> str:
+def _show_availability(api_service: JsonObject, now: datetime) -> str:
     conditions = at(api_service, "status.conditions", [])
     found: Any = next((item for item in conditions if item.get("type") == "Available"), None)
     if found is None:
@@ -39,7 +39,7 @@ KINDS: Final = (
         namespaced=False,
         categories=("api-extensions",),
         subresources=("status",),
-        columns=(NAME, Column("Service", _service_of), Column("Available", _available), AGE),
+        columns=(NAME, Column("Service", _service_of), Column("Available", _show_availability), AGE),
         name_rule=name_rules.path_segment,
         set_defaults=_set_api_service_defaults,
         check=api_service_rules.check_api_service,

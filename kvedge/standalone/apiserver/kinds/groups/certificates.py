@@ -13,7 +13,7 @@ from kvedge.standalone.apiserver.wire.human_ages import human_duration
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES
 
 
-def _requested_duration(request: JsonObject, now: datetime) -> str:
+def _show_requested_duration(request: JsonObject, now: datetime) -> str:
     seconds = at(request, "spec.expirationSeconds")
     return human_duration(seconds) if seconds else NONE
 
@@ -38,7 +38,7 @@ KINDS: Final = (
             AGE,
             text("SignerName", "spec.signerName"),
             text("Requestor", "spec.username"),
-            Column("RequestedDuration", _requested_duration),
+            Column("RequestedDuration", _show_requested_duration),
             Column("Condition", _request_condition),
         ),
         field_labels={"spec.signerName": ""},

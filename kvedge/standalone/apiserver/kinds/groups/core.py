@@ -10,7 +10,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import CORE, BuiltinKind, starts_as
 from kvedge.standalone.apiserver.kinds.defaulting import set_missing, spec_of
 from kvedge.standalone.apiserver.kinds.rules import core_rules, limit_rules, quota_rules
-from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, Column, at, counted, text
+from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, Column, at, count_column, text
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES
 
@@ -48,7 +48,7 @@ KINDS: Final = (
         kind="ConfigMap",
         plural="configmaps",
         short_names=("cm",),
-        columns=(NAME, counted("data", "binaryData"), AGE),
+        columns=(NAME, count_column("data", "binaryData"), AGE),
         check=core_rules.check_config_map,
         check_update=core_rules.check_config_map_update,
         protobuf=IN_KUBERNETES,
@@ -96,7 +96,7 @@ KINDS: Final = (
         *CORE,
         kind="Secret",
         plural="secrets",
-        columns=(NAME, text("Type", "type"), counted("data"), AGE),
+        columns=(NAME, text("Type", "type"), count_column("data"), AGE),
         field_labels={"type": ""},
         set_defaults=_set_secret_defaults,
         check=core_rules.check_secret,
@@ -109,7 +109,7 @@ KINDS: Final = (
         plural="serviceaccounts",
         short_names=("sa",),
         subresources=("token",),
-        columns=(NAME, counted("secrets"), AGE),
+        columns=(NAME, count_column("secrets"), AGE),
         returned_when_deleted=True,
         protobuf=IN_KUBERNETES,
     ),

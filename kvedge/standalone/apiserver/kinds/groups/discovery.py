@@ -16,15 +16,15 @@ _SHOWN: Final = 3
 
 def _ports(item: JsonObject, now: datetime) -> str:
     """Their numbers; of one for all ports its name."""
-    return _listed([str(port.get("port") or port.get("name") or "*") for port in item.get("ports") or []])
+    return _join_words([str(port.get("port") or port.get("name") or "*") for port in item.get("ports") or []])
 
 
 def _endpoints(item: JsonObject, now: datetime) -> str:
     endpoints = item.get("endpoints") or []
-    return _listed([address for endpoint in endpoints for address in endpoint.get("addresses") or []])
+    return _join_words([address for endpoint in endpoints for address in endpoint.get("addresses") or []])
 
 
-def _listed(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     if len(words) > _SHOWN:
         return f"{','.join(words[:_SHOWN])} + {len(words) - _SHOWN} more..."
     return ",".join(words) or "<unset>"

@@ -16,13 +16,13 @@ from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES, Messag
 _INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-def _first_seen(event: JsonObject, now: datetime) -> str:
+def _show_first_seen(event: JsonObject, now: datetime) -> str:
     return age(event.get("firstTimestamp") or event.get("eventTime") or event.get("deprecatedFirstTimestamp"), now)
 
 
-def _last_seen(event: JsonObject, now: datetime) -> str:
+def _show_last_seen(event: JsonObject, now: datetime) -> str:
     moment = at(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("deprecatedLastTimestamp")
-    return age(moment, now) if moment else _first_seen(event, now)
+    return age(moment, now) if moment else _show_first_seen(event, now)
 
 
 def _event_object(event: JsonObject, now: datetime) -> str:
@@ -43,14 +43,14 @@ def _event_count(event: JsonObject, now: datetime) -> int:
 
 
 _COLUMNS: Final = (
-    Column("Last Seen", _last_seen, description="When it was last observed."),
+    Column("Last Seen", _show_last_seen, description="When it was last observed."),
     text("Type", "type", description="Normal or Warning."),
     text("Reason", "reason", description="Why, in one word for machines."),
     Column("Object", _event_object, description="What the event is about."),
     text("Subobject", "involvedObject.fieldPath", priority=1, description="Which part of the object."),
     Column("Source", _event_source, priority=1, description="Who reported it."),
     Column("Message", lambda event, now: str(event.get("message") or event.get("note") or "").strip()),
-    Column("First Seen", _first_seen, priority=1, description="When it was first observed."),
+    Column("First Seen", _show_first_seen, priority=1, description="When it was first observed."),
     Column("Count", _event_count, type="integer", priority=1, description="How often it was observed."),
     Column("Name", NAME.cell, format="name", priority=1, description=NAME.description),
 )

@@ -23,7 +23,7 @@ def _limit(name: str, path: str, description: str) -> Column:
     return Column(name, cell, description=description)
 
 
-def _allowed_disruptions(budget: JsonObject, now: datetime) -> int:
+def _count_allowed_disruptions(budget: JsonObject, now: datetime) -> int:
     return int(at(budget, "status.disruptionsAllowed", 0))
 
 
@@ -42,7 +42,7 @@ KINDS: Final = (
             _limit("Max Unavailable", "spec.maxUnavailable", "How many Pods may be unavailable."),
             Column(
                 "Allowed Disruptions",
-                _allowed_disruptions,
+                _count_allowed_disruptions,
                 type="integer",
                 description="How many Pods may be evicted now.",
             ),

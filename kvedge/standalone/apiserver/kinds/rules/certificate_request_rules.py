@@ -19,7 +19,7 @@ from kvedge.runtime.tls.certificate_requests import parse_request
 from kvedge.runtime.tls.certificates import CertificateError
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, not_supported, required
+from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, not_supported_error, required_error
 from kvedge.standalone.apiserver.wire.json_values import same
 
 APPROVED: Final = "Approved"
@@ -57,7 +57,7 @@ _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTI
 _LONGEST_SIGNER: Final = 571
 
 
-def parsed_request(request: str) -> x509.CertificateSigningRequest:
+def parse_certificate_request(request: str) -> x509.CertificateSigningRequest:
     """The PKCS #10 request in `spec.request`, its signature checked.
 
     Raises:
@@ -79,7 +79,7 @@ def check_request(request: JsonObject) -> Iterator[FieldError]:
     """Everything wrong with a request."""
     spec = request.get("spec") or {}
     try:
-        parsed_request(spec.get("request") or "")
+        parse_certificate_request(spec.get("request") or "")
     except ValueError as error:
         yield invalid("spec.request", spec.get("request") or "", str(error))
     yield from _check_usages(spec.get("usages") or [])
@@ -111,11 +111,11 @@ def condition_types(status: JsonObject) -> set[str]:
 
 def _check_usages(usages: list[str]) -> Iterator[FieldError]:
     if not usages:
-        yield required("spec.usages")
+        yield required_error("spec.usages")
     seen: set[str] = set()
     for index, usage in enumerate(usages):
         if usage not in _USAGES:
-            yield not_supported(f"spec.usages[{index}]", usage, _USAGES)
+            yield not_supported_error(f"spec.usages[{index}]", usage, _USAGES)
         if usage in seen:
             yield duplicate(f"spec.usages[{index}]", usage)
         seen.add(usage)
@@ -123,7 +123,7 @@ def _check_usages(usages: list[str]) -> Iterator[FieldError]:
 
 def _check_signer(signer: str) -> Iterator[FieldError]:
     if not signer:
-        yield required("spec.signerName")
+        yield required_error("spec.signerName")
         return
     domain, _, path = signer.partition("/")
     if not path or "/" in path:
@@ -146,9 +146,9 @@ def _check_conditions(conditions: list[JsonObject]) -> Iterator[FieldError]:
     for index, condition in enumerate(conditions):
         path, kind = f"status.conditions[{index}]", condition.get("type") or ""
         if not kind:
-            yield required(f"{path}.type")
+            yield required_error(f"{path}.type")
         elif kind in _KNOWN_CONDITIONS and condition.get("status") != "True":
-            yield not_supported(f"{path}.status", condition.get("status") or "", ["True"])
+            yield not_supported_error(f"{path}.status", condition.get("status") or "", ["True"])
         if kind in seen:
             yield duplicate(f"{path}.type", kind)
         if {APPROVED: DENIED, DENIED: APPROVED}.get(kind) in seen:

@@ -13,7 +13,14 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.name_grammar import pattern_complaint
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, invalid, invalids, not_supported, required, too_long
+from kvedge.standalone.apiserver.wire.causes import (
+    duplicate,
+    invalid,
+    invalids,
+    not_supported_error,
+    required_error,
+    too_long,
+)
 
 _STATUSES: Final = ("False", "True", "Unknown")
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
@@ -46,15 +53,15 @@ def _check_condition(condition: JsonObject, path: str) -> Iterator[FieldError]:
     kind, reason = condition.get("type") or "", condition.get("reason") or ""
     yield from invalids(f"{path}.type", kind, name_rules.label_key(kind))
     if condition.get("status") not in _STATUSES:
-        yield not_supported(f"{path}.status", condition.get("status") or "", _STATUSES)
+        yield not_supported_error(f"{path}.status", condition.get("status") or "", _STATUSES)
     if (condition.get("observedGeneration") or 0) < 0:
         yield invalid(
             f"{path}.observedGeneration", condition["observedGeneration"], "must be greater than or equal to zero"
         )
     if not condition.get("lastTransitionTime"):
-        yield required(f"{path}.lastTransitionTime")
+        yield required_error(f"{path}.lastTransitionTime")
     if not reason:
-        yield required(f"{path}.reason")
+        yield required_error(f"{path}.reason")
     elif not _REASON.fullmatch(reason):
         yield invalid(f"{path}.reason", reason, _NO_REASON)
     if len(reason.encode()) > _LONGEST_REASON:

@@ -19,13 +19,13 @@ from kvedge.standalone.apiserver.wire.causes import (
     forbidden,
     invalid,
     invalids,
-    not_supported,
+    not_supported_error,
     one_of,
-    required,
+    required_error,
     too_long,
 )
 from kvedge.standalone.apiserver.wire.json_values import same
-from kvedge.standalone.apiserver.wire.told import keyed
+from kvedge.standalone.apiserver.wire.told import member_path
 
 _MAX_DATA: Final = 1024 * 1024
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
@@ -42,12 +42,12 @@ def check_secret(secret: JsonObject) -> Iterator[FieldError]:
     """Everything wrong with a Secret."""
     data = secret.get("data") or {}
     for key in data:
-        yield from invalids(keyed("data", key), key, name_rules.config_key(key))
+        yield from invalids(member_path("data", key), key, name_rules.config_key(key))
     if sum(len(value) * 3 // 4 for value in data.values()) > _MAX_DATA:
         yield too_long("data", _MAX_DATA)
     for key in _SECRET_KEYS.get(secret.get("type") or "", ()):
         if key not in data:
-            yield required(keyed("data", key))
+            yield required_error(member_path("data", key))
 
 
 def check_secret_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
@@ -61,10 +61,10 @@ def check_config_map(config_map: JsonObject) -> Iterator[FieldError]:
     data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
     for field, values in (("data", data), ("binaryData", binary)):
         for key in values:
-            yield from invalids(keyed(field, key), key, name_rules.config_key(key))
+            yield from invalids(member_path(field, key), key, name_rules.config_key(key))
     for key in data:
         if key in binary:
-            yield invalid(keyed("data", key), key, "duplicate of key present in binaryData")
+            yield invalid(member_path("data", key), key, "duplicate of key present in binaryData")
     size = sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())
     if size > _MAX_DATA:
         yield too_long("", _MAX_DATA)
@@ -93,7 +93,7 @@ def check_node(node: JsonObject) -> Iterator[FieldError]:
         yield from invalids(f"{path}.key", key, name_rules.label_key(key))
         yield from invalids(f"{path}.value", taint.get("value"), name_rules.label_value(taint.get("value") or ""))
         if effect not in {"NoSchedule", "PreferNoSchedule", "NoExecute"}:
-            yield not_supported(f"{path}.effect", effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"))
+            yield not_supported_error(f"{path}.effect", effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"))
         if (key, effect) in seen:
             yield duplicate(path, taint)
         seen.add((key, effect))
@@ -115,7 +115,7 @@ def check_endpoints(endpoints: JsonObject) -> Iterator[FieldError]:
     for index, subset in enumerate(endpoints.get("subsets") or []):
         path = f"subsets[{index}]"
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            yield required(path, "must specify `addresses` or `notReadyAddresses`")
+            yield required_error(path, "must specify `addresses` or `notReadyAddresses`")
         for field in ("addresses", "notReadyAddresses"):
             for at, address in enumerate(subset.get(field) or []):
                 if not _is_address(address.get("ip") or ""):
@@ -131,11 +131,11 @@ def check_endpoint_slice(endpoint_slice: JsonObject) -> Iterator[FieldError]:
     """Everything wrong with an EndpointSlice."""
     kind = endpoint_slice.get("addressType")
     if not kind:
-        yield required("addressType")
+        yield required_error("addressType")
     yield from one_of("addressType", kind, _ADDRESS_TYPES)
     for index, endpoint in enumerate(endpoint_slice.get("endpoints") or []):
         if not endpoint.get("addresses"):
-            yield required(f"endpoints[{index}].addresses", "must contain at least 1 address")
+            yield required_error(f"endpoints[{index}].addresses", "must contain at least 1 address")
         for at, address in enumerate(endpoint.get("addresses") or []):
             yield from _check_family(kind, address, f"endpoints[{index}].addresses[{at}]")
     for index, port in enumerate(endpoint_slice.get("ports") or []):
@@ -162,11 +162,11 @@ def check_ip_address(address: JsonObject) -> Iterator[FieldError]:
         yield invalid("metadata.name", name, "must be an IP address in canonical form")
     parent = (address.get("spec") or {}).get("parentRef")
     if parent is None:
-        yield required("spec.parentRef")
+        yield required_error("spec.parentRef")
         return
     for field in ("resource", "name"):
         if not parent.get(field):
-            yield required(f"spec.parentRef.{field}")
+            yield required_error(f"spec.parentRef.{field}")
 
 
 def check_ip_address_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:

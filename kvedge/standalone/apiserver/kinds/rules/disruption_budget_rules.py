@@ -14,7 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.rules.condition_rules import check_conditions
 from kvedge.standalone.apiserver.schema.selectors import check_label_selector
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import invalid, not_supported
+from kvedge.standalone.apiserver.wire.causes import invalid, not_supported_error
 
 _EVICTION_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -40,7 +40,7 @@ def check_disruption_budget(budget: JsonObject) -> Iterator[FieldError]:
     yield from check_label_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy not in (None, *_EVICTION_POLICIES):
-        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES)
+        yield not_supported_error("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES)
     yield from check_conditions(status.get("conditions") or [], "status.conditions")
     for name in _COUNTS:
         if (status.get(name) or 0) < 0:

@@ -13,7 +13,7 @@ from kvedge.standalone.apiserver.kinds.rules.pod_amounts import container_amount
 from kvedge.standalone.apiserver.kinds.rules.quota_rules import check_amount
 from kvedge.standalone.apiserver.wire.amounts import Amounts, amounts_of
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, required
+from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, required_error
 
 _ANNOTATION: Final = "kubernetes.io/limit-ranger"
 _CONTAINER, _POD, _CLAIM = "Container", "Pod", "PersistentVolumeClaim"
@@ -162,7 +162,7 @@ def _check_item(item: JsonObject, kind: str, path: str) -> Iterator[FieldError]:
                 yield forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
     if kind == _CLAIM and not any("storage" in (item.get(field) or {}) for field in ("min", "max")):
         text = "either minimum or maximum storage value is required, but neither was provided"
-        yield required(f"{path}.limits", text)
+        yield required_error(f"{path}.limits", text)
     amounts = {field: amounts_of(item.get(field)) for field in _FIELDS}
     for low, high, named, words in _ORDERED:
         for name in sorted(amounts[low].keys() & amounts[high].keys()):

@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.schema.selectors import check_label_selector
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import forbidden, invalid, invalids, not_supported, required
+from kvedge.standalone.apiserver.wire.causes import forbidden, invalid, invalids, not_supported_error, required_error
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _POLICY_TYPES: Final = ("Ingress", "Egress")
@@ -41,12 +41,12 @@ def check_network_policy(policy: JsonObject) -> Iterator[FieldError]:
         return
     for index, kind in enumerate(kinds):
         if kind not in _POLICY_TYPES:
-            yield not_supported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
+            yield not_supported_error(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
 
 
 def _check_port(port: JsonObject, path: str) -> Iterator[FieldError]:
     if port.get("protocol") not in (None, *_PROTOCOLS):
-        yield not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
+        yield not_supported_error(f"{path}.protocol", port["protocol"], _PROTOCOLS)
     first, last = port.get("port"), port.get("endPort")
     if isinstance(first, int):
         yield from invalids(f"{path}.port", first, name_rules.port_number(first))
@@ -69,7 +69,7 @@ def _check_peer(peer: JsonObject, path: str) -> Iterator[FieldError]:
     if "ipBlock" in named:
         yield from _check_block(peer["ipBlock"], f"{path}.ipBlock")
     if not named:
-        yield required(path, "must specify a peer")
+        yield required_error(path, "must specify a peer")
     elif "ipBlock" in named and len(named) > 1:
         yield forbidden(path, "may not specify both ipBlock and another peer")
 
@@ -77,7 +77,7 @@ def _check_peer(peer: JsonObject, path: str) -> Iterator[FieldError]:
 def _check_block(block: JsonObject, path: str) -> Iterator[FieldError]:
     text = block.get("cidr") or ""
     if not text:
-        yield required(f"{path}.cidr")
+        yield required_error(f"{path}.cidr")
         return
     complaint = _cidr_complaint(text)
     if complaint:

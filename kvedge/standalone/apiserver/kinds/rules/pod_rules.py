@@ -20,12 +20,12 @@ from kvedge.standalone.apiserver.wire.causes import (
     forbidden,
     invalid,
     invalids,
-    not_found,
+    not_found_error,
     one_of,
-    required,
+    required_error,
 )
 from kvedge.standalone.apiserver.wire.json_values import clone, identity, same
-from kvedge.standalone.apiserver.wire.told import cut, keyed
+from kvedge.standalone.apiserver.wire.told import cut, member_path
 
 _MAX_ID: Final = 2**31 - 1
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -60,7 +60,7 @@ def check_pod(pod: JsonObject) -> Iterator[FieldError]:
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     yield from check_volumes(spec.get("volumes") or [], "spec.volumes")
     if not spec.get("containers"):
-        yield required("spec.containers")
+        yield required_error("spec.containers")
     seen: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or []):
@@ -96,7 +96,7 @@ def check_container(container: JsonObject, path: str, volumes: set[Any]) -> Iter
     yield from _check_name(container.get("name"), f"{path}.name")
     image = container.get("image") or ""
     if not image:
-        yield required(f"{path}.image")
+        yield required_error(f"{path}.image")
     elif image != image.strip():
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     yield from one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
@@ -118,10 +118,10 @@ def check_resources(resources: JsonObject, path: str) -> Iterator[FieldError]:
                 amount = parse_quantity(value)
             except QuantityError:
                 text = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                yield invalid(keyed(f"{path}.{field}", name), value, text)
+                yield invalid(member_path(f"{path}.{field}", name), value, text)
                 continue
             if amount < 0:
-                yield invalid(keyed(f"{path}.{field}", name), value, "must be greater than or equal to 0")
+                yield invalid(member_path(f"{path}.{field}", name), value, "must be greater than or equal to 0")
             known[name] = amount
     for name, amount in amounts["requests"].items():
         limit = amounts["limits"].get(name)
@@ -187,21 +187,21 @@ def _check_identity(context: JsonObject, path: str) -> Iterator[FieldError]:
     for index, sysctl in enumerate(context.get("sysctls") or []):
         name = sysctl.get("name")
         if not name:
-            yield required(f"{path}.sysctls[{index}].name")
+            yield required_error(f"{path}.sysctls[{index}].name")
         elif name in seen:
             yield duplicate(f"{path}.sysctls[{index}].name", name)
         seen.add(name)
 
 
 def _check_name(name: Any, path: str) -> list[FieldError]:
-    return invalids(path, name, name_rules.dns_label(name)) if name else [required(path)]
+    return invalids(path, name, name_rules.dns_label(name)) if name else [required_error(path)]
 
 
 def _check_env(variables: list[JsonObject], path: str) -> Iterator[FieldError]:
     for index, variable in enumerate(variables):
         where, name = f"{path}[{index}]", variable.get("name")
         if not name:
-            yield required(f"{where}.name")
+            yield required_error(f"{where}.name")
         else:
             yield from invalids(f"{where}.name", name, name_rules.env_name(name))
         if variable.get("value") and variable.get("valueFrom"):
@@ -219,7 +219,7 @@ def _check_ports(ports: list[JsonObject], path: str) -> Iterator[FieldError]:
             names.add(name)
         number = port.get("containerPort")
         if not number:
-            yield required(f"{where}.containerPort")
+            yield required_error(f"{where}.containerPort")
         else:
             yield from invalids(f"{where}.containerPort", number, name_rules.port_number(number))
         if port.get("hostPort"):
@@ -232,11 +232,11 @@ def _check_mounts(mounts: list[JsonObject], path: str, target: str, volumes: set
     for index, mount in enumerate(mounts):
         where, name, place = f"{path}[{index}]", mount.get("name"), mount.get(target)
         if not name:
-            yield required(f"{where}.name")
+            yield required_error(f"{where}.name")
         elif name not in volumes:
-            yield not_found(f"{where}.name", name)
+            yield not_found_error(f"{where}.name", name)
         if not place:
-            yield required(f"{where}.{target}")
+            yield required_error(f"{where}.{target}")
         elif place in targets:
             yield invalid(f"{where}.{target}", place, "must be unique")
         targets.add(place or "")

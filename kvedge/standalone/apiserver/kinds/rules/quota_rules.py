@@ -15,7 +15,7 @@ from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.amounts import amount_of
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import invalid, invalids, not_supported, required
+from kvedge.standalone.apiserver.wire.causes import invalid, invalids, not_supported_error, required_error
 
 _COUNTS: Final = (
     *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
@@ -89,7 +89,7 @@ def _check_scopes(spec: JsonObject) -> Iterator[FieldError]:
         if name not in _SCOPES:
             yield invalid(f"{path}.scopeName", name, "unsupported scope")
         if operator not in _OPERATORS:
-            yield not_supported(f"{path}.operator", operator, _OPERATORS)
+            yield not_supported_error(f"{path}.operator", operator, _OPERATORS)
         elif name != "PriorityClass" and operator != "Exists":
             text = (
                 "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"
@@ -98,7 +98,7 @@ def _check_scopes(spec: JsonObject) -> Iterator[FieldError]:
             )
             yield invalid(f"{path}.operator", operator, text)
         elif operator in ("In", "NotIn") and not values:
-            yield required(
+            yield required_error(
                 f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
             )
         elif operator in ("Exists", "DoesNotExist") and values:

@@ -13,7 +13,7 @@ from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.standalone.apiserver.schema.selectors import check_label_selector
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import invalid, invalids, not_supported, required
+from kvedge.standalone.apiserver.wire.causes import invalid, invalids, not_supported_error, required_error
 
 _SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 
@@ -33,7 +33,7 @@ def check_cluster_role(role: JsonObject) -> Iterator[FieldError]:
         return
     path = "aggregationRule.clusterRoleSelectors"
     if not gathered.get("clusterRoleSelectors"):
-        yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        yield required_error(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
     for index, selector in enumerate(gathered.get("clusterRoleSelectors") or []):
         yield from check_label_selector(selector, f"{path}[{index}]")
 
@@ -50,7 +50,7 @@ def check_cluster_role_binding(binding: JsonObject) -> Iterator[FieldError]:
 
 def _check_rule(rule: JsonObject, path: str, *, namespaced: bool) -> Iterator[FieldError]:
     if not rule.get("verbs"):
-        yield required(f"{path}.verbs", "verbs must contain at least one value")
+        yield required_error(f"{path}.verbs", "verbs must contain at least one value")
     urls = rule.get("nonResourceURLs")
     if urls:
         if namespaced:
@@ -61,19 +61,19 @@ def _check_rule(rule: JsonObject, path: str, *, namespaced: bool) -> Iterator[Fi
             yield invalid(f"{path}.nonResourceURLs", urls, text)
         return
     if not rule.get("apiGroups"):
-        yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        yield required_error(f"{path}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        yield required(f"{path}.resources", "resource rules must supply at least one resource")
+        yield required_error(f"{path}.resources", "resource rules must supply at least one resource")
 
 
 def _check_binding(binding: JsonObject, roles: tuple[str, ...], *, namespaced: bool) -> Iterator[FieldError]:
     reference = binding.get("roleRef") or {}
     if reference.get("apiGroup") != RBAC_GROUP:
-        yield not_supported("roleRef.apiGroup", reference.get("apiGroup") or "", [RBAC_GROUP])
+        yield not_supported_error("roleRef.apiGroup", reference.get("apiGroup") or "", [RBAC_GROUP])
     if reference.get("kind") not in roles:
-        yield not_supported("roleRef.kind", reference.get("kind") or "", roles)
+        yield not_supported_error("roleRef.kind", reference.get("kind") or "", roles)
     if not reference.get("name"):
-        yield required("roleRef.name")
+        yield required_error("roleRef.name")
     else:
         yield from invalids("roleRef.name", reference["name"], name_rules.path_segment(reference["name"]))
     for index, subject in enumerate(binding.get("subjects") or []):
@@ -83,16 +83,16 @@ def _check_binding(binding: JsonObject, roles: tuple[str, ...], *, namespaced: b
 def _check_subject(subject: JsonObject, path: str, *, namespaced: bool) -> Iterator[FieldError]:
     kind, name, group = (subject.get(field) or "" for field in ("kind", "name", "apiGroup"))
     if not name:
-        yield required(f"{path}.name")
+        yield required_error(f"{path}.name")
     if kind == "ServiceAccount":
         if name:
             yield from invalids(f"{path}.name", name, name_rules.dns_subdomain(name))
         if group:
-            yield not_supported(f"{path}.apiGroup", group, [""])
+            yield not_supported_error(f"{path}.apiGroup", group, [""])
         if not namespaced and not subject.get("namespace"):
-            yield required(f"{path}.namespace")
+            yield required_error(f"{path}.namespace")
     elif kind in _SUBJECT_KINDS:
         if group != RBAC_GROUP:
-            yield not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
+            yield not_supported_error(f"{path}.apiGroup", group, [RBAC_GROUP])
     else:
-        yield not_supported(f"{path}.kind", kind, _SUBJECT_KINDS)
+        yield not_supported_error(f"{path}.kind", kind, _SUBJECT_KINDS)

@@ -20,7 +20,15 @@ from kvedge.standalone.apiserver.kinds.rules.service_families import (
 from kvedge.standalone.apiserver.schema.selectors import check_labels
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required, too_many
+from kvedge.standalone.apiserver.wire.causes import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalids,
+    one_of,
+    required_error,
+    too_many,
+)
 
 SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -47,13 +55,13 @@ def check_service(service: JsonObject) -> Iterator[FieldError]:
     kind, ports = spec.get("type") or "ClusterIP", spec.get("ports") or []
     yield from one_of("spec.type", kind, SERVICE_TYPES)
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != NONE:
-        yield required("spec.ports")
+        yield required_error("spec.ports")
     if kind == "ExternalName":
         name = (spec.get("externalName") or "").removesuffix(".")
         if name:
             yield from invalids("spec.externalName", name, name_rules.dns_subdomain(name))
         else:
-            yield required("spec.externalName")
+            yield required_error("spec.externalName")
     yield from _check_ports(spec, kind, ports)
     yield from check_addresses(spec, kind)
     yield from check_labels(spec.get("selector"), "spec.selector")
@@ -143,7 +151,7 @@ def _check_port(port: JsonObject, path: str, named: bool) -> Iterator[FieldError
     if name:
         yield from invalids(f"{path}.name", name, name_rules.dns_label(name))
     elif named:
-        yield required(f"{path}.name")
+        yield required_error(f"{path}.name")
     yield from invalids(f"{path}.port", port.get("port") or 0, name_rules.port_number(port.get("port") or 0))
     yield from one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
     target = port.get("targetPort")

@@ -16,7 +16,14 @@ from kvedge.standalone.apiserver.schema.metadata_rules import check_immutable
 from kvedge.standalone.apiserver.schema.selectors import check_label_selector
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import forbidden, invalid, invalids, not_supported, one_of, required
+from kvedge.standalone.apiserver.wire.causes import (
+    forbidden,
+    invalid,
+    invalids,
+    not_supported_error,
+    one_of,
+    required_error,
+)
 from kvedge.standalone.apiserver.wire.json_values import same
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -39,11 +46,11 @@ def check_claim(claim: JsonObject) -> Iterator[FieldError]:
     spec = claim.get("spec") or {}
     modes = spec.get("accessModes") or []
     if not modes:
-        yield required("spec.accessModes", "at least 1 access mode is required")
+        yield required_error("spec.accessModes", "at least 1 access mode is required")
     yield from _check_modes(modes)
     wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if wanted is None:
-        yield required("spec.resources[storage]")
+        yield required_error("spec.resources[storage]")
     elif _amount(wanted) <= 0:
         yield invalid("spec.resources[storage]", wanted, "must be greater than zero")
     name = spec.get("storageClassName")
@@ -83,21 +90,21 @@ def check_volume(volume: JsonObject) -> Iterator[FieldError]:
     spec = volume.get("spec") or {}
     modes = spec.get("accessModes")
     if not modes:
-        yield required("spec.accessModes")
+        yield required_error("spec.accessModes")
     elif isinstance(modes, list):
         yield from _check_modes(modes)
     if "storage" not in (spec.get("capacity") or {}):
-        yield not_supported("spec.capacity", list(spec.get("capacity") or {}), ("storage",))
+        yield not_supported_error("spec.capacity", list(spec.get("capacity") or {}), ("storage",))
     sources = [key for key, value in spec.items() if key not in _NO_SOURCES and value is not None]
     if not sources:
-        yield required("spec", "must specify a volume type")
+        yield required_error("spec", "must specify a volume type")
     for another in sources[1:]:
         yield forbidden(f"spec.{another}", "may not specify more than 1 volume type")
     for kind in ("local", "hostPath"):
         if kind in sources:
             yield from _check_path(spec[kind], f"spec.{kind}.path")
     if "local" in sources and not spec.get("nodeAffinity"):
-        yield required("spec.nodeAffinity", "Local volume requires node affinity")
+        yield required_error("spec.nodeAffinity", "Local volume requires node affinity")
     yield from one_of("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), _RECLAIM)
     if spec.get("volumeMode"):
         yield from _check_supported("spec.volumeMode", spec["volumeMode"], _VOLUME_MODES)
@@ -116,7 +123,7 @@ def check_volume_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError
 def check_class(storage_class: JsonObject) -> Iterator[FieldError]:
     """Everything wrong with a StorageClass."""
     if not storage_class.get("provisioner"):
-        yield required("provisioner")
+        yield required_error("provisioner")
     yield from _check_supported("reclaimPolicy", storage_class.get("reclaimPolicy"), _CLASS_RECLAIM)
     yield from _check_supported("volumeBindingMode", storage_class.get("volumeBindingMode"), _BINDING)
 
@@ -138,20 +145,20 @@ def grows(new: JsonObject, old: JsonObject) -> bool:
 def _check_modes(modes: list[Any]) -> Iterator[FieldError]:
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
+            yield not_supported_error("spec.accessModes", mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         yield forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
 
 
 def _check_supported(path: str, value: Any, supported: tuple[str, ...]) -> Iterator[FieldError]:
     if value not in supported:
-        yield not_supported(path, value, supported)
+        yield not_supported_error(path, value, supported)
 
 
 def _check_path(source: Any, path: str) -> Iterator[FieldError]:
     found = source.get("path") if isinstance(source, dict) else None
     if not isinstance(found, str) or not found:
-        yield required(path)
+        yield required_error(path)
     elif ".." in found.split("/"):
         yield invalid(path, found, "must not contain '..'")
 

@@ -12,7 +12,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 from kvedge.standalone.apiserver.wire import name_rules
 from kvedge.standalone.apiserver.wire.api_errors import FieldError
-from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required
+from kvedge.standalone.apiserver.wire.causes import duplicate, forbidden, invalid, invalids, one_of, required_error
 
 _HOST_PATH_TYPES: Final = (
     "BlockDevice",
@@ -40,7 +40,7 @@ def check_volumes(volumes: list[JsonObject], path: str) -> Iterator[FieldError]:
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name")
         if not name:
-            yield required(f"{where}.name")
+            yield required_error(f"{where}.name")
         else:
             yield from invalids(f"{where}.name", name, name_rules.dns_label(name))
             if name in seen:
@@ -52,14 +52,14 @@ def check_volumes(volumes: list[JsonObject], path: str) -> Iterator[FieldError]:
 def _check_source(volume: JsonObject, path: str) -> Iterator[FieldError]:
     sources = [key for key, value in volume.items() if key != "name" and value is not None]
     if not sources:
-        yield required(path, "must specify a volume type")
+        yield required_error(path, "must specify a volume type")
         return
     for another in sources[1:]:
         yield forbidden(f"{path}.{another}", "may not specify more than 1 volume type")
     kind = sources[0]
     source = volume[kind]
     if kind in _NEEDED and not source.get(_NEEDED[kind]):
-        yield required(f"{path}.{kind}.{_NEEDED[kind]}")
+        yield required_error(f"{path}.{kind}.{_NEEDED[kind]}")
     if kind == "hostPath":
         yield from one_of(f"{path}.hostPath.type", source.get("type"), _HOST_PATH_TYPES)
         if ".." in (source.get("path") or "").split("/"):
@@ -77,7 +77,7 @@ def _check_items(source: JsonObject, path: str) -> Iterator[FieldError]:
     for index, item in enumerate(source.get("items") or []):
         for field in ("key", "path"):
             if not item.get(field):
-                yield required(f"{path}.items[{index}].{field}")
+                yield required_error(f"{path}.items[{index}].{field}")
         target = item.get("path") or ""
         if target.startswith("/"):
             yield invalid(f"{path}.items[{index}].path", target, "must be a relative path")

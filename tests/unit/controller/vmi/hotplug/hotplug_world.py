@@ -19,7 +19,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     plan_hotplug,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
 from kvedge.resources.types.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
@@ -150,7 +150,7 @@ class HotplugWorld:
         del self.pods[name]
 
     def handler_works(self) -> None:
-        wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged(self.vmi)}
+        wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged_volumes(self.vmi)}
         entries = []
         for entry in self.vmi.status.volume_status:
             entries.append(entry if entry.hotplug_volume is None else self._handled(entry, wanted))

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod_name
 from kvedge.controller.vmi.hotplug.hotplug_plan import HotplugView, plan_hotplug
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
 from tests.unit.controller.vmi.hotplug.hotplug_world import HotplugWorld, a_volume
 
 NAMES = ("a", "b", "c")
@@ -92,7 +92,7 @@ class Hotplug(RuleBasedStateMachine):
         world.has_quota = True
         world.stuck.clear()
         world.settle()
-        wanted = {volume.name for volume in hotplugged(world.vmi)}
+        wanted = {volume.name for volume in hotplugged_volumes(world.vmi)}
         there = {name for name in wanted if name in world.claims}
         assert set(world.held) == there
         assert {entry.name for entry in world.vmi.status.volume_status if entry.hotplug_volume} == wanted
@@ -102,7 +102,7 @@ class Hotplug(RuleBasedStateMachine):
         assert {pod.metadata.name for pod in world.pods.values()} <= {
             attachment_pod_name(world.vmi, name, name) for name in wanted
         }
-        assert all(claim_of(volume) in world.claims for volume in hotplugged(world.vmi) if volume.name in there)
+        assert all(claim_of(volume) in world.claims for volume in hotplugged_volumes(world.vmi) if volume.name in there)
         assert plan_hotplug(world.view()) == ()
 
 

@@ -14,7 +14,7 @@ from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.resources.codec import decode
 from kvedge.resources.identity import guest_mac
-from kvedge.resources.lan_reservations import RESERVATIONS, Reservation, reservations_of, written
+from kvedge.resources.lan_reservations import RESERVATIONS, Reservation, encode_reservations, reservations_of
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.vm import VirtualMachine
@@ -47,7 +47,7 @@ class Api:
 
     def __init__(self, config: LanConfig, **reserved: Reservation) -> None:
         self.text = lan_config_text(config)
-        self.reserved = written(reserved) if reserved else ""
+        self.reserved = encode_reservations(reserved) if reserved else ""
         self.there: dict[tuple[type, str], Any] = {}
         self.error: KubeError | None = None
         self.patches = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import mounted_host_disks
+from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
 from kvedge.resources.codec import encode
 from tests.support.builders import vmi_with, with_volumes
 
@@ -12,7 +12,7 @@ from tests.support.builders import vmi_with, with_volumes
 def mounted(taken: set[str], *disks: dict[str, Any]) -> list[tuple[Any, Any]]:
     volumes = [{"name": f"disk{index}", "hostDisk": disk} for index, disk in enumerate(disks)]
     vmi = vmi_with(with_volumes(*volumes), name="v", namespace="n", uid="u")
-    return [(encode(volume), encode(mount)) for volume, mount in mounted_host_disks(vmi, taken)]
+    return [(encode(volume), encode(mount)) for volume, mount in make_mounted_host_disks(vmi, taken)]
 
 
 def test_each_file_s_directory_is_mounted_and_may_be_made_only_with_the_file() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.names import CAPABILITIES_DIRECTORY
-from kvedge.standalone.agent.container.container_sessions import _lacks_virsh, _received
+from kvedge.standalone.agent.container.container_sessions import _lacks_virsh, _receive_descriptors
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest
 
 HOST = "/usr/sbin:/usr/bin"
@@ -33,7 +33,7 @@ def test_streams_are_closed_at_an_exec_from_the_moment_they_come(tmp_path: Path)
         thread = threading.Thread(target=give)
         thread.start()
         os.set_blocking(told, False)
-        descriptors = _received(listener, told, time.monotonic() + 30)
+        descriptors = _receive_descriptors(listener, told, time.monotonic() + 30)
         thread.join()
     assert [os.get_inheritable(descriptor) for descriptor in descriptors] == [False]
     for descriptor in (*descriptors, given, told, _answer):

@@ -55,7 +55,7 @@ class Scene:
         """The VM goes, as its informer tells."""
         gone = VirtualMachineHead()
         gone.metadata.uid = uid
-        self.addresses._owner_changed(gone, None)
+        self.addresses._note_owner_change(gone, None)
         assert self.addresses.release_next(1)
 
 

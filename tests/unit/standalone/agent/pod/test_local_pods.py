@@ -124,7 +124,7 @@ def test_a_damaged_record_keeps_no_other_pod_from_being_adopted(tmp_path: Path, 
     again = LocalPods(tmp_path)
 
     assert [local.files.uid for local in again.adopt()] == [uid(2)]
-    ((files, why),) = again.damaged().items()
+    ((files, why),) = again.list_damaged().items()
     assert files.uid == uid(1)
     assert why.startswith(f"{tmp_path / uid(1)}/pod.json is damaged: ")
     # Its images and all that it has stay until it is known what it was.
@@ -147,7 +147,7 @@ def test_a_directory_without_a_record_is_removed_only_when_nothing_of_it_runs(tm
 
     assert pods.adopt() == []
     assert (tmp_path / uid(1)).exists() == runs
-    assert {files.uid for files in pods.damaged()} == ({uid(1)} if runs else set())
+    assert {files.uid for files in pods.list_damaged()} == ({uid(1)} if runs else set())
 
 
 def test_no_vm_begins_while_a_pod_of_which_nothing_is_known_may_run(tmp_path: Path) -> None:

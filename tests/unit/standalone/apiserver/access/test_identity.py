@@ -10,7 +10,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, Authorizer
-from kvedge.standalone.apiserver.access.identity import caller_of_certificate, has_ended, impersonated
+from kvedge.standalone.apiserver.access.identity import caller_of_certificate, has_ended, impersonate
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest, Forbidden, Unauthorized
 
@@ -86,15 +86,15 @@ def test_an_administrator_acts_as_anybody() -> None:
         ("Impersonate-Uid", "1-2"),
         ("Impersonate-Extra-Example.org%2Fkey", "v"),
     )
-    taken_on = impersonated(AUTHORIZER, root, wanted)
+    taken_on = impersonate(AUTHORIZER, root, wanted)
     assert taken_on == Caller("joe", ("g1", "g2", AUTHENTICATED), "1-2", {"example.org/key": ("v",)})
 
 
 def test_the_right_to_act_as_one_user_is_no_right_to_act_as_another() -> None:
     deputy = Caller("deputy", (AUTHENTICATED,))
-    assert impersonated(AUTHORIZER, deputy, headers(("Impersonate-User", "joe"))).user == "joe"
+    assert impersonate(AUTHORIZER, deputy, headers(("Impersonate-User", "joe"))).user == "joe"
     with pytest.raises(Forbidden, match='User "deputy" cannot impersonate resource "users"'):
-        impersonated(AUTHORIZER, deputy, headers(("Impersonate-User", "ann")))
+        impersonate(AUTHORIZER, deputy, headers(("Impersonate-User", "ann")))
 
 
 @pytest.mark.parametrize(
@@ -109,33 +109,33 @@ def test_the_right_to_act_as_one_user_is_no_right_to_act_as_another() -> None:
 def test_each_group_and_attribute_needs_a_right_of_its_own(more: tuple[str, str]) -> None:
     head = Caller("head", (AUTHENTICATED,))
     good = (("Impersonate-User", "joe"), ("Impersonate-Group", "friends"), ("Impersonate-Extra-Scopes", "view"))
-    assert impersonated(AUTHORIZER, head, headers(*good)).groups == ("friends", AUTHENTICATED)
+    assert impersonate(AUTHORIZER, head, headers(*good)).groups == ("friends", AUTHENTICATED)
     with pytest.raises(Forbidden):
-        impersonated(AUTHORIZER, head, headers(*good, more))
+        impersonate(AUTHORIZER, head, headers(*good, more))
 
 
 def test_a_service_account_is_not_a_user_to_act_as() -> None:
     # All users may be impersonated, of the accounts just one.
     head = Caller("head", (AUTHENTICATED,))
-    robot = impersonated(AUTHORIZER, head, headers(("Impersonate-User", "system:serviceaccount:ns:robot")))
+    robot = impersonate(AUTHORIZER, head, headers(("Impersonate-User", "system:serviceaccount:ns:robot")))
     assert robot.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED)
     with pytest.raises(Forbidden, match='resource "serviceaccounts" in API group "" in the namespace "ns"'):
-        impersonated(AUTHORIZER, head, headers(("Impersonate-User", "system:serviceaccount:ns:other")))
+        impersonate(AUTHORIZER, head, headers(("Impersonate-User", "system:serviceaccount:ns:other")))
 
 
 def test_who_acts_as_nobody_is_not_known() -> None:
-    nobody = impersonated(AUTHORIZER, Caller("deputy"), headers(("Impersonate-User", "system:anonymous")))
+    nobody = impersonate(AUTHORIZER, Caller("deputy"), headers(("Impersonate-User", "system:anonymous")))
     assert nobody.groups == ("system:unauthenticated",)
 
 
 def test_an_attribute_cannot_begin_a_header_of_its_own() -> None:
     wanted = headers(("Impersonate-User", "joe"), ("Impersonate-Extra-A%0d%0aX-Remote-Group%3a", "system:masters"))
     with pytest.raises(BadRequest, match="control characters"):
-        impersonated(AUTHORIZER, Caller("root", ("system:masters",)), wanted)
+        impersonate(AUTHORIZER, Caller("root", ("system:masters",)), wanted)
 
 
 @pytest.mark.parametrize("name", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-A", "impersonate-user"])
 def test_a_group_without_a_user_is_refused_rather_than_ignored(name: str) -> None:
     value = "" if name.endswith("user") else "x"
     with pytest.raises(BadRequest):
-        impersonated(AUTHORIZER, Caller("root", ("system:masters",)), headers((name, value)))
+        impersonate(AUTHORIZER, Caller("root", ("system:masters",)), headers((name, value)))

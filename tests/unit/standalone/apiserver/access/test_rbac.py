@@ -16,7 +16,7 @@ from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.standalone.apiserver.access.authorizer_rules import AUTHENTICATED, Authorizer
 from kvedge.standalone.apiserver.access.bootstrap_roles import cluster_roles, current
 from kvedge.standalone.apiserver.access.rbac_index import BINDINGS, CLUSTER_BINDINGS, CLUSTER_ROLES, ROLES, RbacIndex
-from kvedge.standalone.apiserver.loops.role_aggregation_loop import gathered_rules
+from kvedge.standalone.apiserver.loops.role_aggregation_loop import gather_rules
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
@@ -157,9 +157,9 @@ def test_a_gathering_role_is_the_union_of_what_is_labelled_for_it() -> None:
         "aggregationRule": {"clusterRoleSelectors": selectors},
     }
     roles = [role("z", [GET], into="view"), role("b", [GET, other], into="edit"), role("c", [{"verbs": ["x"]}])]
-    assert gathered_rules(gathering, [*roles, gathering]) == [GET, other]
-    assert gathered_rules(role("plain", [GET]), roles) is None
-    assert gathered_rules({**gathering, "aggregationRule": {"clusterRoleSelectors": []}}, roles) == []
+    assert gather_rules(gathering, [*roles, gathering]) == [GET, other]
+    assert gather_rules(role("plain", [GET]), roles) is None
+    assert gather_rules({**gathering, "aggregationRule": {"clusterRoleSelectors": []}}, roles) == []
 
 
 def bootstrap(name: str) -> JsonObject:

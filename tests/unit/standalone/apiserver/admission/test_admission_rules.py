@@ -11,8 +11,8 @@ from kvedge.standalone.apiserver.admission.admission_rules import (
     Webhook,
     admission_review,
     denial,
+    is_selected,
     matching_kind,
-    selected,
     webhooks_of,
 )
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind
@@ -107,18 +107,18 @@ def test_nobody_is_asked_about_the_webhooks_themselves() -> None:
 
 def test_the_namespace_is_selected_by_its_labels() -> None:
     wanted = hook(namespaceSelector={"matchLabels": {"x": "y"}})
-    assert selected(wanted, review(), {"x": "y"})
-    assert not selected(wanted, review(), {})
-    assert selected(wanted, review(NODE), None)
+    assert is_selected(wanted, review(), {"x": "y"})
+    assert not is_selected(wanted, review(), {})
+    assert is_selected(wanted, review(NODE), None)
 
 
 def test_the_object_is_selected_by_its_labels_before_or_after() -> None:
     wanted = hook(objectSelector={"matchExpressions": [{"key": "x", "operator": "Exists"}]})
     labelled = {"metadata": {"labels": {"x": "y"}}}
-    assert not selected(wanted, review(), {})
-    assert selected(wanted, review(metadata={"labels": {"x": "y"}}), {})
-    assert selected(wanted, review(old=labelled), {})
-    assert selected(wanted, review(obj=None, old=labelled), {})
+    assert not is_selected(wanted, review(), {})
+    assert is_selected(wanted, review(metadata={"labels": {"x": "y"}}), {})
+    assert is_selected(wanted, review(old=labelled), {})
+    assert is_selected(wanted, review(obj=None, old=labelled), {})
 
 
 def test_a_webhook_is_told_who_does_what_to_what() -> None:

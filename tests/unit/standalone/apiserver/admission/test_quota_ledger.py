@@ -43,7 +43,7 @@ def publish(cache: ObjectCache, current: Stored, previous: Stored | None = None,
 
 
 def take(ledger: QuotaLedger, name: str, obj: JsonObject | None = None) -> Any:
-    return ledger.taking(context("configmaps", name), name, obj or {"metadata": {"name": name}}, None)
+    return ledger.take(context("configmaps", name), name, obj or {"metadata": {"name": name}}, None)
 
 
 def test_what_is_taken_counts_until_it_is_given_back() -> None:
@@ -87,7 +87,7 @@ def test_a_change_of_the_quota_keeps_what_an_object_that_is_there_is_about_to_ta
     def write(wanted: Stored, live: Stored | None) -> Any:
         name = wanted.key.name
         here = context("persistentvolumeclaims", name)
-        return ledger.taking(here, name, wanted.load(), live.load() if live is not None else None)
+        return ledger.take(here, name, wanted.load(), live.load() if live is not None else None)
 
     with write(after, before):
         publish(cache, quota(**{"requests.storage": "2Gi", "pods": "1"}), quota(**{"requests.storage": "2Gi"}))

@@ -35,7 +35,7 @@ def taking(ledger: ServiceLedger, name: str, wanted: JsonObject, subresource: st
     kind = KINDS.at("", "v1", "services")
     assert kind is not None
     target = RequestTarget("create", "", "", "v1", "n", "services", name, subresource)
-    return ledger.taking(RequestContext(target, kind, Caller("u")), name, {"spec": wanted})
+    return ledger.take(RequestContext(target, kind, Caller("u")), name, {"spec": wanted})
 
 
 def ledger_of(*services: Stored, draw: int | None = None) -> tuple[ServiceLedger, ObjectCache]:

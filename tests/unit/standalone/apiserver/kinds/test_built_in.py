@@ -10,7 +10,7 @@ from kvedge.standalone.apiserver.kinds.built_in import (
     BUILT_IN,
     MESSAGES,
     apply_built_in_defaults,
-    built_in,
+    find_built_in,
     initial_status,
 )
 from kvedge.standalone.apiserver.kinds.builtin_kind import BuiltinKind
@@ -28,7 +28,7 @@ def test_no_two_rows_serve_the_same() -> None:
 @pytest.mark.parametrize("kind", STORED, ids=lambda kind: kind.qualified)
 def test_a_stored_kind_has_a_schema_and_is_found_by_its_resource(kind: BuiltinKind) -> None:
     assert type_of_kind(kind.group, kind.kind) is not None
-    found = built_in(kind.storage)
+    found = find_built_in(kind.storage)
     assert found is not None
     assert found.storage == kind.storage
     assert kind.columns[0].name in ("Name", "Last Seen")
@@ -50,7 +50,7 @@ def test_a_custom_kind_has_no_row_and_nothing_is_filled_in() -> None:
     obj = {"metadata": {"name": "a"}, "spec": {}}
     apply_built_in_defaults("widgets.example.com", obj)
     assert obj == {"metadata": {"name": "a"}, "spec": {}}
-    assert built_in("widgets.example.com") is None
+    assert find_built_in("widgets.example.com") is None
     assert initial_status("widgets.example.com", obj) is None
 
 

@@ -10,10 +10,10 @@ import pytest
 from kvedge.standalone.apiserver.loops.disruption_plan import (
     PodFacts,
     chooses,
-    granted,
+    grant_eviction,
     is_free,
     is_spared,
-    planned_status,
+    plan_status,
     pod_facts,
 )
 from kvedge.standalone.apiserver.wire.api_errors import Forbidden, TooManyRequests
@@ -31,7 +31,7 @@ def pods(ready: int, unready: int = 0) -> list[PodFacts]:
 
 
 def counts(spec: dict[str, Any], present: list[PodFacts]) -> tuple[int, int, int, int]:
-    status, _ = planned_status(budget(**spec), present, NOW)
+    status, _ = plan_status(budget(**spec), present, NOW)
     return status["disruptionsAllowed"], status["currentHealthy"], status["desiredHealthy"], status["expectedPods"]
 
 
@@ -69,11 +69,11 @@ def test_pods_that_end_or_have_ended_are_not_healthy() -> None:
 
 def test_a_pod_whose_eviction_was_granted_does_not_count_for_two_minutes() -> None:
     before = {"disruptedPods": {"p0": STAMP, "gone": STAMP}}
-    status, again = planned_status(budget(before, minAvailable=1), pods(2), NOW + timedelta(seconds=119))
+    status, again = plan_status(budget(before, minAvailable=1), pods(2), NOW + timedelta(seconds=119))
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 1)
     assert status["disruptedPods"] == {"p0": STAMP}
     assert again == NOW + timedelta(seconds=120)
-    status, again = planned_status(budget(before, minAvailable=1), pods(2), NOW + timedelta(seconds=120))
+    status, again = plan_status(budget(before, minAvailable=1), pods(2), NOW + timedelta(seconds=120))
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (1, 2)
     assert "disruptedPods" not in status
     assert again is None
@@ -81,13 +81,13 @@ def test_a_pod_whose_eviction_was_granted_does_not_count_for_two_minutes() -> No
 
 @pytest.mark.parametrize("moment", ["", "soon", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
 def test_any_moment_that_a_client_wrote_is_survived(moment: str) -> None:
-    status, again = planned_status(budget({"disruptedPods": {"p0": moment}}, minAvailable=1), pods(2), NOW)
+    status, again = plan_status(budget({"disruptedPods": {"p0": moment}}, minAvailable=1), pods(2), NOW)
     assert status["expectedPods"] == 2
     assert again is None or again <= NOW + timedelta(minutes=2)
 
 
 def test_the_condition_keeps_its_time_while_it_says_the_same() -> None:
-    first, _ = planned_status(budget(minAvailable=1), pods(2), NOW)
+    first, _ = plan_status(budget(minAvailable=1), pods(2), NOW)
     assert first["conditions"] == [
         {
             "type": "DisruptionAllowed",
@@ -100,20 +100,20 @@ def test_the_condition_keeps_its_time_while_it_says_the_same() -> None:
     ]
     other = {"type": "Other", "status": "True"}
     before = {"conditions": [*first["conditions"], other]}
-    later, _ = planned_status(budget(before, minAvailable=1), pods(3), NOW + timedelta(hours=1))
+    later, _ = plan_status(budget(before, minAvailable=1), pods(3), NOW + timedelta(hours=1))
     assert later["conditions"] == [other, *first["conditions"]]
-    changed, _ = planned_status(budget(before, minAvailable=1), pods(1), NOW + timedelta(hours=1))
+    changed, _ = plan_status(budget(before, minAvailable=1), pods(1), NOW + timedelta(hours=1))
     assert changed["conditions"][1]["lastTransitionTime"] == "2026-01-01T13:00:00Z"
     assert changed["conditions"][1]["reason"] == "InsufficientPods"
 
 
 def test_what_is_granted_is_taken_and_noted() -> None:
-    status, _ = planned_status(budget(minAvailable=1), pods(2), NOW)
-    after = granted(budget(status, minAvailable=1), "p0", NOW)["status"]
+    status, _ = plan_status(budget(minAvailable=1), pods(2), NOW)
+    after = grant_eviction(budget(status, minAvailable=1), "p0", NOW)["status"]
     assert (after["disruptionsAllowed"], after["disruptedPods"]) == (0, {"p0": STAMP})
     assert after["conditions"][0]["status"] == "False"
     with pytest.raises(TooManyRequests) as refused:
-        granted(budget(after, minAvailable=1), "p1", NOW)
+        grant_eviction(budget(after, minAvailable=1), "p1", NOW)
     assert refused.value.causes == [
         {"reason": "DisruptionBudget", "message": "The disruption budget b does not allow evicting pods currently"}
     ]
@@ -121,7 +121,7 @@ def test_what_is_granted_is_taken_and_noted() -> None:
 
 def test_a_status_that_is_older_than_its_spec_decides_nothing() -> None:
     with pytest.raises(TooManyRequests) as refused:
-        granted(budget({"observedGeneration": 2, "disruptionsAllowed": 5}), "p0", NOW)
+        grant_eviction(budget({"observedGeneration": 2, "disruptionsAllowed": 5}), "p0", NOW)
     assert refused.value.retry_after_seconds == 10
     assert "still being processed" in refused.value.causes[0]["message"]
 
@@ -129,7 +129,7 @@ def test_a_status_that_is_older_than_its_spec_decides_nothing() -> None:
 def test_evictions_that_nobody_confirms_end_somewhere() -> None:
     many = {f"p{number}": STAMP for number in range(2001)}
     with pytest.raises(Forbidden):
-        granted(budget({"observedGeneration": 3, "disruptionsAllowed": 5, "disruptedPods": many}), "p", NOW)
+        grant_eviction(budget({"observedGeneration": 3, "disruptionsAllowed": 5, "disruptedPods": many}), "p", NOW)
 
 
 def test_the_facts_of_a_pod() -> None:

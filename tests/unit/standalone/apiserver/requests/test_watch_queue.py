@@ -9,7 +9,7 @@ import pytest
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.requests import watch_queue
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions, list_options
-from kvedge.standalone.apiserver.requests.watch_queue import WatchQueue, delivered_as
+from kvedge.standalone.apiserver.requests.watch_queue import WatchQueue, judge_change
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, Stored
 from tests.unit.standalone.apiserver.stored_objects import added, deleted, modified, stored
 
@@ -44,12 +44,12 @@ IN, OUT = labelled("in", 1), labelled("out", 2)
     ids=["comes in", "comes out", "stays in", "leaves", "enters", "stays out", "goes from in", "goes from out"],
 )
 def test_a_selection_turns_changes_into_comings_and_goings(change: Change, expected: str | None) -> None:
-    assert delivered_as(change, "", options(labelSelector="x=in")) == expected
+    assert judge_change(change, "", options(labelSelector="x=in")) == expected
 
 
 def test_other_namespaces_are_not_heard_of() -> None:
-    assert delivered_as(added(IN), "n", options()) == "ADDED"
-    assert delivered_as(added(IN), "m", options()) is None
+    assert judge_change(added(IN), "n", options()) == "ADDED"
+    assert judge_change(added(IN), "m", options()) is None
 
 
 def test_all_that_waits_is_taken_in_order() -> None:
@@ -159,7 +159,7 @@ def test_a_watcher_that_is_sent_the_state_counts_as_slow_once_changes_after_it_a
 ) -> None:
     cut: list[str] = []
     queue = WatchQueue("", options(), lambda: cut.append("off"), lambda: compacted)
-    queue.sends_state(5, 1 << 20)
+    queue.begin_state(5, 1 << 20)
     queue.offer(added(IN))
     assert cut == ["off"] * is_cut
 

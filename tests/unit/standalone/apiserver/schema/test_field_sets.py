@@ -33,17 +33,18 @@ def test_a_document_is_read_into_paths_and_written_back() -> None:
 
 
 def test_a_path_is_shown_as_messages_show_it() -> None:
-    keyed = field_sets.keyed({"protocol": "TCP", "containerPort": 80})
+    keyed = field_sets.key_element({"protocol": "TCP", "containerPort": 80})
     assert (
-        field_sets.shown(("f:spec", "f:ports", keyed, "f:name")) == '.spec.ports[containerPort=80,protocol="TCP"].name'
+        field_sets.show_path(("f:spec", "f:ports", keyed, "f:name"))
+        == '.spec.ports[containerPort=80,protocol="TCP"].name'
     )
-    assert field_sets.shown(("f:finalizers", field_sets.valued("x"))) == '.finalizers[="x"]'
-    assert field_sets.shown(("f:list", "i:3")) == ".list[3]"
+    assert field_sets.show_path(("f:finalizers", field_sets.value_element("x"))) == '.finalizers[="x"]'
+    assert field_sets.show_path(("f:list", "i:3")) == ".list[3]"
 
 
 def test_what_the_server_says_is_owned_by_nobody() -> None:
     fields = {("f:kind",), ("f:metadata",), ("f:metadata", "f:uid"), ("f:metadata", "f:labels"), ("f:spec",)}
-    assert field_sets.owned(fields) == {("f:metadata", "f:labels"), ("f:spec",)}
+    assert field_sets.drop_unowned(fields) == {("f:metadata", "f:labels"), ("f:spec",)}
 
 
 _elements = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', "v:1", "i:0"])

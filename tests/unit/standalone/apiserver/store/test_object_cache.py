@@ -25,7 +25,7 @@ def test_it_begins_with_what_the_store_has() -> None:
 def test_changes_are_kept_in_order_and_told_to_listeners() -> None:
     cache = ObjectCache([], 1)
     heard: list[Change] = []
-    cache.history("widgets").listeners.add(heard.append)
+    cache.find_history("widgets").listeners.add(heard.append)
     everything: list[Change] = []
     cache.on_change(everything.append)
     one, two = stored("a", 2), stored("a", 3)
@@ -35,17 +35,17 @@ def test_changes_are_kept_in_order_and_told_to_listeners() -> None:
     assert heard == changes[:2]
     assert everything == changes
     assert cache.revision == 4
-    assert list(cache.history("widgets").since(2)) == [changes[1]]
-    assert list(cache.history("gadgets").since(1)) == [changes[2]]
+    assert list(cache.find_history("widgets").since(2)) == [changes[1]]
+    assert list(cache.find_history("gadgets").since(1)) == [changes[2]]
 
 
 def test_what_happened_before_the_start_is_not_known() -> None:
     cache = ObjectCache([stored("a")], 10)
     with pytest.raises(Expired, match=r"too old resource version: 9 \(11\)"):
-        cache.history("widgets").since(9)
-    assert list(cache.history("widgets").since(10)) == []
+        cache.find_history("widgets").since(9)
+    assert list(cache.find_history("widgets").since(10)) == []
     with pytest.raises(Expired):
-        cache.history("new-resource").since(9)
+        cache.find_history("new-resource").since(9)
 
 
 def test_old_changes_are_dropped_and_said_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_old_changes_are_dropped_and_said_to_be_gone(monkeypatch: pytest.MonkeyP
     cache = ObjectCache([], 0)
     for revision in range(1, 6):
         cache.publish([added(stored(f"w{revision}", revision))])
-    history = cache.history("widgets")
+    history = cache.find_history("widgets")
     assert [change.revision for change in history.since(2)] == [3, 4, 5]
     with pytest.raises(Expired):
         history.since(1)
@@ -65,7 +65,7 @@ def test_large_objects_push_old_changes_out_but_never_all(monkeypatch: pytest.Mo
     cache = ObjectCache([], 0)
     for revision in range(1, 101):
         cache.publish([added(stored(f"w{revision}", revision, text="x" * 5000))])
-    assert len(cache.history("widgets").changes) == 5
+    assert len(cache.find_history("widgets").changes) == 5
 
 
 def grown(cache: ObjectCache, resource: str, revisions: range, size: int) -> None:
@@ -81,7 +81,7 @@ def test_bytes_win_over_the_number_of_changes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(object_cache, "MOST_CHANGE_BYTES", 30_000)
     cache = ObjectCache([], 0)
     grown(cache, "widgets", range(1, 101), 5000)
-    history = cache.history("widgets")
+    history = cache.find_history("widgets")
     # Each keeps the version before, and an event.
     assert [change.revision for change in history.since(98)] == [99, 100]
     assert history.bytes <= 30_000
@@ -95,11 +95,11 @@ def test_a_change_that_is_larger_than_all_that_is_kept_is_told_and_forgotten(mon
     monkeypatch.setattr(object_cache, "MOST_CHANGE_BYTES", 1000)
     cache = ObjectCache([], 0)
     heard: list[Change] = []
-    cache.history("widgets").listeners.add(heard.append)
+    cache.find_history("widgets").listeners.add(heard.append)
     cache.publish([added(stored("w", 1, text="x" * 5000))])
     assert [change.revision for change in heard] == [1]
-    assert list(cache.history("widgets").since(1)) == []
-    assert cache.history("widgets").bytes == 0
+    assert list(cache.find_history("widgets").since(1)) == []
+    assert cache.find_history("widgets").bytes == 0
 
 
 def test_all_resources_together_keep_so_much_and_the_largest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,19 +108,19 @@ def test_all_resources_together_keep_so_much_and_the_largest_gives_way(monkeypat
     grown(cache, "small", range(1, 11), 100)
     for number in range(20):
         grown(cache, f"large-{number}", range(11 + number * 10, 21 + number * 10), 5000)
-    kept = [cache.history(resource) for resource in cache.resources()]
+    kept = [cache.find_history(resource) for resource in cache.resources()]
     assert sum(history.bytes for history in kept) <= 100_000
-    assert len(cache.history("small").changes) == 10
+    assert len(cache.find_history("small").changes) == 10
 
 
 def test_owners_are_found_and_forgotten() -> None:
     owner = {"apiVersion": "v1", "kind": "Widget", "name": "o", "uid": "uid-o"}
     child = stored("c", 2, metadata={"ownerReferences": [owner]})
     cache = ObjectCache([child], 2)
-    assert cache.owned_by("uid-o") == [child]
+    assert cache.find_owned_by("uid-o") == [child]
     free = stored("c", 3)
     cache.publish([modified(free, child)])
-    assert cache.owned_by("uid-o") == []
+    assert cache.find_owned_by("uid-o") == []
     assert cache.owner_uids() == []
 
 
@@ -144,7 +144,7 @@ def test_the_state_at_any_kept_revision_can_be_had_again(steps: list[tuple[str, 
         found: list[Stored] = cache.at("widgets", revision)
         assert {item.key.name: item.revision for item in found} == expected
         replayed = dict(expected)
-        for change in cache.history("widgets").since(revision):
+        for change in cache.find_history("widgets").since(revision):
             if change.type == "DELETED":
                 del replayed[change.current.key.name]
             else:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.resources.values.quantities import parse_quantity
-from kvedge.standalone.apiserver.wire.amounts import Amount, amount_of, amounts_of, largest, listed, total
+from kvedge.standalone.apiserver.wire.amounts import Amount, amount_of, amounts_of, join_amounts, largest, total
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_a_sum_is_written_as_its_first_part_was() -> None:
 
 def test_amounts_are_added_and_compared_name_by_name() -> None:
     one, other = amounts_of({"a": "1", "b": "2"}), amounts_of({"b": "3", "c": "x"})
-    assert listed(total((one, other))) == "a=1,b=5"
-    assert listed(largest((one, other))) == "a=1,b=3"
-    assert Amount(Fraction(5, 2)).rounded_up().text == "3"
+    assert join_amounts(total((one, other))) == "a=1,b=5"
+    assert join_amounts(largest((one, other))) == "a=1,b=3"
+    assert Amount(Fraction(5, 2)).round_up().text == "3"

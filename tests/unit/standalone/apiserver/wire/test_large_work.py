@@ -17,7 +17,7 @@ from aiohttp.test_utils import make_mocked_request
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, Limits
 from kvedge.standalone.apiserver.dispatcher import Dispatcher
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, USER_BYTES
-from kvedge.standalone.apiserver.requests.request_body import LIMIT, announced_bytes
+from kvedge.standalone.apiserver.requests.request_body import LIMIT, count_announced_bytes
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.wire.large_work import SMALL_BYTES, AtOnce, Lane, LargeWork
 
@@ -257,7 +257,7 @@ def test_a_request_whose_client_hung_up_counts_until_the_thread_is_done_with_it(
     ],
 )
 def test_a_body_of_which_nobody_knows_the_size_is_a_large_one(headers: dict[str, str], size: int) -> None:
-    assert announced_bytes(request_with(headers)) == size
+    assert count_announced_bytes(request_with(headers)) == size
 
 
 def request_with(headers: dict[str, str]) -> web.Request:

@@ -17,7 +17,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
     Target,
 )
 from kvedge.standalone.apiserver.wire.json_values import identity, measure, same
-from kvedge.standalone.apiserver.wire.told import LONGEST_PATH, LONGEST_VALUE, MOST_TOLD, child, keyed, shown
+from kvedge.standalone.apiserver.wire.told import LONGEST_PATH, LONGEST_VALUE, MOST_TOLD, child, member_path, show
 
 VALUES: list[Any] = [
     None,
@@ -41,7 +41,7 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("value", [*VALUES, {"a": {"b": [1, "ü", None]}, "c": []}, '"\\\n'], ids=repr)
 def test_a_short_value_is_shown_as_json(value: Any) -> None:
-    assert shown(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert show(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Unbounded(list[int]):
@@ -54,16 +54,16 @@ class Unbounded(list[int]):
 
 @pytest.mark.parametrize("value", [Unbounded([1]), "x" * 10**6, {"x" * 10**6: 1}, [["x" * 300]] * 9], ids=lambda _: "")
 def test_a_long_value_is_cut_and_not_read_to_its_end(value: Any) -> None:
-    assert len(shown(value)) == LONGEST_VALUE
-    assert shown(value).endswith("…")
+    assert len(show(value)) == LONGEST_VALUE
+    assert show(value).endswith("…")
 
 
 def test_paths_stop_growing() -> None:
     path = child(child("spec", "a" * 10**6), "b")
     assert len(path) == LONGEST_PATH
     assert path.endswith("…")
-    assert child(path, "c") == keyed(path, "c") == path
-    assert (child("", "a"), child("a", "b"), keyed("a", "b")) == ("a", "a.b", "a[b]")
+    assert child(path, "c") == member_path(path, "c") == path
+    assert (child("", "a"), child("a", "b"), member_path("a", "b")) == ("a", "a.b", "a[b]")
 
 
 def test_a_status_says_the_first_causes_and_that_there_are_more() -> None:

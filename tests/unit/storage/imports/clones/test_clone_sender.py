@@ -38,7 +38,7 @@ class Receiver:
         assert isinstance(target, FileTarget)
         self.target = target
         self.run = UploadRun(lambda: CloneSink(target, ImportProgress()))
-        refusal_of = UploadSinks(job, target).refusal_of
+        refusal_of = UploadSinks(job, target).make_refusal
         tls = upload_tls(directory / "server")
         self.server = UploadServer(self.run, tls, refusal_of, "127.0.0.1", 0, clone_client_name(UID))
         self.server.start()

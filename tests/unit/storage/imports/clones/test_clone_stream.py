@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.types.import_job import ImportJob
-from kvedge.storage.imports.clones.clone_stream import CloneSink, disk_stream
+from kvedge.storage.imports.clones.clone_stream import CloneSink, read_disk_stream
 from kvedge.storage.imports.import_errors import ImportFailure, TooSmall
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.import_target import FileTarget, open_target
@@ -31,7 +31,7 @@ def target(tmp_path: Path) -> FileTarget:
 def sent(path: Path, *, block: bool = False) -> bytes:
     opened = os.open(path, os.O_RDONLY)
     try:
-        return b"".join(disk_stream(opened, os.fstat(opened).st_size, block=block))
+        return b"".join(read_disk_stream(opened, os.fstat(opened).st_size, block=block))
     finally:
         os.close(opened)
 

@@ -47,7 +47,7 @@ def test_what_is_too_large_is_refused_and_leaves_nothing_and_a_smaller_one_is_ta
     run = UploadRun(sinks.make)
     attempt = upload(run, b"x" * (2 << 20))
     assert attempt.error is not None
-    refusal = sinks.refusal_of(attempt.error)
+    refusal = sinks.make_refusal(attempt.error)
     assert refusal.status == 400
     assert refusal.message.startswith(
         "Saving stream failed: effective image size is larger than the reported available storage"
@@ -83,7 +83,7 @@ def test_an_archive_is_unpacked(tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_status(tmp_path: Path, error: Exception, status: int, words: str) -> None:
     job = ImportJob(name="disk", size=1 << 20, upload=True)
     target = open_target(job, tmp_path, tmp_path / "none")
-    refusal = UploadSinks(job, target).refusal_of(error)
+    refusal = UploadSinks(job, target).make_refusal(error)
     target.close()
     assert refusal.status == status
     assert words in refusal.message
@@ -102,7 +102,7 @@ def test_an_archive_whose_first_disk_is_not_the_image_s_is_taken_when_it_is_sent
     run = UploadRun(sinks.make)
     attempt = upload(run, turned)
     assert attempt.error is not None
-    refusal = sinks.refusal_of(attempt.error)
+    refusal = sinks.make_refusal(attempt.error)
     assert (refusal.status, "send it again" in refusal.message) == (503, True)
     assert upload(run, turned).error is None
     assert (tmp_path / "claim/disk.img").read_bytes()[: len(DISK)] == DISK
