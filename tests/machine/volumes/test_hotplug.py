@@ -1,7 +1,7 @@
-"""Disks that come and go while the guest of one box runs: asked for as users do, found by serial in the guest.
+"""Disks of the guest of one box: those that it is given, and those that come and go while it runs as users ask for it.
 
-One box and one guest for all of it, as a boot is what takes the time; each test leaves the guest without hotplugged
-disks.
+All are found by serial in the guest. One box and one guest for all of it, as a boot is what takes the time; each test
+leaves the guest without hotplugged disks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box
 from tests.support.guest_box import guest_box
 from tests.support.hotplug_guest import HotplugGuest, a_claim, blank_volume, hotplug_vm
+from tests.support.image_server import played_server
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
@@ -40,14 +42,81 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
         yield found
 
 
+# What a server has for DataVolumes; and what a disk of each kind is made of, the file that a guest reads there, its
+# content and the disk's label. A label that nobody has set is KubeVirt's.
+IMPORTED = b"came by http".ljust(64 << 10, b".")
+CONFIG: dict[str, tuple[JsonObject, str, str, str]] = {
+    "map": ({"configMap": {"name": "settings", "volumeLabel": "mine"}}, "key", "of a map", "mine"),
+    "secret": ({"secret": {"secretName": "hidden"}}, "word", "of a secret", "cfgdata"),
+    "account": ({"serviceAccount": {"serviceAccountName": "reader"}}, "namespace", "default", "cfgdata"),
+    "downward": (
+        {"downwardAPI": {"fields": [{"path": "name", "fieldRef": {"fieldPath": "metadata.labels['who']"}}]}},
+        "name",
+        "me",
+        "cfgdata",
+    ),
+    "sysprep": ({"sysprep": {"configMap": {"name": "answers"}}}, "autounattend.xml", "<unattend/>", "unattendCD"),
+}
+
+
+def imported(name: str, url: str) -> JsonObject:
+    made = blank_volume(name)
+    made["spec"]["source"] = {"http": {"url": url}}
+    return made
+
+
+def give_disks(box: Box, vm: JsonObject, url: str) -> None:
+    """Disks of all kinds, each with its name for a serial number."""
+    box.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"key": "of a map"}})
+    box.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hidden"}, "stringData": {"word": "of a secret"}}
+    )
+    box.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}})
+    answers = {"autounattend.xml": "<unattend/>"}
+    box.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "answers"}, "data": answers})
+    box.apply(imported("web", url))
+    box.apply(imported("base", url))
+    template: Any = vm["spec"]["template"]
+    template["metadata"] = {"labels": {"who": "me"}}
+    sources = {name: source for name, (source, *_) in CONFIG.items()}
+    sources["web"] = {"dataVolume": {"name": "web"}}
+    sources["layer"] = {"ephemeral": {"persistentVolumeClaim": {"claimName": "base"}}}
+    for name, source in sources.items():
+        template["spec"]["volumes"].append({"name": name, **source})
+        template["spec"]["domain"]["devices"]["disks"].append({"name": name, "disk": {"bus": "virtio"}, "serial": name})
+
+
 @pytest.fixture(scope="module")
 def guest(box: Box) -> HotplugGuest:
     box.apply(a_claim("lasting"))
-    box.apply(hotplug_vm(NAME, IMAGE, "lasting"))
-    box.wait_phase(NAME, "Running")
+    vm = hotplug_vm(NAME, IMAGE, "lasting")
+    # Workers reach the host by its address on their network.
+    with played_server(IMPORTED, host="10.98.63.1") as server:
+        give_disks(box, vm, server.url)
+        box.apply(vm)
+        box.wait_phase(NAME, "Running")
     found = HotplugGuest(box, NAME)
     found.wait_answer()
     return found
+
+
+@pytest.mark.parametrize("name", CONFIG)
+def test_a_guest_reads_the_files_that_a_disk_was_made_of(guest: HotplugGuest, name: str) -> None:
+    _, file, content, label = CONFIG[name]
+    device = guest.disk(name)
+    assert guest.run(f"mkdir -p /{name} && mount -t iso9660 -o ro {device} /{name} && cat /{name}/{file}") == content
+    # Where ISO 9660 has the volume's name.
+    assert guest.run(f"umount /{name}; dd if={device} bs=1 skip=32808 count=32 2>/dev/null").rstrip() == label
+
+
+def test_a_guest_reads_what_was_imported_and_writes_over_it_in_a_layer_that_does_not_last(guest: HotplugGuest) -> None:
+    words = IMPORTED[:12].decode()
+    assert (guest.read("web", 12), guest.read("layer", 12)) == (words, words)
+    guest.write("layer", "and now that")
+    assert guest.read("layer", 12) == "and now that"
+    claim = guest.box.client.request("GET", "/api/v1/namespaces/default/persistentvolumeclaims/base")
+    (image,) = guest.box.data_dir.glob(f"volumes/{claim['metadata']['uid']}/disk.img")
+    assert image.read_bytes().startswith(IMPORTED)
 
 
 def test_files_devices_and_data_volumes_come_at_once_beside_one_that_cannot(guest: HotplugGuest) -> None:
