@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 
 # As many characters as Kubernetes puts behind a generateName, of its alphabet: none makes a word.
 SUFFIX_LENGTH: Final = 5

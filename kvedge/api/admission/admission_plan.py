@@ -40,8 +40,8 @@ from kvedge.api.admission.spec_verdict import (
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
-from kvedge.resources.types.pools import VirtualMachinePool
 from kvedge.resources.types.presets import PRESET_KIND
+from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 

@@ -22,7 +22,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import DecodeError, JsonObject
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.kubevirt import KubeVirt
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 

@@ -18,7 +18,7 @@ from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
-from kvedge.resources.types.pools import VirtualMachinePool
+from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 

@@ -29,7 +29,7 @@ from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
-from kvedge.resources.types.pools import POOL_GROUP
+from kvedge.resources.types.scaling.pools import POOL_GROUP
 
 _SERVICE_PORT: Final = 443
 _PORT_NAME: Final = "https"

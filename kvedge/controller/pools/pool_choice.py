@@ -13,7 +13,7 @@ from typing import Final
 from kvedge.controller.pools.pool_template import number_of
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.label_selectors import LabelSelector, Requirement, selector_of
-from kvedge.resources.types.pools import PoolSelectionPolicy, PoolSelectors
+from kvedge.resources.types.scaling.pools import PoolSelectionPolicy, PoolSelectors
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 
 NODE_OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": ">", "Lt": "<"}

@@ -25,7 +25,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock

@@ -18,7 +18,7 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.pools import POOL_FINALIZER, REVISION_LABEL, PoolAutohealing, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, PoolAutohealing, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import DurationError, parse_duration

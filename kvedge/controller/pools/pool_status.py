@@ -13,7 +13,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.types.pools import VirtualMachinePool, VirtualMachinePoolStatus
+from kvedge.resources.types.scaling.pools import VirtualMachinePool, VirtualMachinePoolStatus
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import rfc3339
 

@@ -12,7 +12,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.domain import Firmware, Machine
-from kvedge.resources.types.pools import (
+from kvedge.resources.types.scaling.pools import (
     POOL_FINALIZER,
     REVISION_LABEL,
     PoolNameGeneration,

@@ -15,7 +15,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.pools import VirtualMachinePool
+from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread

@@ -35,7 +35,7 @@ from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 

@@ -43,7 +43,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.label_selectors import LabelSelector, selector_of
 from kvedge.resources.meta import condition
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 

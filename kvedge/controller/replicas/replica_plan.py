@@ -6,17 +6,16 @@ are the set's; the number is counted on those alone.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
 from kvedge.resources.meta import ObjectMeta, OwnerReference, condition
 from kvedge.resources.replica_names import free_names
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -166,7 +165,7 @@ def _make(replica_set: VirtualMachineInstanceReplicaSet, name: str) -> VirtualMa
             annotations=dict(template.metadata.annotations),
             owner_references=[owner_reference(replica_set)],
         ),
-        spec=msgspec.structs.replace(template.spec),
+        spec=copy.copy(template.spec),
     )
 
 

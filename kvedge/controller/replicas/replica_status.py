@@ -15,7 +15,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.types.replica_sets import (
+from kvedge.resources.types.scaling.replica_sets import (
     VirtualMachineInstanceReplicaSet,
     VirtualMachineInstanceReplicaSetStatus,
 )

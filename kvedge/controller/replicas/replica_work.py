@@ -14,7 +14,7 @@ from kvedge.controller.replicas.replica_loop import ReplicaLoop, ReplicaSources
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock

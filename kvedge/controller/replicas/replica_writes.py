@@ -16,7 +16,7 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column
-from kvedge.resources.types.pools import VirtualMachinePool, VirtualMachinePoolSpec, VirtualMachinePoolStatus
-from kvedge.resources.types.replica_sets import (
+from kvedge.resources.types.scaling.pools import VirtualMachinePool, VirtualMachinePoolSpec, VirtualMachinePoolStatus
+from kvedge.resources.types.scaling.replica_sets import (
     DEFAULT_REPLICAS,
     VirtualMachineInstanceReplicaSet,
     VirtualMachineInstanceReplicaSetSpec,

@@ -24,11 +24,14 @@ class VirtualMachineInstancePresetSpec(KubeStruct, kw_only=True):
     domain: DomainSpec | None = None
 
 
-class VirtualMachineInstancePreset(KubeStruct, kw_only=True):
-    """kubevirt.io/v1 VirtualMachineInstancePreset."""
-
+class _Preset(KubeStruct, kw_only=True):
     KIND: ClassVar[Kind] = PRESET_KIND
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class VirtualMachineInstancePreset(_Preset, kw_only=True):
+    """kubevirt.io/v1 VirtualMachineInstancePreset."""
+
     spec: VirtualMachineInstancePresetSpec = field(default_factory=VirtualMachineInstancePresetSpec)
 
 
@@ -39,9 +42,7 @@ class WrittenPresetSpec(KubeStruct, kw_only=True):
     domain: JsonObject = {}
 
 
-class WrittenPreset(KubeStruct, kw_only=True):
+class WrittenPreset(_Preset, kw_only=True):
     """A preset of which the domain is read as a document."""
 
-    KIND: ClassVar[Kind] = PRESET_KIND
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: WrittenPresetSpec = field(default_factory=WrittenPresetSpec)

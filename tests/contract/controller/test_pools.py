@@ -15,7 +15,7 @@ from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, pool_of, put, small_vmi

@@ -14,7 +14,7 @@ from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.phases import Phase
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Event, Pod
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.builders import CONFIG, replica_set_of, small_vmi

@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.resources.codec import decode
 from kvedge.resources.replica_names import base_name, free_names
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from tests.support.builders import replica_set_of, small_vmi
 
 

@@ -90,7 +90,7 @@ echo "{\\"data\\": $(ulimit -d)}"
 
 _USES = {
     "qemu-img": "print(disk_file._qemu_img('info', Path('/nowhere'), 'raw')['data'])",
-    "zstd": "with decompress._zstd_process(io.BytesIO()) as opened: print(json.loads(opened.read(100))['data'])",
+    "zstd": "with decompress._run_zstd(io.BytesIO()) as opened: print(json.loads(opened.read(100))['data'])",
 }
 
 

@@ -18,7 +18,7 @@ from kvedge.api.admission.scaling.replica_set_verdict import number_is_possible,
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct, member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import selector_problems
-from kvedge.resources.types.pools import (
+from kvedge.resources.types.scaling.pools import (
     PoolScaleInStrategy,
     PoolSelectionPolicy,
     PoolUpdateStrategy,

@@ -29,7 +29,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import selector_of, selector_problems
 from kvedge.resources.meta import LabelSelector
 from kvedge.resources.replica_names import SUFFIX_LENGTH, base_name
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
 from kvedge.resources.values.name_grammar import NO_SUBDOMAIN, SUBDOMAIN, SUBDOMAIN_LENGTH
 from kvedge.resources.values.whole_numbers import INT32

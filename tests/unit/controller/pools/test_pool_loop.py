@@ -15,7 +15,7 @@ from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound, Un
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.types.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import patched
 from tests.support.clocks import FakeClock

@@ -29,7 +29,7 @@ from kvedge.controller.pools.pool_template import owner_reference, vm_of_pool
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.pools import REVISION_LABEL, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import REVISION_LABEL, VirtualMachinePool
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339

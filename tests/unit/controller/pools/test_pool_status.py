@@ -8,7 +8,7 @@ from kvedge.controller.pools.pool_plan import selector_in_use
 from kvedge.controller.pools.pool_status import next_status, status_body, told_change
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition
-from kvedge.resources.types.pools import VirtualMachinePool, VirtualMachinePoolStatus
+from kvedge.resources.types.scaling.pools import VirtualMachinePool, VirtualMachinePoolStatus
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import NOW, patched
 from tests.unit.controller.pools.test_pool_plan import a_pool, a_vm

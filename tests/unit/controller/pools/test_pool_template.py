@@ -9,7 +9,7 @@ import pytest
 from kvedge.controller.pools.pool_template import number_of, template_of, update_body, vm_of_pool
 from kvedge.resources.codec import encode
 from kvedge.resources.types.domain import Firmware, Machine
-from kvedge.resources.types.pools import REVISION_LABEL
+from kvedge.resources.types.scaling.pools import REVISION_LABEL
 from tests.unit.controller.pools.test_pool_plan import a_pool, a_vm
 
 VOLUMES: list[dict[str, Any]] = [

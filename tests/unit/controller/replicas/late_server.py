@@ -21,7 +21,7 @@ from kvedge.kube.object_cache import ObjectCache
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import patched
 from tests.support.clocks import FakeClock

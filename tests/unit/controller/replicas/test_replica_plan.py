@@ -18,7 +18,7 @@ from kvedge.controller.replicas.replica_plan import (
     selector_in_use,
 )
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet
+from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import owned_by, replica_set_of, small_vmi, vmi_with
 

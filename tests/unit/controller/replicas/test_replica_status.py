@@ -8,7 +8,10 @@ from typing import Any
 from kvedge.controller.replicas.replica_plan import selector_in_use
 from kvedge.controller.replicas.replica_status import next_status, status_body, told_change
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.types.replica_sets import VirtualMachineInstanceReplicaSet, VirtualMachineInstanceReplicaSetStatus
+from kvedge.resources.types.scaling.replica_sets import (
+    VirtualMachineInstanceReplicaSet,
+    VirtualMachineInstanceReplicaSetStatus,
+)
 from tests.support.builders import NOW, patched
 from tests.unit.controller.replicas.test_replica_plan import READY, a_set, owned
 

@@ -199,7 +199,7 @@ def test_a_guest_starts_with_a_device_only_when_nobody_else_has_it(
 
     monkeypatch.setattr(f"{place}.hold_device", hold)
     monkeypatch.setattr(f"{place}.is_handed_over", lambda path, block: True)
-    monkeypatch.setattr(f"{place}.hotplug_source", lambda vmi, name, root: name)
+    monkeypatch.setattr(f"{place}.find_hotplug_source", lambda vmi, name, root: name)
     document = vmi([{"name": "a", "disk": {}}])
     document["status"]["volumeStatus"][0]["persistentVolumeClaimInfo"] = {"claimName": "a", "volumeMode": "Block"}
     found, _ = with_present_volumes(decode(VirtualMachineInstance, document), str(root))

@@ -1,0 +1,1 @@
+"""Kinds from which VMs and VMIs are made in numbers."""
