@@ -67,7 +67,7 @@ _LONGEST_NAME: Final = 253
 def name_after(prefix: str, claim: str) -> str:
     """The name of what is made for a claim, from which the claim's is told as long as it fits.
 
-    >>> named_after("importer-", "disk")
+    >>> name_after("importer-", "disk")
     'importer-disk'
     """
     name = f"{prefix}{claim}"

@@ -154,7 +154,7 @@ class _Body:
             yield piece
 
     async def read_file(self) -> AsyncIterator[bytes]:
-        """The field `read_file` of a form."""
+        """The field `file` of a form."""
         part = await self._find_file_part()
         while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             yield piece
@@ -172,16 +172,14 @@ class _Body:
                 await self._skip(part)
         except (ValueError, AssertionError, TimeoutError) as error:
             raise self._note_refusal(UploadRefused(400, "the body is no form: send multipart/form-data")) from error
-        raise self._note_refusal(UploadRefused(400, "the form has no field `read_file` among its first fields"))
+        raise self._note_refusal(UploadRefused(400, "the form has no field `file` among its first fields"))
 
     async def _skip(self, part: BodyPartReader) -> None:
         size = 0
         while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             size += len(piece)
             if size > _LONGEST_FIELD:
-                raise self._note_refusal(
-                    UploadRefused(400, "a field before `read_file` is too long: send `read_file` first")
-                )
+                raise self._note_refusal(UploadRefused(400, "a field before `file` is too long: send `file` first"))
 
     async def _read_piece(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         loop = asyncio.get_running_loop()

@@ -66,7 +66,7 @@ class Quiet:
 async def join(
     to_guest: Coroutine[Any, Any, None], to_local: Coroutine[Any, Any, None], quiet: Quiet, rest_seconds: float
 ) -> None:
-    """Run both directions until either ends; `write_locally` tells `quiet` whenever something has come."""
+    """Run both directions until either ends; `to_local` tells `quiet` whenever something has come."""
     up, down = asyncio.ensure_future(to_guest), asyncio.ensure_future(to_local)
     try:
         await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)

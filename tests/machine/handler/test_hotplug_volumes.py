@@ -164,7 +164,7 @@ def test_a_device_that_the_kubelet_did_not_give_to_the_pod_is_refused(pod: Hotpl
     assert os.listdir(pod.place) == ["good"]
 
 
-FILE_STEPS = ["make_image", "claim_image", "copy_mount", "attach_mount"]
+FILE_STEPS = ["make_image", "hold_claim_image", "copy_mount", "attach_mount"]
 DEVICE_STEPS = ["allow_device", "os.mknod", "os.chown", "os.rename"]
 BACK_STEPS = ["unmount", "deny_device", "os.unlink"]
 

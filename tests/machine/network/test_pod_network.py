@@ -277,7 +277,7 @@ def test_two_that_are_removed_at_the_same_time_do_not_leave_forwarding_to_each_o
     ensure_node_network(ours)
     ensure_node_network(other)
     # Two processes, of which neither waits for the other.
-    monkeypatch.setattr(pod_network, "_change", nullcontext())
+    monkeypatch.setattr(pod_network, "_changing", nullcontext())
 
     def apply(links: Links, step: Step) -> None:
         if step == DeleteLink(ours.bridge):

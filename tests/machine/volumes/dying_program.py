@@ -78,8 +78,12 @@ ATTACHING = (
 DETACHING = (
     Death("the disk is to be detached", _KEEPER, "self._session.detach_device(step.name)"),
     Death("the disk was detached", _KEEPER, "self._session.detach_device(step.name)", after=True),
-    Death("the volume is to be taken back", _HAND_OVER, "_take_back_device(name, directory, launcher)"),
-    Death("the node has its last name", _HAND_OVER, "facts = _facts(directory, going)"),
+    Death(
+        "the volume is to be taken back",
+        _HAND_OVER,
+        '_take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)',
+    ),
+    Death("the node has its last name", _HAND_OVER, "facts = _find_facts(directory, going)"),
     Death("the device was denied", _HAND_OVER, "deny_device(launcher, facts.st_rdev)", after=True),
     Death("the image was unmounted", _HAND_OVER, '_unmount_all(f"{name}{_IMAGE}")', after=True),
     Death("the place of the image was removed", _HAND_OVER, '_remove(directory, f"{name}{_IMAGE}")', after=True),

@@ -65,7 +65,7 @@ def import_of(cron: DataImportCron, digest: str) -> DataVolume:
 def pin_url(url: str, digest: str) -> str:
     """A registry's URL with a digest in place of a tag.
 
-    >>> pinned("docker://registry:5000/linux:9", "sha256:ab")
+    >>> pin_url("docker://registry:5000/linux:9", "sha256:ab")
     'docker://registry:5000/linux@sha256:ab'
     """
     name = url.partition("@")[0]
