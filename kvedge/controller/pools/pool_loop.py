@@ -15,6 +15,7 @@ from kvedge.controller.pools.pool_status import FAILURE, next_status, status_bod
 from kvedge.controller.pools.pool_writes import PoolWrites, failure_reason
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.vm_plan import is_owned
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -144,14 +145,16 @@ class PoolLoop:
         uid, namespace = pool.metadata.uid, pool.metadata.namespace
         # An owner is in the namespace of what it owns, whatever a reference says.
         vms = [vm for vm in self._sources.vms.find_owned_by(uid) if vm.metadata.namespace == namespace]
-        vmis = {vm.metadata.name: self._sources.vmis.get(namespace, vm.metadata.name) for vm in vms}
+        # A guest of a VM's name may be somebody else's.
+        found = ((vm, self._sources.vmis.get(namespace, vm.metadata.name)) for vm in vms)
+        vmis = {vm.metadata.name: vmi for vm, vmi in found if vmi is not None and is_owned(vmi, vm)}
         revisions = [
             item for item in self._sources.revisions.find_owned_by(uid) if item.metadata.namespace == namespace
         ]
         return PoolView(
             pool,
             vms,
-            {name: vmi for name, vmi in vmis.items() if vmi is not None},
+            vmis,
             {item.metadata.name: item for item in revisions},
         )
 

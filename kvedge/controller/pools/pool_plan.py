@@ -41,7 +41,7 @@ _FAILING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A pool, the VMs of its namespace that it owns, their VMIs by name, and its revisions by name."""
+    """A pool, the VMs of its namespace that it owns, their own VMIs by name, and its revisions by name."""
 
     pool: VirtualMachinePool
     vms: Sequence[VirtualMachine] = ()
@@ -209,7 +209,7 @@ def _plan_healing(view: PoolView, now: datetime) -> tuple[list[PoolAction], floa
     found: list[PoolAction] = []
     again: list[float] = []
     for vm in view.vms:
-        wait = _seconds_to_heal(vm, healing, now)
+        wait = _seconds_to_heal(vm, view.vmis.get(vm.metadata.name), healing, now)
         if wait is not None and vm.metadata.deletion_timestamp is None:
             if wait <= 0:
                 found.append(DeleteVm(vm, keeps_state(view.pool), "heal"))
@@ -218,7 +218,9 @@ def _plan_healing(view: PoolView, now: datetime) -> tuple[list[PoolAction], floa
     return found, min(again, default=None)
 
 
-def _seconds_to_heal(vm: VirtualMachine, healing: PoolAutohealing, now: datetime) -> float | None:
+def _seconds_to_heal(
+    vm: VirtualMachine, vmi: VirtualMachineInstance | None, healing: PoolAutohealing, now: datetime
+) -> float | None:
     """In how many seconds a VM has failed for long enough; None for one that does not fail."""
     threshold = healing.start_up_failure_threshold
     failures = 0 if vm.status.start_failure is None else vm.status.start_failure.consecutive_fail_count
@@ -232,6 +234,9 @@ def _seconds_to_heal(vm: VirtualMachine, healing: PoolAutohealing, now: datetime
         longest = parse_duration(healing.min_failing_to_start_duration or f"{_FAILING_SECONDS}s")
     try:
         since = parse_rfc3339(ready.last_transition_time or ready.last_probe_time or "")
+        if vmi is not None and vmi.metadata.creation_timestamp:
+            # A stopped VM is not ready either: that time does not count.
+            since = max(since, parse_rfc3339(vmi.metadata.creation_timestamp))
     except ValueError:
         return longest
     return longest - (now - since).total_seconds()

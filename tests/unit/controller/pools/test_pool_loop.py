@@ -17,9 +17,9 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
-from tests.support.builders import patched
+from tests.support.builders import owned_by, patched
 from tests.support.clocks import FakeClock
-from tests.unit.controller.pools.test_pool_plan import a_pool
+from tests.unit.controller.pools.test_pool_plan import a_guest, a_pool
 from tests.unit.controller.replicas.late_server import LateCache
 
 KEY = Key("default", "web")
@@ -36,6 +36,7 @@ class PoolServer:
         self.pool = a_pool(replicas)
         self.pool.metadata.finalizers = [POOL_FINALIZER]
         self.live: dict[str, VirtualMachine] = {}
+        self.ended: list[tuple[str, str]] = []
         self.clock, self.events = FakeClock(), MagicMock()
         self._changed(self.pools, self.pool)
         self.pools.deliver()
@@ -72,6 +73,9 @@ class PoolServer:
         return copy.deepcopy(self._found(name))
 
     def delete(self, cls: type, namespace: str, name: str, as_seen: Any, propagation: str = "") -> Any:
+        self.ended.append((cls.__name__, name))
+        if cls is not VirtualMachine:
+            return None
         self._found(name).metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
         answer = self._changed(self.vms, self.live[name])
         self._be_moody()
@@ -151,6 +155,21 @@ def test_a_refused_vm_is_a_condition_and_is_tried_again_after_a_while_or_a_chang
     server.loop.reconcile(KEY)
     assert server.live.keys() == {"web-0"}
     assert server.pool.status.conditions == []
+
+
+def test_a_guest_of_a_vms_name_that_is_another_owners_is_not_restarted() -> None:
+    server = PoolServer(1)
+    server.turn()
+    theirs = a_guest(0, "of-another-pool", ready=False, ownerReferences=[owned_by("VirtualMachine", "web-0", "other")])
+    server._changed(server.vmis, theirs)
+    server.vmis.deliver()
+    server.turn()
+    assert server.ended == []
+    own = a_guest(0, "web-0", ready=False, ownerReferences=[owned_by("VirtualMachine", "web-0", "uid-web-0")])
+    server._changed(server.vmis, own)
+    server.vmis.deliver()
+    server.turn()
+    assert set(server.ended) == {("VirtualMachineInstance", "web-0")}
 
 
 def test_a_pool_that_goes_lets_its_vms_go() -> None:

@@ -206,6 +206,16 @@ def test_a_vm_that_fails_for_long_is_made_anew_and_not_before(status: str) -> No
     assert (waiting.actions, waiting.again_after) == ((), 40.0)
 
 
+def test_the_time_that_a_vm_was_stopped_does_not_count() -> None:
+    pool = a_pool(1, autohealing={"minFailingToStartDuration": "1m"})
+    vm = failing(pool, "ErrorUnschedulable", 86400)
+    young = a_guest(0, ready=False, creationTimestamp=rfc3339(NOW - timedelta(seconds=10)))
+    waiting = plan(pool, [vm], [young], earlier=[pool])
+    assert (waiting.actions, waiting.again_after) == ((), 50.0)
+    old = a_guest(0, ready=False, creationTimestamp=rfc3339(NOW - timedelta(seconds=70)))
+    assert ended(plan(pool, [vm], [old], earlier=[pool])) == ["web-0"]
+
+
 def test_a_vm_whose_starts_fail_is_made_anew_and_a_healthy_one_is_not() -> None:
     pool = a_pool(1, autohealing={})
     vm = failing(pool, "Running", 1000)
