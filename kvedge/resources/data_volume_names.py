@@ -36,6 +36,8 @@ PREALLOCATED: Final = f"{_PREFIX}storage.preallocation"
 POPULATED_FOR: Final = f"{_PREFIX}storage.populatedFor"
 # The container of a worker's Pod that does the work.
 WORKER_CONTAINER: Final = "importer"
+# Ours, on a DataVolume that a pool has kept: the pool's name. The pool's next VM that brings it along owns it again.
+KEPT_FOR_POOL: Final = "kvedge.io/kept-for-pool"
 # Ours: the UID of the last worker that was counted among the restarts.
 COUNTED_WORKER: Final = "kvedge.io/counted-worker"
 # On a DataImportCron: the digest that is to be imported, as the last look at the source found it.

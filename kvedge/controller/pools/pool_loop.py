@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.controller.pools.pool_plan import CreateVm, PoolView, plan_pool, selector_in_use
 from kvedge.controller.pools.pool_status import FAILURE, next_status, status_body, told_change
 from kvedge.controller.pools.pool_writes import PoolWrites, failure_reason
+from kvedge.controller.pools.state_keeper import StateAtRiskError, StateKeeper
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.vm_plan import is_owned
@@ -111,16 +112,19 @@ class PoolLoop:
         plan = plan_pool(
             self._view(pool), selector, lambda name: taken(namespace, name) is not None, self._sources.clock.now()
         )
+        keeper = StateKeeper(self._client, namespace)
         for action in plan.actions:
             if wait > 0 and isinstance(action, CreateVm):
                 self._report(pool, selector, self._known_failure(pool))
                 return Again(wait)
             try:
-                self._writes.do(pool, action)
+                self._writes.do(pool, action, keeper)
             except Conflict:
                 return Again(_CAUGHT_UP_SECONDS)
             except AlreadyExists:
                 return Again(_IN_THE_WAY_SECONDS)
+            except StateAtRiskError as error:
+                return self._note_refusal(pool, selector, failure_reason(action), error)
             except KubeError as error:
                 if is_passing(error):
                     self._unsure.add(uid)
@@ -133,7 +137,7 @@ class PoolLoop:
             return None
         return Again(-1.0 if plan.again_after is None else plan.again_after)
 
-    def _note_refusal(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: KubeError) -> Again:
+    def _note_refusal(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: Exception) -> Again:
         self._report(pool, selector, (reason, str(error)))
         return Again(self._patience.note_refusal(pool.metadata.uid, pool.metadata.generation))
 
@@ -166,7 +170,7 @@ class PoolLoop:
         for vm in self._sources.vms.find_indexed(_FINALIZED, pool.metadata.namespace):
             owner = vm.metadata.controller_reference()
             if owner.uid == pool.metadata.uid if owner is not None else _is_selected(vm, pool):
-                self._writes.let_go(vm, keeps=False)
+                self._writes.let_go(vm)
         left = [item for item in pool.metadata.finalizers if item != POOL_FINALIZER]
         self._patch_pool(pool, {"metadata": {"finalizers": left}}, "")
 

@@ -25,6 +25,8 @@ from kvedge.resources.values.durations import DurationError, parse_duration
 from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.clock import parse_rfc3339
 
+# The collector's, on an owner that goes after its dependents.
+_FOREGROUND: Final = "foregroundDeletion"
 # As in KubeVirt.
 MOST_AT_ONCE: Final = 250
 _START_FAILURES: Final = 3
@@ -148,7 +150,7 @@ def plan_pool(view: PoolView, selector: LabelSelector, is_taken: Callable[[str],
     if strays:
         return PoolPlan(tuple(Detach(vm) for vm in strays[:MOST_AT_ONCE]))
     going = [vm for vm in view.vms if vm.metadata.deletion_timestamp is not None]
-    if leaving := [LetGo(vm, keeps_state(pool)) for vm in going if POOL_FINALIZER in vm.metadata.finalizers]:
+    if leaving := [LetGo(vm, _keeps_disks(pool, vm)) for vm in going if POOL_FINALIZER in vm.metadata.finalizers]:
         return PoolPlan(tuple(leaving[:MOST_AT_ONCE]))
     if pool.spec.paused:
         return PoolPlan()
@@ -169,6 +171,11 @@ def keeps_state(pool: VirtualMachinePool) -> bool:
     strategy = pool.spec.scale_in_strategy
     chosen = None if strategy is None else strategy.opportunistic or strategy.proactive
     return chosen is not None and chosen.state_preservation in ("Offline", "Online")
+
+
+def _keeps_disks(pool: VirtualMachinePool, vm: VirtualMachine) -> bool:
+    """Whether the DataVolumes of this VM, which is being deleted, stay; in Foreground they go before it."""
+    return keeps_state(pool) and _FOREGROUND not in vm.metadata.finalizers
 
 
 def most_unavailable(pool: VirtualMachinePool) -> int:

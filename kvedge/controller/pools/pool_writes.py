@@ -24,6 +24,7 @@ from kvedge.controller.pools.pool_plan import (
 )
 from kvedge.controller.pools.pool_status import PRUNING, SCALE_IN, SCALE_OUT, UPDATE
 from kvedge.controller.pools.pool_template import owner_reference
+from kvedge.controller.pools.state_keeper import StateKeeper
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -31,10 +32,8 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import at_version
 from kvedge.kube.watches import KubeObject
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -53,21 +52,26 @@ class PoolWrites:
     revisions: Informer[ControllerRevision]
     events: EventRecorder
 
-    def do(self, pool: VirtualMachinePool, action: PoolAction) -> None:
-        """Do one action.
+    def do(self, pool: VirtualMachinePool, action: PoolAction, keeper: StateKeeper) -> None:
+        """Do one action; `keeper` keeps the disks of VMs that go.
 
         Raises:
             KubeError: when the server refuses or does not answer.
+            StateAtRiskError: when something would go that is to be kept.
         """
         match action:
             case KeepRevision():
                 self._keep_revision(pool)
             case CreateVm(vm):
                 self._create(pool, vm)
-            case DeleteVm(vm, keeps, why):
-                self._delete(pool, vm, keeps, "Foreground" if why == "update" else "")
+            case DeleteVm(vm, keeps):
+                if keeps:
+                    keeper.check(vm)
+                self._delete(pool, vm, keeps)
             case LetGo(vm, keeps):
-                self.let_go(vm, keeps)
+                if keeps:
+                    keeper.keep(vm, pool.metadata.name)
+                self.let_go(vm)
             case Detach(vm):
                 self._patch_vm(vm, {"metadata": {**_without_finalizer(vm), "ownerReferences": _others(vm, pool)}})
             case UpdateVm(vm, body):
@@ -85,10 +89,8 @@ class PoolWrites:
                 with contextlib.suppress(NotFound):
                     self.client.delete(ControllerRevision, meta.namespace, meta.name, Preconditions(uid=meta.uid))
 
-    def let_go(self, vm: VirtualMachine, keeps: bool) -> None:
-        """Take our finalizer from a VM; with `keeps` its DataVolumes lose it as their owner before."""
-        if keeps:
-            self._keep_data_volumes(vm)
+    def let_go(self, vm: VirtualMachine) -> None:
+        """Take our finalizer from a VM."""
         if POOL_FINALIZER in vm.metadata.finalizers:
             self._patch_vm(vm, {"metadata": _without_finalizer(vm)})
 
@@ -129,11 +131,14 @@ class PoolWrites:
         self.vms.observe(created)
         self._tell(pool, "SuccessfulCreate", f"Created VM {vm.metadata.namespace}/{vm.metadata.name}")
 
-    def _delete(self, pool: VirtualMachinePool, vm: VirtualMachine, keeps: bool, propagation: str) -> None:
+    def _delete(self, pool: VirtualMachinePool, vm: VirtualMachine, keeps: bool) -> None:
         meta = vm.metadata
-        if keeps:
-            self._keep_data_volumes(vm)
+        if keeps and POOL_FINALIZER not in meta.finalizers:
+            # It holds the VM until its DataVolumes are kept; somebody has taken it away.
+            self._patch_vm(vm, {"metadata": {"finalizers": [*meta.finalizers, POOL_FINALIZER]}})
         as_seen = Preconditions(uid=meta.uid)
+        # The name, and with it the number, is taken until the disks that go are gone.
+        propagation = "Background" if keeps else "Foreground"
         with contextlib.suppress(NotFound):
             left = self.client.delete(VirtualMachine, meta.namespace, meta.name, as_seen, propagation=propagation)
             if left is not None:
@@ -148,20 +153,6 @@ class PoolWrites:
             if left is not None:
                 self.vmis.observe(left)
         self._tell(pool, "SuccessfulDelete", f"Successfully updated resource {meta.namespace}/{meta.name}")
-
-    def _keep_data_volumes(self, vm: VirtualMachine) -> None:
-        """Their claims belong to them, and stay with them."""
-        volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
-        names = {item.metadata.name for item in vm.spec.data_volume_templates} | {name for _, name in claims(volumes)}
-        for name in sorted(names):
-            try:
-                found = self.client.get(DataVolume, vm.metadata.namespace, name)
-            except NotFound:
-                continue
-            others = [encode(owner) for owner in found.metadata.owner_references if owner.uid != vm.metadata.uid]
-            if len(others) != len(found.metadata.owner_references):
-                body = at_version({"metadata": {"ownerReferences": others}}, found.metadata.resource_version)
-                self.client.patch(DataVolume, vm.metadata.namespace, name, body)
 
     def _patch_vm(self, vm: VirtualMachine, body: JsonObject) -> None:
         meta = vm.metadata

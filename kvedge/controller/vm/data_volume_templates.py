@@ -1,24 +1,71 @@
 """The DataVolumes of a VM's dataVolumeTemplates.
 
 Called by the VM's loop. Pure. A template is applied once: what is there is left as it is, what was deleted is made
-again. A claim of that name that nobody owns is taken over with its data.
+again. A claim of that name that nobody owns is taken over with its data. One that is going, or is another VM's, keeps
+the VM from starting: its data would be lost, or written by two.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from kvedge.controller.vm.vmi_template import owner_reference
-from kvedge.resources.data_volume_names import ALLOW_ADOPTION
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.data_volume_names import ALLOW_ADOPTION, KEPT_FOR_POOL
 from kvedge.resources.disks.clone_grants import CLONE_ACCOUNT
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 
 CREATED: Final = "SuccessfulDataVolumeCreate"
 NOT_CREATED: Final = "FailedDataVolumeCreate"
 UNAUTHORIZED: Final = "UnauthorizedDataVolumeCreate"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The VM takes it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Its pool has kept it for the VM, which owns it from here on."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """The VM does not start with it."""
+
+    why: str
+
+
+Taking: TypeAlias = Use | Adopt | Blocked
+
+
+def plan_taking(vm: VirtualMachine, there: DataVolume) -> Taking:
+    """What becomes of a DataVolume that has the name of one that the VM brings along."""
+    meta = there.metadata
+    if meta.deletion_timestamp is not None:
+        return Blocked(f"DataVolume {meta.name} is being deleted: another one is made once it has gone")
+    owner = meta.controller_reference()
+    if owner is not None:
+        if owner.kind == VirtualMachine.KIND.kind and owner.uid != vm.metadata.uid:
+            return Blocked(f"DataVolume {meta.name} belongs to {owner.kind} {owner.name} (UID {owner.uid})")
+        return Use()
+    pool = meta.annotations.get(KEPT_FOR_POOL)
+    mine = vm.metadata.controller_reference()
+    if pool is None or mine is None or mine.kind != VirtualMachinePool.KIND.kind:
+        return Use()
+    if mine.name != pool:
+        return Blocked(f"DataVolume {meta.name} is kept for VirtualMachinePool {pool}")
+    owners = [encode(each) for each in (*meta.owner_references, owner_reference(vm))]
+    marks: JsonObject = {"annotations": {KEPT_FOR_POOL: None}, "labels": {CREATED_BY: vm.metadata.uid}}
+    return Adopt({"metadata": {"ownerReferences": owners, **marks}})
 
 
 def make_wanted_data_volumes(vm: VirtualMachine) -> list[DataVolume]:

@@ -6,21 +6,39 @@ Called by vm_loop.py. Reads an informer, writes DataVolumes and events.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.data_volume_states import FAILED_IMPORT, find_named_data_volumes, tell_failures
-from kvedge.controller.vm.data_volume_templates import CREATED, NOT_CREATED, UNAUTHORIZED, make_wanted_data_volumes
-from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.controller.vm.data_volume_templates import (
+    CREATED,
+    NOT_CREATED,
+    UNAUTHORIZED,
+    Adopt,
+    Blocked,
+    make_wanted_data_volumes,
+    plan_taking,
+)
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import at_version
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.clone_grants import CLONE_FIELD
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 
 _INDEX: Final = "data-volume"
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Whether a DataVolume is not there yet, and is to be tried again; why the VM does not start with one, or ""."""
+
+    unmade: bool = False
+    blocked: str = ""
 
 
 class VmDataVolumes:
@@ -42,18 +60,19 @@ class VmDataVolumes:
         # The news already told of each VM, by its key: a DataVolume's name or UID, and the text.
         self._told: dict[Key, dict[str, str]] = {}
 
-    def make(self, key: Key, vm: VirtualMachine) -> bool:
-        """Make those that are not there; whether one could not be made, and is to be tried again."""
-        unmade = False
+    def make(self, key: Key, vm: VirtualMachine) -> Making:
+        """Make those that are not there, and own those again that the VM's pool has kept."""
+        unmade, blocked = False, ""
         for dv in make_wanted_data_volumes(vm):
             name = dv.metadata.name
-            if self._data_volumes.get(key.namespace, name) is not None:
-                continue
+            there = self._data_volumes.get(key.namespace, name)
             try:
-                self._data_volumes.observe(self._client.create(dv))
+                if there is None:
+                    self._data_volumes.observe(self._client.create(dv))
             except AlreadyExists:
                 # Where CDI fills claims nobody watches its objects for us.
-                continue
+                there = self._read(key.namespace, name)
+                unmade = unmade or there is None
             except KubeError as error:
                 unmade = True
                 if any(cause.field == CLONE_FIELD for cause in error.causes):
@@ -61,9 +80,36 @@ class VmDataVolumes:
                 elif not is_passing(error):
                     self._tell(key, vm, name, NOT_CREATED, f"Error creating DataVolume {name}: {error}")
             else:
-                self._told.get(key, {}).pop(name, None)
-                self._events.record(vm, "Normal", CREATED, f"Created DataVolume {name}")
-        return unmade
+                if there is None:
+                    self._told.get(key, {}).pop(name, None)
+                    self._events.record(vm, "Normal", CREATED, f"Created DataVolume {name}")
+            if there is not None:
+                blocked = blocked or self._take(vm, there)
+        return Making(unmade or bool(blocked), blocked)
+
+    def _read(self, namespace: str, name: str) -> DataVolume | None:
+        try:
+            return self._client.get(DataVolume, namespace, name)
+        except NotFound:
+            return None
+
+    def _take(self, vm: VirtualMachine, there: DataVolume) -> str:
+        """Why the VM does not start with a DataVolume that is there; "" when it may."""
+        taking = plan_taking(vm, there)
+        if isinstance(taking, Blocked):
+            return taking.why
+        if isinstance(taking, Adopt):
+            meta = there.metadata
+            # A pool takes a VM from its DataVolumes once the VM is being deleted, which the cache may not know.
+            live = self._client.get(VirtualMachine, vm.metadata.namespace, vm.metadata.name)
+            if live.metadata.uid != vm.metadata.uid or live.metadata.deletion_timestamp is not None:
+                return f"DataVolume {meta.name} is not owned by a VM that goes"
+            patch = at_version(taking.body, meta.resource_version)
+            try:
+                self._data_volumes.observe(self._client.patch(DataVolume, meta.namespace, meta.name, patch))
+            except (Conflict, NotFound):
+                return f"DataVolume {meta.name} has changed while it was to be owned again"
+        return ""
 
     def of(self, key: Key, vm: VirtualMachine) -> Sequence[DataVolume]:
         """The DataVolumes that a VM's volumes name and that there are; those that have failed are told of."""

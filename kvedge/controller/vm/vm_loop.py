@@ -107,12 +107,13 @@ class VmLoop:
             if vm is None:
                 self._release_orphan(vmi)
                 return None
-            unmade = self._disks.make(key, vm)
+            making = self._disks.make(key, vm)
             hotplug = self._live.hotplug_of(vm)
-            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, self._disks.of(key, vm))
+            disks = self._disks.of(key, vm)
+            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, disks, making.blocked)
             if not plan.actions:
                 wait = self._live.count_seconds_left(vm)
-                waits = (plan.again_after, wait, _UNMADE_SECONDS if unmade else None)
+                waits = (plan.again_after, wait, _UNMADE_SECONDS if making.unmade else None)
                 left = [each for each in waits if each is not None]
                 return Again(min(left)) if left else None
             again = self._carry_out(vm, plan.actions)

@@ -55,6 +55,7 @@ def plan_vm(
     jitter: float,
     hotplug: Hotplug = _HOTPLUG,
     data_volumes: Sequence[DataVolume] = (),
+    blocked: str = "",
 ) -> VmPlan:
     """Decide what to do.
 
@@ -65,12 +66,14 @@ def plan_vm(
         jitter: between 0 and 1, spreads retries.
         hotplug: which changes may reach a running guest now.
         data_volumes: the existing ones that its volumes name.
+        blocked: why it does not start with a DataVolume that it brings along, or "".
     """
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
         return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
-    view = VmView(vm, vmi, None, (), vm.run_strategy, data_volumes=data_volumes, live_plugins=hotplug.plugins)
+    failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=blocked) if blocked else None
+    view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins)
     return _plan_run(view, now, jitter, hotplug)
 
 
@@ -122,6 +125,9 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     view = replace(seen, vmi=own, start_failure=failure, requests=requests)
     if decision.verdict == "start" and vmi is not None:
         return _plan_blocked(view, vmi, now)
+    if decision.verdict == "start" and seen.failure is not None:
+        waiting = replace(view, observed_strategy=vm.status.run_strategy)
+        return VmPlan(_status_actions(vm, next_status(waiting, now)))
     if decision.verdict == "start":
         return _plan_start(view, decision, now)
     if decision.verdict == "stop" and own is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
-from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.data_volume_names import KEPT_FOR_POOL
 from kvedge.resources.meta import condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.controller_revision import ControllerRevision
@@ -21,6 +23,8 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, pool_of, put, small_vmi
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
+
+FOREGROUND = "foregroundDeletion"
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +39,9 @@ def role(either_server: EitherServer) -> Iterator[ControllerRole]:
 class Pool:
     """One pool of the test's namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
-        self.client, self.namespace = client, namespace
+    def __init__(self, server: EitherServer, namespace: str) -> None:
+        self.client, self.namespace = server.admin, namespace
+        self.collects = server.collects_garbage
         self.path = VirtualMachinePool.KIND.path(namespace)
 
     def create(self, replicas: int = 2, strategy: str = "Halted", **spec: Any) -> None:
@@ -56,7 +61,19 @@ class Pool:
         self.client.patch(VirtualMachinePool, self.namespace, "web", MergePatch(body))
 
     def vms(self) -> dict[str, VirtualMachine]:
-        return {vm.metadata.name: vm for vm in self.client.list(VirtualMachine, self.namespace)}
+        found = self.client.list(VirtualMachine, self.namespace)
+        if not self.collects:
+            for vm in found:
+                self._collect(vm)
+        return {vm.metadata.name: vm for vm in found}
+
+    def _collect(self, vm: VirtualMachine) -> None:
+        """Play the garbage collector for a VM that goes after its dependents."""
+        if FOREGROUND in vm.metadata.finalizers:
+            left = [item for item in vm.metadata.finalizers if item != FOREGROUND]
+            body = {"metadata": {"finalizers": left, "resourceVersion": vm.metadata.resource_version}}
+            with contextlib.suppress(NotFound, Conflict):
+                self.client.patch(VirtualMachine, self.namespace, vm.metadata.name, MergePatch(body))
 
     def vmis(self) -> dict[str, VirtualMachineInstance]:
         return {vmi.metadata.name: vmi for vmi in self.client.list(VirtualMachineInstance, self.namespace)}
@@ -76,7 +93,7 @@ class Pool:
 
 @pytest.fixture
 def pool(role: ControllerRole, either_server: EitherServer, namespace: str) -> Pool:
-    return Pool(either_server.admin, namespace)
+    return Pool(either_server, namespace)
 
 
 def test_a_pool_numbers_its_vms_and_fills_gaps(pool: Pool) -> None:
@@ -203,6 +220,19 @@ def test_data_volumes_get_the_number_and_stay_where_the_state_is_kept(pool: Pool
     kept = volume()
     assert kept is not None
     assert (kept.metadata.owner_references, kept.metadata.deletion_timestamp) == ([], None)
+    assert kept.metadata.annotations[KEPT_FOR_POOL] == "web"
+    pool.change(replicas=1)
+    wait_until(pool.has(0), "the VM of the number again")
+
+    def owner() -> str | None:
+        found = volume()
+        reference = None if found is None else found.metadata.controller_reference()
+        return None if reference is None else reference.uid
+
+    wait_until(lambda: owner() == pool.vms()["web-0"].metadata.uid, "it owns the DataVolume again")
+    again = volume()
+    assert again is not None
+    assert again.metadata.uid == kept.metadata.uid
 
 
 def test_a_vm_that_does_not_start_is_made_anew(pool: Pool) -> None:

@@ -1,4 +1,5 @@
 # Tests: kvedge/controller/pools/pool_loop.py, kvedge/controller/pools/pool_writes.py
+# Tests: kvedge/controller/pools/state_keeper.py
 """Answers that get lost and calls that are refused: a pool has its number in the end, and never one more."""
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import pytest
 
 from kvedge.controller.pools.pool_loop import PoolLoop, PoolSources
 from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound, Unavailable
+from kvedge.kube.patches import MergePatch, document
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.data_volume_names import KEPT_FOR_POOL
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import owned_by, patched
 from tests.support.clocks import FakeClock
@@ -23,6 +28,8 @@ from tests.unit.controller.pools.test_pool_plan import a_guest, a_pool
 from tests.unit.controller.replicas.late_server import LateCache
 
 KEY = Key("default", "web")
+MOMENT = "2026-01-02T03:00:00Z"
+FOREGROUND = "foregroundDeletion"
 
 
 class PoolServer:
@@ -37,6 +44,7 @@ class PoolServer:
         self.pool.metadata.finalizers = [POOL_FINALIZER]
         self.live: dict[str, VirtualMachine] = {}
         self.ended: list[tuple[str, str]] = []
+        self.disks: dict[str, DataVolume | PersistentVolumeClaim] = {}
         self.clock, self.events = FakeClock(), MagicMock()
         self._changed(self.pools, self.pool)
         self.pools.deliver()
@@ -45,6 +53,7 @@ class PoolServer:
 
     def turn(self) -> KubeError | None:
         self.clock.seconds += 120
+        self.collect()
         try:
             self.loop.reconcile(KEY)
         except KubeError as error:
@@ -67,6 +76,8 @@ class PoolServer:
         return answer
 
     def list(self, cls: type, namespace: str) -> list[Any]:
+        if cls is not VirtualMachine:
+            return [copy.deepcopy(item) for item in self.disks.values() if isinstance(item, cls)]
         return copy.deepcopy(list(self.live.values()))
 
     def get(self, cls: type, namespace: str, name: str) -> Any:
@@ -76,7 +87,9 @@ class PoolServer:
         self.ended.append((cls.__name__, name))
         if cls is not VirtualMachine:
             return None
-        self._found(name).metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
+        self._found(name).metadata.deletion_timestamp = MOMENT
+        if propagation == "Foreground":
+            self.live[name].metadata.finalizers.append(FOREGROUND)
         answer = self._changed(self.vms, self.live[name])
         self._be_moody()
         return answer
@@ -85,14 +98,36 @@ class PoolServer:
         if cls is VirtualMachinePool:
             self.pool = decode(VirtualMachinePool, patched(encode(self.pool), patch.body))
             return self._changed(self.pools, self.pool)
+        if cls is DataVolume:
+            self.disks[name] = decode(DataVolume, patched(encode(self.disks[name]), document(patch)))
+            return self.disks[name]
         vm = decode(VirtualMachine, patched(encode(self._found(name)), patch.body))
         if vm.metadata.deletion_timestamp is None or vm.metadata.finalizers:
             self.live[name] = vm
             return self._changed(self.vms, vm)
         del self.live[name]
+        self._end_disks_of(vm.metadata.uid)
         gone = self._changed(self.vms, vm)
         self.vms.pending[-1] = (gone, True)
         return gone
+
+    def collect(self) -> None:
+        """Play the garbage collector: in Foreground the disks go before their VM."""
+        for name, vm in list(self.live.items()):
+            if FOREGROUND in vm.metadata.finalizers:
+                self._end_disks_of(vm.metadata.uid)
+                left = [item for item in vm.metadata.finalizers if item != FOREGROUND]
+                self.patch(VirtualMachine, "default", name, MergePatch({"metadata": {"finalizers": left}}))
+
+    def _end_disks_of(self, uid: str) -> None:
+        for name, disk in list(self.disks.items()):
+            if any(owner.uid == uid for owner in disk.metadata.owner_references):
+                del self.disks[name]
+
+    def own(self, cls: type[DataVolume] | type[PersistentVolumeClaim], name: str, vm: str) -> None:
+        """A disk that is a VM's."""
+        owners = [owned_by("VirtualMachine", vm, f"uid-{vm}")]
+        self.disks[name] = decode(cls, {"metadata": {"name": name, "ownerReferences": owners}, "spec": {}})
 
     def scale(self, replicas: int) -> None:
         self.pool.spec.replicas = replicas
@@ -155,6 +190,80 @@ def test_a_refused_vm_is_a_condition_and_is_tried_again_after_a_while_or_a_chang
     server.loop.reconcile(KEY)
     assert server.live.keys() == {"web-0"}
     assert server.pool.status.conditions == []
+
+
+def a_pool_that_keeps(server: PoolServer) -> None:
+    server.pool.spec = a_pool(1, scaleInStrategy={"proactive": {"statePreservation": "Offline"}}).spec
+    server.scale(1)
+
+
+def settle(server: PoolServer) -> None:
+    for _ in range(4):
+        server.vms.deliver()
+        server.turn()
+
+
+def test_disks_go_before_the_number_of_their_vm_is_free() -> None:
+    server = PoolServer(1)
+    server.turn()
+    server.own(DataVolume, "disk-0", "web-0")
+    server.scale(0)
+    server.loop.reconcile(KEY)
+    assert server.live["web-0"].metadata.finalizers == [FOREGROUND]
+    settle(server)
+    assert (server.live, server.disks) == ({}, {})
+
+
+def test_all_disks_that_a_vm_owns_are_kept_and_marked_whatever_its_spec_names() -> None:
+    server = PoolServer(1)
+    a_pool_that_keeps(server)
+    server.turn()
+    server.own(DataVolume, "disk-0", "web-0")
+    server.own(DataVolume, "of-another-vm", "other")
+    # Somebody has taken away what holds the VM until its disks are kept.
+    server.live["web-0"].metadata.finalizers = []
+    server._changed(server.vms, server.live["web-0"])
+    server.vms.deliver()
+    server.scale(0)
+    settle(server)
+    assert server.live == {}
+    kept = server.disks["disk-0"].metadata
+    assert (kept.owner_references, kept.annotations) == ([], {KEPT_FOR_POOL: "web"})
+    assert server.disks["of-another-vm"].metadata.annotations == {}
+
+
+@pytest.mark.parametrize("by_user", [False, True], ids=["the pool ends it", "its user ends it"])
+def test_a_vm_that_owns_a_claim_itself_does_not_go_where_the_state_is_kept(by_user: bool) -> None:
+    server = PoolServer(1)
+    a_pool_that_keeps(server)
+    server.turn()
+    server.own(PersistentVolumeClaim, "bare", "web-0")
+    if by_user:
+        server.delete(VirtualMachine, "default", "web-0", None)
+        server.vms.deliver()
+    else:
+        server.scale(0)
+    settle(server)
+    (failure,) = server.pool.status.conditions
+    assert failure.reason == "FailedScaleIn"
+    assert "owns PersistentVolumeClaim bare" in failure.message
+    assert server.live.keys() == {"web-0"}
+    server.disks["bare"].metadata.owner_references = []
+    server.scale(0)
+    settle(server)
+    assert (server.live, set(server.disks), server.pool.status.conditions) == ({}, {"bare"}, [])
+
+
+def test_disks_of_a_vm_that_goes_in_foreground_are_not_kept() -> None:
+    server = PoolServer(1)
+    a_pool_that_keeps(server)
+    server.turn()
+    server.own(DataVolume, "disk-0", "web-0")
+    server.delete(VirtualMachine, "default", "web-0", None, "Foreground")
+    server.vms.deliver()
+    server.loop.reconcile(KEY)
+    assert server.disks["disk-0"].metadata.annotations == {}
+    assert server.live["web-0"].metadata.finalizers == [FOREGROUND]
 
 
 def test_a_guest_of_a_vms_name_that_is_another_owners_is_not_restarted() -> None:

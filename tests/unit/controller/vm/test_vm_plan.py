@@ -98,6 +98,22 @@ def test_a_vmi_is_made_from_the_template_with_an_identity_of_its_own():
     assert nic.mac_address == "", "the VM's own template must not change"
 
 
+def test_a_vm_does_not_start_with_a_data_volume_that_it_may_not_use_and_says_why():
+    vm = a_vm()
+    plan = plan_vm(vm, None, NOW, 0.0, blocked="DataVolume root belongs to VirtualMachine other (UID u)")
+    assert kinds(plan) == ["PatchVmStatus"]
+    vm.status = status_after(vm, plan)
+    (failure,) = [item for item in vm.status.conditions if item.type == "Failure"]
+    assert (failure.reason, failure.message) == (
+        "FailedCreate",
+        "DataVolume root belongs to VirtualMachine other (UID u)",
+    )
+    assert plan_vm(vm, None, NOW, 0.0, blocked=failure.message) == VmPlan()
+    after = plan_vm(vm, None, NOW, 0.0)
+    assert isinstance(after.actions[0], CreateVmi)
+    assert not any(item.type == "Failure" for item in status_after(vm, after).conditions)
+
+
 def test_a_paused_start_makes_a_paused_vmi_and_is_met_by_it():
     vm = a_vm("Manual", state_change_requests=[asked("Start", paused="true")], run_strategy="Manual")
     plan = plan_vm(vm, None, NOW, 0.0)
