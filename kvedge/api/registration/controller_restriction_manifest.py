@@ -18,7 +18,7 @@ from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
-from kvedge.resources.types.scaling.pools import VirtualMachinePool
+from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -205,7 +205,8 @@ _RULES: Final = (
     ),
     (
         f"{_REVISION} && !({_CREATE})",
-        f"!({_UPDATE}) && {_REVISION_OWNED.format('oldOwners')}",
+        # Those of an orphaned pool have no owner left.
+        f"!({_UPDATE}) && ({_REVISION_OWNED.format('oldOwners')} || '{REVISION_OF_POOL}' in variables.oldLabels)",
         "is not allowed to touch other ControllerRevisions than those of VMs and pools",
     ),
 )

@@ -7,13 +7,15 @@ names of VMs keep a controller that saw too little from making one twice.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kvedge.controller.pools.pool_plan import CreateVm, PoolView, plan_pool, selector_in_use
+from kvedge.controller.pools.pool_actions import CreateVm, KeepRevision, PoolAction
+from kvedge.controller.pools.pool_plan import PoolView, plan_pool, selector_in_use
+from kvedge.controller.pools.pool_refusals import Refusals
 from kvedge.controller.pools.pool_status import FAILURE, next_status, status_body, told_change
-from kvedge.controller.pools.pool_writes import PoolWrites, failure_reason
-from kvedge.controller.pools.state_keeper import StateAtRiskError, StateKeeper
+from kvedge.controller.pools.pool_writes import PoolWrites
+from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.vm_plan import is_owned
@@ -64,7 +66,9 @@ class PoolLoop:
         self._sources = sources
         self._client = sources.client
         self._writes = PoolWrites(sources.client, sources.vms, sources.vmis, sources.revisions, sources.events)
+        # How long to wait with VMs that are to be made, and with all else that was refused.
         self._patience = CreatePatience(sources.clock.monotonic)
+        self._others = CreatePatience(sources.clock.monotonic)
         # Pools of which a VM may have been made without an answer.
         self._unsure: set[str] = set()
         sources.vms.add_index(_FINALIZED, _namespace_of_finalized)
@@ -83,6 +87,8 @@ class PoolLoop:
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one pool."""
+        refusals = Refusals()
+        self._free_orphans(key)
         for _ in range(_MOST_STEPS):
             pool = self._sources.pools.get(*key)
             if pool is None:
@@ -96,50 +102,86 @@ class PoolLoop:
             if POOL_FINALIZER not in pool.metadata.finalizers:
                 self._patch_pool(pool, {"metadata": {"finalizers": [*pool.metadata.finalizers, POOL_FINALIZER]}}, "")
                 continue
-            again = self._pass(pool, selector)
+            again = self._pass(pool, selector, refusals)
             if again is not None:
                 return None if again.after < 0 else again
-        return Again(_CAUGHT_UP_SECONDS)
+        # What was refused is not tried again at once.
+        left = None if pool is None or refusals.first is None else self._count_seconds_left(pool)
+        return Again(left or _CAUGHT_UP_SECONDS)
 
-    def _pass(self, pool: VirtualMachinePool, selector: LabelSelector) -> Again | None:
+    def _pass(self, pool: VirtualMachinePool, selector: LabelSelector, refusals: Refusals) -> Again | None:
         """Carry one plan out; when to come back, never for a negative time, or None when there may be more to do."""
         namespace, uid = pool.metadata.namespace, pool.metadata.uid
-        if uid in self._unsure:
-            self._writes.learn_vms(namespace)
-            self._unsure.discard(uid)
+        self._learn_if_unsure(pool)
         wait = self._patience.count_seconds_left(uid, pool.metadata.generation)
         taken = self._sources.vms.get
-        plan = plan_pool(
-            self._view(pool), selector, lambda name: taken(namespace, name) is not None, self._sources.clock.now()
-        )
-        keeper = StateKeeper(self._client, namespace)
+        view = replace(self._view(pool), refused=refusals.vms, may_create=wait <= 0)
+        plan = plan_pool(view, selector, lambda name: taken(namespace, name) is not None, self._sources.clock.now())
+        keeper, known, done = StateKeeper(self._client, namespace), refusals.extent, 0
         for action in plan.actions:
-            if wait > 0 and isinstance(action, CreateVm):
-                self._report(pool, selector, self._known_failure(pool))
-                return Again(wait)
+            if isinstance(action, CreateVm) and refusals.creation:
+                break
             try:
                 self._writes.do(pool, action, keeper)
+                done += 1
             except Conflict:
                 return Again(_CAUGHT_UP_SECONDS)
             except AlreadyExists:
                 return Again(_IN_THE_WAY_SECONDS)
-            except StateAtRiskError as error:
-                return self._note_refusal(pool, selector, failure_reason(action), error)
-            except KubeError as error:
-                if is_passing(error):
+            except (KubeError, NotDoneError) as error:
+                if isinstance(error, KubeError) and is_passing(error):
                     self._unsure.add(uid)
                     raise
-                return self._note_refusal(pool, selector, failure_reason(action), error)
-        if any(isinstance(action, CreateVm) for action in plan.actions):
-            self._patience.forget(uid)
-        self._report(pool, selector, None)
-        if plan.actions:
+                self._note_refusal(pool, refusals, action, error)
+                if isinstance(action, KeepRevision):
+                    break
+        if refusals.first is None:
+            self._others.forget(uid)
+            if any(isinstance(action, CreateVm) for action in plan.actions):
+                self._patience.forget(uid)
+        wait = self._patience.count_seconds_left(uid, pool.metadata.generation)
+        self._report(pool, selector, refusals.first or (self._known_failure(pool) if wait > 0 else None))
+        if done or refusals.extent != known:
             return None
-        return Again(-1.0 if plan.again_after is None else plan.again_after)
+        waits = [each for each in (plan.again_after, self._count_seconds_left(pool)) if each is not None]
+        return Again(min(waits, default=-1.0))
 
-    def _note_refusal(self, pool: VirtualMachinePool, selector: LabelSelector, reason: str, error: Exception) -> Again:
-        self._report(pool, selector, (reason, str(error)))
-        return Again(self._patience.note_refusal(pool.metadata.uid, pool.metadata.generation))
+    def _note_refusal(self, pool: VirtualMachinePool, refusals: Refusals, action: PoolAction, error: Exception) -> None:
+        if refusals.note(action, error):
+            patience = self._patience if isinstance(action, CreateVm | KeepRevision) else self._others
+            patience.note_refusal(pool.metadata.uid, pool.metadata.generation)
+
+    def _count_seconds_left(self, pool: VirtualMachinePool) -> float | None:
+        """When what was refused is tried again; None where nothing was."""
+        uid, generation = pool.metadata.uid, pool.metadata.generation
+        waits = [patience.count_seconds_left(uid, generation) for patience in (self._patience, self._others)]
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def _learn_if_unsure(self, pool: VirtualMachinePool) -> None:
+        if pool.metadata.uid in self._unsure:
+            self._writes.learn_vms(pool.metadata.namespace)
+            self._unsure.discard(pool.metadata.uid)
+
+    def _free_orphans(self, key: Key) -> None:
+        """Let VMs go whose pool ended without us: its finalizer would hold them for ever."""
+        pool = self._sources.pools.get(*key)
+        known = "" if pool is None else pool.metadata.uid
+        found = []
+        for vm in self._sources.vms.find_indexed(_FINALIZED, key.namespace):
+            owner = vm.metadata.controller_reference()
+            if owner is None or owner.kind != VirtualMachinePool.KIND.kind or owner.name != key.name:
+                continue
+            if owner.uid != known:
+                found.append((vm, owner.uid))
+        if not found:
+            return
+        try:
+            live = self._client.get(VirtualMachinePool, key.namespace, key.name).metadata.uid
+        except NotFound:
+            live = ""
+        for vm, uid in found:
+            if uid != live:
+                self._writes.let_go(vm)
 
     def _known_failure(self, pool: VirtualMachinePool) -> tuple[str, str] | None:
         known = condition(pool.status.conditions, FAILURE)
@@ -166,6 +208,7 @@ class PoolLoop:
         """Take our finalizers away: from here on the garbage collector ends the VMs, or orphans them."""
         if POOL_FINALIZER not in pool.metadata.finalizers:
             return
+        self._learn_if_unsure(pool)
         # A collector that orphans may have taken the owner away before us.
         for vm in self._sources.vms.find_indexed(_FINALIZED, pool.metadata.namespace):
             owner = vm.metadata.controller_reference()
@@ -201,6 +244,7 @@ class PoolLoop:
         assert item is not None
         if new is None:
             self._patience.forget(item.metadata.uid)
+            self._others.forget(item.metadata.uid)
             self._unsure.discard(item.metadata.uid)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 

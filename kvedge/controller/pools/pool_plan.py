@@ -7,13 +7,26 @@ which they are to be done. A pool first has its number, then VMs follow its temp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
+from kvedge.controller.pools.pool_actions import (
+    CreateVm,
+    DeleteVm,
+    Detach,
+    KeepRevision,
+    LetGo,
+    PoolAction,
+    PoolPlan,
+    Prune,
+    Relabel,
+    Restart,
+    UpdateVm,
+)
 from kvedge.controller.pools.pool_choice import in_order
-from kvedge.controller.pools.pool_template import template_of, update_body, vm_of_pool
+from kvedge.controller.pools.pool_template import template_of
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
 from kvedge.resources.meta import condition
@@ -27,8 +40,9 @@ from kvedge.runtime.clock import parse_rfc3339
 
 # The collector's, on an owner that goes after its dependents.
 _FOREGROUND: Final = "foregroundDeletion"
+# What one plan does, before the next one looks again; KubeVirt's makes ten times as many.
+MOST_AT_ONCE: Final = 25
 # As in KubeVirt.
-MOST_AT_ONCE: Final = 250
 _START_FAILURES: Final = 3
 _FAILING_SECONDS: Final = 300.0
 # How long a change waits for guests that are not ready yet.
@@ -49,83 +63,14 @@ class PoolView:
     vms: Sequence[VirtualMachine] = ()
     vmis: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
     revisions: Mapping[str, ControllerRevision] = field(default_factory=dict)
+    # UIDs of VMs of which the server has just refused something: others do not wait for them.
+    refused: Set[str] = frozenset()
+    # Whether a VM may be made now: one that was refused has to wait.
+    may_create: bool = True
 
-
-@dataclass(frozen=True, slots=True)
-class KeepRevision:
-    """Have the pool's spec of this generation written down."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateVm:
-    """Make a VM."""
-
-    vm: VirtualMachine
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteVm:
-    """End a VM; with `keeps` its DataVolumes stay for the next one of its number."""
-
-    vm: VirtualMachine
-    keeps: bool
-    why: Literal["scale", "heal", "update"] = "scale"
-
-
-@dataclass(frozen=True, slots=True)
-class LetGo:
-    """Take our finalizer from a VM that is being deleted, its DataVolumes first where they stay."""
-
-    vm: VirtualMachine
-    keeps: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Detach:
-    """Own a VM no more whose labels do not match any more."""
-
-    vm: VirtualMachine
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateVm:
-    """Bring a VM to the pool's template."""
-
-    vm: VirtualMachine
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """End a VMI, so that its VM starts another one."""
-
-    vmi: VirtualMachineInstance
-
-
-@dataclass(frozen=True, slots=True)
-class Relabel:
-    """Have a VMI say that it is of the newer revision: nothing of its template has changed."""
-
-    vmi: VirtualMachineInstance
-    revision: str
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """Take a revision away that nobody has any more."""
-
-    revision: ControllerRevision
-
-
-PoolAction: TypeAlias = KeepRevision | CreateVm | DeleteVm | LetGo | Detach | UpdateVm | Restart | Relabel | Prune
-
-
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
-    """Actions in order, and in how many seconds to look again when nothing changes."""
-
-    actions: tuple[PoolAction, ...] = ()
-    again_after: float | None = None
+    def open(self, vms: Iterable[VirtualMachine]) -> list[VirtualMachine]:
+        """Those of which nothing has been refused."""
+        return [vm for vm in vms if vm.metadata.uid not in self.refused]
 
 
 def selector_in_use(pool: VirtualMachinePool) -> LabelSelector | None:
@@ -146,19 +91,22 @@ def revision_name(pool: VirtualMachinePool) -> str:
 def plan_pool(view: PoolView, selector: LabelSelector, is_taken: Callable[[str], bool], now: datetime) -> PoolPlan:
     """Decide what to do; `is_taken` says whether a VM of that name is there, whosever it is."""
     pool = view.pool
-    strays = [vm for vm in view.vms if not selector.matches(vm.metadata.labels)]
+    strays = [vm for vm in view.open(view.vms) if not selector.matches(vm.metadata.labels)]
     if strays:
         return PoolPlan(tuple(Detach(vm) for vm in strays[:MOST_AT_ONCE]))
     going = [vm for vm in view.vms if vm.metadata.deletion_timestamp is not None]
-    if leaving := [LetGo(vm, _keeps_disks(pool, vm)) for vm in going if POOL_FINALIZER in vm.metadata.finalizers]:
+    held = [vm for vm in view.open(going) if POOL_FINALIZER in vm.metadata.finalizers]
+    if leaving := [LetGo(vm, _keeps_disks(pool, vm)) for vm in held]:
         return PoolPlan(tuple(leaving[:MOST_AT_ONCE]))
     if pool.spec.paused:
         return PoolPlan()
     healed, heal_again = _plan_healing(view, now)
     if healed:
         return PoolPlan(tuple(healed[:MOST_AT_ONCE]))
-    if len(view.vms) != pool.replicas:
-        return PoolPlan(_plan_number(view, going, is_taken), heal_again)
+    if len(view.vms) > pool.replicas or (len(view.vms) < pool.replicas and view.may_create):
+        numbered = _plan_number(view, going, is_taken)
+        if numbered or not view.refused:
+            return PoolPlan(numbered, heal_again)
     updated, again = _plan_update(view, going)
     waits = [each for each in (again, heal_again) if each is not None]
     if updated or going:
@@ -199,11 +147,11 @@ def _plan_number(
             if not is_taken(f"{pool.metadata.name}-{number}"):
                 numbers.append(number)
             number += 1
-        return (*_keep_revision(view), *(CreateVm(vm_of_pool(pool, each, revision)) for each in numbers))
+        return (*_keep_revision(view), *(CreateVm(each, revision) for each in numbers))
     if strategy is not None and (strategy.unmanaged is not None or strategy.opportunistic is not None):
         return ()
     policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
-    there = [vm for vm in view.vms if vm.metadata.deletion_timestamp is None]
+    there = [vm for vm in view.open(view.vms) if vm.metadata.deletion_timestamp is None]
     too_many = min(-missing - len(going), MOST_AT_ONCE)
     chosen = in_order(there, policy, pool.metadata.generation)[: max(0, too_many)]
     return tuple(DeleteVm(vm, keeps_state(pool)) for vm in chosen)
@@ -215,7 +163,7 @@ def _plan_healing(view: PoolView, now: datetime) -> tuple[list[PoolAction], floa
         return [], None
     found: list[PoolAction] = []
     again: list[float] = []
-    for vm in view.vms:
+    for vm in view.open(view.vms):
         wait = _seconds_to_heal(vm, view.vmis.get(vm.metadata.name), healing, now)
         if wait is not None and vm.metadata.deletion_timestamp is None:
             if wait <= 0:
@@ -255,20 +203,27 @@ def _plan_update(view: PoolView, going: Sequence[VirtualMachine]) -> tuple[tuple
         return (), None
     wanted = encode(pool.spec.virtual_machine_template) if pool.spec.virtual_machine_template is not None else {}
     templates = {name: template_of(revision.data) for name, revision in view.revisions.items()}
-    there = [vm for vm in view.vms if vm not in going]
+    ended = {vm.metadata.uid for vm in going}
+    there = [vm for vm in view.open(view.vms) if vm.metadata.uid not in ended]
     policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
     ordered = in_order(there, policy, pool.metadata.generation)
-    outdated = [vm for vm in ordered if templates.get(vm.metadata.labels.get(REVISION_LABEL, "")) != wanted]
+    outdated = [vm for vm in ordered if _is_outdated(vm, templates, wanted)]
     changes: list[PoolAction] = []
     if outdated:
         changes += _keep_revision(view)
         for vm in outdated[:MOST_AT_ONCE]:
-            before = templates.get(vm.metadata.labels.get(REVISION_LABEL, ""))
-            changes.append(UpdateVm(vm, update_body(pool, vm, before, revision_name(pool))))
+            changes.append(UpdateVm(vm, templates.get(vm.metadata.labels.get(REVISION_LABEL, ""))))
         return tuple(changes), None
     if strategy is not None and strategy.opportunistic is not None:
         return (), None
     return _plan_restarts(view, ordered, templates)
+
+
+def _is_outdated(vm: VirtualMachine, templates: Mapping[str, JsonObject], wanted: JsonObject) -> bool:
+    """Whether a VM is of another template, or its guests would say that they are: those would restart for ever."""
+    revision = vm.metadata.labels.get(REVISION_LABEL, "")
+    theirs = {} if vm.spec.template is None else vm.spec.template.metadata.labels
+    return templates.get(revision) != wanted or theirs.get(REVISION_LABEL) != revision
 
 
 def _plan_restarts(

@@ -10,12 +10,11 @@ import threading
 from typing import Any, Final
 
 from kvedge.controller.pools.pool_loop import PoolLoop, PoolSources
-from kvedge.controller.pools.pool_writes import REVISION_OF_POOL
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.scaling.pools import VirtualMachinePool
+from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.background import BackgroundThread

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Final
 
-from kvedge.controller.pools.pool_plan import (
+from kvedge.controller.pools.pool_actions import (
     CreateVm,
     DeleteVm,
     Detach,
@@ -20,11 +19,10 @@ from kvedge.controller.pools.pool_plan import (
     Relabel,
     Restart,
     UpdateVm,
-    revision_name,
 )
-from kvedge.controller.pools.pool_status import PRUNING, SCALE_IN, SCALE_OUT, UPDATE
-from kvedge.controller.pools.pool_template import owner_reference
-from kvedge.controller.pools.state_keeper import StateKeeper
+from kvedge.controller.pools.pool_plan import revision_name
+from kvedge.controller.pools.pool_template import owner_reference, update_body, vm_of_pool
+from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -34,12 +32,14 @@ from kvedge.kube.watches import KubeObject
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import (
+    POOL_FINALIZER,
+    REVISION_LABEL,
+    REVISION_OF_POOL,
+    VirtualMachinePool,
+)
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-
-# On a pool's revisions: by it they are told from those of VMs and of other controllers.
-REVISION_OF_POOL: Final = "kvedge.io/revision-of-pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class PoolWrites:
 
         Raises:
             KubeError: when the server refuses or does not answer.
-            StateAtRiskError: when something would go that is to be kept.
+            NotDoneError: when something would go that is to be kept, or stands in the way.
         """
         match action:
             case KeepRevision():
                 self._keep_revision(pool)
-            case CreateVm(vm):
-                self._create(pool, vm)
+            case CreateVm(number, revision):
+                self._create(pool, vm_of_pool(pool, number, revision))
             case DeleteVm(vm, keeps):
                 if keeps:
                     keeper.check(vm)
@@ -74,8 +74,8 @@ class PoolWrites:
                 self.let_go(vm)
             case Detach(vm):
                 self._patch_vm(vm, {"metadata": {**_without_finalizer(vm), "ownerReferences": _others(vm, pool)}})
-            case UpdateVm(vm, body):
-                self._patch_vm(vm, body)
+            case UpdateVm(vm, before):
+                self._patch_vm(vm, update_body(pool, vm, before, revision_name(pool)))
                 self._tell(pool, "SuccessfulUpdate", f"Updated VM {vm.metadata.namespace}/{vm.metadata.name}")
             case Restart(vmi):
                 self._restart(pool, vmi)
@@ -113,12 +113,28 @@ class PoolWrites:
         try:
             made = self.client.create(revision)
         except AlreadyExists:
-            made = self.client.get(ControllerRevision, pool.metadata.namespace, revision_name(pool))
-            owner = made.metadata.controller_reference()
-            if owner is None or owner.uid != pool.metadata.uid:
-                # It is of an earlier pool of this name, and goes with that.
+            there = self.client.get(ControllerRevision, pool.metadata.namespace, revision_name(pool))
+            owner = there.metadata.controller_reference()
+            if owner is not None and owner.uid == pool.metadata.uid:
+                made = there
+            elif self._is_of_earlier_pool(there):
+                made = self.client.create(revision)
+            else:
                 raise
         self.revisions.observe(made)
+
+    def _is_of_earlier_pool(self, there: ControllerRevision) -> bool:
+        """Whether a revision in the way was one of an orphaned pool, and is gone now; False for one that goes."""
+        meta, owner = there.metadata, there.metadata.controller_reference()
+        if meta.deletion_timestamp is not None or (owner is not None and owner.kind == VirtualMachinePool.KIND.kind):
+            # It goes with its pool.
+            return False
+        if owner is None and REVISION_OF_POOL in meta.labels:
+            with contextlib.suppress(NotFound):
+                self.client.delete(ControllerRevision, meta.namespace, meta.name, Preconditions(uid=meta.uid))
+            return True
+        whose = "is of no pool" if owner is None else f"belongs to {owner.kind} {owner.name}"
+        raise NotDoneError(f"ControllerRevision {meta.name}, whose name the pool needs, {whose} (UID {meta.uid})")
 
     def _create(self, pool: VirtualMachinePool, vm: VirtualMachine) -> None:
         try:
@@ -164,18 +180,6 @@ class PoolWrites:
 
     def _tell(self, pool: KubeObject, reason: str, message: str) -> None:
         self.events.record(pool, "Normal", reason, message)
-
-
-def failure_reason(action: PoolAction) -> str:
-    """The reason of the condition when an action is refused."""
-    match action:
-        case CreateVm() | KeepRevision():
-            return SCALE_OUT
-        case DeleteVm(_, _, "scale" | "heal") | LetGo() | Detach():
-            return SCALE_IN
-        case Prune():
-            return PRUNING
-    return UPDATE
 
 
 def _without_finalizer(vm: VirtualMachine) -> JsonObject:

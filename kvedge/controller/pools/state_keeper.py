@@ -24,8 +24,8 @@ from kvedge.resources.types.vm import VirtualMachine
 T = TypeVar("T", bound=KubeObject)
 
 
-class StateAtRiskError(Exception):
-    """Something that a pool is to keep would go with its VM."""
+class NotDoneError(Exception):
+    """What a plan wants is not done, and the reason is for the user: state would be lost, or a name is taken."""
 
 
 class StateKeeper:
@@ -42,13 +42,13 @@ class StateKeeper:
         """Refuse the end of a VM with which more would go than what can be kept.
 
         Raises:
-            StateAtRiskError: when the VM itself owns a claim, which the controller has no right to change.
+            NotDoneError: when the VM itself owns a claim, which the controller has no right to change.
         """
         if self._claims is None:
             self._claims = _by_owner(self._client.list(PersistentVolumeClaim, self._namespace))
         names = sorted(claim.metadata.name for claim in self._claims.get(vm.metadata.uid, ()))
         if names:
-            raise StateAtRiskError(
+            raise NotDoneError(
                 f"VM {vm.metadata.name} owns PersistentVolumeClaim {names[0]}, which would go with it:"
                 " remove the VM from the claim's ownerReferences, or set statePreservation to Disabled"
             )
@@ -57,7 +57,7 @@ class StateKeeper:
         """Take a VM from its DataVolumes, whose claims belong to them and stay with them.
 
         Raises:
-            StateAtRiskError: as :meth:`check` does.
+            NotDoneError: as :meth:`check` does.
             KubeError: when the server refuses.
         """
         self.check(vm)

@@ -328,6 +328,14 @@ def revision(name: str, *owners: JsonObject) -> JsonObject:
     }  # fmt: skip
 
 
+def test_it_ends_revisions_that_an_orphaned_pool_has_left(admin: KubeClient, controller: KubeClient) -> None:
+    left = revision("left")
+    left["metadata"]["labels"] = {"kvedge.io/revision-of-pool": ""}
+    admin.request("POST", REVISIONS, left)
+    assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/left", {"revision": 2})
+    assert refused(controller, "DELETE", f"{REVISIONS}/left") == ""
+
+
 def test_it_keeps_revisions_of_vms(controller: KubeClient) -> None:
     assert refused(controller, "POST", REVISIONS, revision("of-a-vm", VM_OWNER)) == ""
     assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/of-a-vm", {"revision": 2})

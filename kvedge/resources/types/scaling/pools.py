@@ -18,6 +18,8 @@ POOL_GROUP: Final = "pool.kubevirt.io"
 POOL_FINALIZER: Final = "pool.kubevirt.io/finalizer"
 # On VMs and VMIs: the revision of the pool that they are made of.
 REVISION_LABEL: Final = "kubevirt.io/vm-pool-revision-name"
+# On a pool's revisions: by it they are told from those of VMs and of other controllers.
+REVISION_OF_POOL: Final = "kvedge.io/revision-of-pool"
 
 SortPolicy = Literal["Random", "AscendingOrder", "DescendingOrder", "Newest", "Oldest"]
 StatePreservation = Literal["Disabled", "Offline", "Online"]

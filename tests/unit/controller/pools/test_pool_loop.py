@@ -1,5 +1,5 @@
 # Tests: kvedge/controller/pools/pool_loop.py, kvedge/controller/pools/pool_writes.py
-# Tests: kvedge/controller/pools/state_keeper.py
+# Tests: kvedge/controller/pools/state_keeper.py, kvedge/controller/pools/pool_refusals.py
 """Answers that get lost and calls that are refused: a pool has its number in the end, and never one more."""
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import KEPT_FOR_POOL
+from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import owned_by, patched
@@ -44,6 +46,9 @@ class PoolServer:
         self.pool.metadata.finalizers = [POOL_FINALIZER]
         self.live: dict[str, VirtualMachine] = {}
         self.ended: list[tuple[str, str]] = []
+        self.kept: dict[str, ControllerRevision] = {}
+        # A VM that the server does not let be deleted.
+        self.stubborn = ""
         self.disks: dict[str, DataVolume | PersistentVolumeClaim] = {}
         self.clock, self.events = FakeClock(), MagicMock()
         self._changed(self.pools, self.pool)
@@ -62,6 +67,9 @@ class PoolServer:
 
     def create(self, item: Any) -> Any:
         if not isinstance(item, VirtualMachine):
+            if item.metadata.name in self.kept:
+                raise AlreadyExists(409, "AlreadyExists", item.metadata.name)
+            self.kept[item.metadata.name] = copy.deepcopy(item)
             return self._changed(self.revisions, copy.deepcopy(item))
         if self.refusal is not None:
             raise self.refusal
@@ -81,12 +89,28 @@ class PoolServer:
         return copy.deepcopy(list(self.live.values()))
 
     def get(self, cls: type, namespace: str, name: str) -> Any:
+        if cls is ControllerRevision:
+            if name not in self.kept:
+                raise NotFound(404, "NotFound", name)
+            return copy.deepcopy(self.kept[name])
+        if cls is VirtualMachinePool:
+            if self.pool.metadata.name != name:
+                raise NotFound(404, "NotFound", name)
+            return copy.deepcopy(self.pool)
         return copy.deepcopy(self._found(name))
 
     def delete(self, cls: type, namespace: str, name: str, as_seen: Any, propagation: str = "") -> Any:
         self.ended.append((cls.__name__, name))
+        if cls is ControllerRevision:
+            if name not in self.kept:
+                raise NotFound(404, "NotFound", name)
+            assert as_seen.uid == self.kept[name].metadata.uid
+            self.revisions.pending.append((self._changed(self.revisions, self.kept.pop(name)), True))
+            self.revisions.deliver()
         if cls is not VirtualMachine:
             return None
+        if name == self.stubborn:
+            raise Forbidden(403, "Forbidden", f"{name} stays")
         self._found(name).metadata.deletion_timestamp = MOMENT
         if propagation == "Foreground":
             self.live[name].metadata.finalizers.append(FOREGROUND)
@@ -279,6 +303,94 @@ def test_a_guest_of_a_vms_name_that_is_another_owners_is_not_restarted() -> None
     server.vmis.deliver()
     server.turn()
     assert set(server.ended) == {("VirtualMachineInstance", "web-0")}
+
+
+def test_a_refused_vm_holds_up_no_other_and_is_tried_again_after_a_while() -> None:
+    server = PoolServer(4)
+    server.turn()
+    server.vms.deliver()
+    server.stubborn = "web-1"
+    server.scale(0)
+    again = server.loop.reconcile(KEY)
+    assert isinstance(again, Again)
+    assert again.after >= 1
+    server.collect()
+    server.vms.deliver()
+    assert server.live.keys() == {"web-1"}
+    (failure,) = server.pool.status.conditions
+    assert (failure.reason, failure.message) == ("FailedScaleIn", "web-1 stays")
+    server.stubborn = ""
+    settle(server)
+    assert (server.live, server.pool.status.conditions) == ({}, [])
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["of the same spec", "of another spec"])
+def test_a_pool_made_anew_takes_the_revision_of_an_orphaned_one_away(same: bool) -> None:
+    server = PoolServer(1)
+    spec = encode(server.pool.spec) if same else {"replicas": 7}
+    orphan = ObjectMeta(name="web-1", namespace="default", uid="orphan", labels={REVISION_OF_POOL: ""})
+    server.kept["web-1"] = ControllerRevision(metadata=orphan, data=spec, revision=1)
+    server.turn()
+    owner = server.kept["web-1"].metadata.controller_reference()
+    assert owner is not None
+    assert (owner.uid, server.kept["web-1"].data) == ("pool", encode(server.pool.spec))
+    assert server.live.keys() == {"web-0"}
+
+
+def test_a_revision_of_somebody_else_in_the_way_is_told() -> None:
+    server = PoolServer(1)
+    theirs = ObjectMeta(name="web-1", namespace="default", uid="ds", owner_references=[an_owner("DaemonSet", "web")])
+    server.kept["web-1"] = ControllerRevision(metadata=theirs, data={}, revision=1)
+    server.turn()
+    (failure,) = server.pool.status.conditions
+    assert failure.reason == "FailedScaleOut"
+    assert "ControllerRevision web-1" in failure.message
+    assert "belongs to DaemonSet web" in failure.message
+    assert server.live == {}
+    assert server.kept["web-1"].metadata.uid == "ds"
+
+
+def test_a_revision_of_an_earlier_pool_is_waited_for() -> None:
+    server = PoolServer(1)
+    owner = an_owner("VirtualMachinePool", "web")
+    earlier = ObjectMeta(name="web-1", namespace="default", uid="r", owner_references=[owner])
+    server.kept["web-1"] = ControllerRevision(metadata=earlier, data={}, revision=1)
+    assert isinstance(server.loop.reconcile(KEY), Again)
+    assert server.pool.status.conditions == []
+    del server.kept["web-1"]
+    server.turn()
+    assert server.live.keys() == {"web-0"}
+
+
+def an_owner(kind: str, name: str) -> OwnerReference:
+    return OwnerReference(api_version="x/v1", kind=kind, name=name, uid="theirs", controller=True)
+
+
+@pytest.mark.parametrize("pool_is_there", [True, False], ids=["another one has its name", "none has its name"])
+def test_vms_whose_pool_ended_without_the_controller_are_let_go(pool_is_there: bool) -> None:
+    server = PoolServer(1)
+    server.turn()
+    # The same VM, of a pool that is no more; and one of a pool that the cache does not know yet.
+    name = "web" if pool_is_there else "gone"
+    server.live["web-0"].metadata.owner_references = [an_owner("VirtualMachinePool", name)]
+    server.live["web-0"].metadata.deletion_timestamp = MOMENT
+    server._changed(server.vms, server.live["web-0"])
+    server.vms.deliver()
+    server.scale(0)
+    server.loop.reconcile(Key("default", name))
+    assert server.live == {}
+
+
+def test_vms_of_a_pool_that_the_cache_does_not_know_yet_are_not_let_go() -> None:
+    server = PoolServer(1)
+    server.turn()
+    server.pool.spec.paused = True
+    server.scale(1)
+    server.pool.metadata.uid = server.live["web-0"].metadata.owner_references[0].uid = "newer"
+    server._changed(server.vms, server.live["web-0"])
+    server.vms.deliver()
+    server.loop.reconcile(KEY)
+    assert POOL_FINALIZER in server.live["web-0"].metadata.finalizers
 
 
 def test_a_pool_that_goes_lets_its_vms_go() -> None:

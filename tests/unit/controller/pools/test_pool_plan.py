@@ -1,31 +1,35 @@
+# Tests: kvedge/controller/pools/pool_plan.py, kvedge/controller/pools/pool_actions.py
 """What a pool does next: its number, its VMs' template, its guests."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kvedge.controller.pools.pool_plan import (
-    AGAIN_SECONDS,
-    MOST_AT_ONCE,
+from kvedge.controller.pools.pool_actions import (
     CreateVm,
     DeleteVm,
     Detach,
     KeepRevision,
     LetGo,
     PoolPlan,
-    PoolView,
     Prune,
     Relabel,
     Restart,
     UpdateVm,
+)
+from kvedge.controller.pools.pool_plan import (
+    AGAIN_SECONDS,
+    MOST_AT_ONCE,
+    PoolView,
     most_unavailable,
     plan_pool,
     selector_in_use,
 )
-from kvedge.controller.pools.pool_template import owner_reference, vm_of_pool
+from kvedge.controller.pools.pool_template import owner_reference, update_body, vm_of_pool
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.types.controller_revision import ControllerRevision
@@ -83,7 +87,7 @@ def plan(
 
 
 def made(planned: PoolPlan) -> list[str]:
-    return [action.vm.metadata.name for action in planned.actions if isinstance(action, CreateVm)]
+    return [f"web-{action.number}" for action in planned.actions if isinstance(action, CreateVm)]
 
 
 def ended(planned: PoolPlan) -> list[str]:
@@ -99,7 +103,7 @@ def test_the_lowest_free_numbers_are_taken_and_the_revision_is_kept_first() -> N
     assert KeepRevision() not in plan(pool, [], earlier=[pool]).actions
 
 
-def test_no_more_is_made_at_one_go_than_kubevirt_does() -> None:
+def test_no_more_is_made_at_one_go_than_one_plan_does() -> None:
     assert len(made(plan(a_pool(1000), []))) == MOST_AT_ONCE
 
 
@@ -236,10 +240,39 @@ def test_a_change_reaches_vms_first() -> None:
     assert planned.actions[0] == KeepRevision()
     updates = [action for action in planned.actions if isinstance(action, UpdateVm)]
     assert {update.vm.metadata.name for update in updates} == {"web-0", "web-1"}
-    assert updates[0].body == {
+    assert update_body(new, updates[0].vm, updates[0].before, "web-2") == {
         "metadata": {"labels": {REVISION_LABEL: "web-2"}},
         "spec": {"template": {"metadata": {"labels": {REVISION_LABEL: "web-2"}}, "spec": {"hostname": "changed"}}},
     }
+
+
+def test_a_vm_whose_guests_would_say_another_revision_is_changed_before_guests_restart_for_ever() -> None:
+    pool = a_pool(1)
+    vm = a_vm(pool, 0)
+    assert vm.spec.template is not None
+    vm.spec.template.metadata.labels[REVISION_LABEL] = "of-somebody"
+    (update,) = plan(pool, [vm], [a_guest(0, "of-somebody")], [pool]).actions
+    assert isinstance(update, UpdateVm)
+    body = update_body(pool, vm, update.before, "web-1")
+    assert body["spec"]["template"]["metadata"]["labels"] == {REVISION_LABEL: "web-1"}
+
+
+def test_a_refused_vm_does_not_hold_up_others_and_a_wait_for_new_ones_no_change() -> None:
+    pool = a_pool(1)
+    vms = [a_vm(pool, number, deletion_timestamp=MOMENT if number == 0 else None) for number in range(3)]
+    first = PoolView(pool, vms)
+    selector = selector_in_use(pool)
+    assert selector is not None
+    assert plan_pool(first, selector, bool, NOW).actions == (LetGo(vms[0], keeps=False),)
+    (end,) = plan_pool(replace(first, refused={"uid-0"}), selector, bool, NOW).actions
+    assert isinstance(end, DeleteVm)
+    (other,) = plan_pool(replace(first, refused={"uid-0", end.vm.metadata.uid}), selector, bool, NOW).actions
+    assert isinstance(other, DeleteVm)
+    assert other.vm is not end.vm
+    old, new = a_pool(2), a_pool(2, 2, CHANGE)
+    waiting = PoolView(new, [a_vm(old, 0)], may_create=False)
+    planned = plan_pool(waiting, selector, bool, NOW)
+    assert [type(action) for action in planned.actions] == [KeepRevision, UpdateVm]
 
 
 def test_another_number_alone_changes_no_vm() -> None:
