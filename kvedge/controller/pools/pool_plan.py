@@ -31,7 +31,13 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL, PoolAutohealing, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import (
+    POOL_FINALIZER,
+    REVISION_LABEL,
+    PoolAutohealing,
+    VirtualMachinePool,
+    find_revision_label,
+)
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import DurationError, parse_duration
@@ -77,6 +83,8 @@ def selector_in_use(pool: VirtualMachinePool) -> LabelSelector | None:
     """The pool's selector; None where nothing can be done by it, which admission refuses."""
     spec = pool.spec
     if spec.selector is None or spec.virtual_machine_template is None or any(selector_problems(spec.selector)):
+        return None
+    if find_revision_label(spec.selector):
         return None
     selector = selector_of(spec.selector)
     labels = spec.virtual_machine_template.metadata.labels

@@ -24,6 +24,7 @@ from kvedge.resources.types.scaling.pools import (
     PoolUpdateStrategy,
     VirtualMachinePool,
     VirtualMachinePoolSpec,
+    find_revision_label,
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.durations import DurationError, parse_duration
@@ -68,7 +69,9 @@ def judge_pool(request: AdmissionRequest, document: JsonObject, judge_vm: Callab
         )
     causes += number_is_possible(pool.spec.replicas)
     causes += selector_finds_template(pool.spec.selector, template.metadata.labels, _TEMPLATE)
-    if request.old_object is not None and before.get("selector") != spec.get("selector"):
+    if request.old_object is None:
+        causes += _selector_is_lasting(pool.spec)
+    elif before.get("selector") != spec.get("selector"):
         causes.append(Cause(_SPEC.at("selector"), "selector is immutable after creation."))
     causes += _strategies_are_possible(pool.spec)
     return Verdict(tuple(distinct(causes)), warnings)
@@ -90,6 +93,13 @@ def _move(cause: Cause) -> Cause:
 
 def _moved_text(text: str) -> str:
     return _PATH.sub(f"{_TEMPLATE}.spec.", text)
+
+
+def _selector_is_lasting(spec: VirtualMachinePoolSpec) -> Iterator[Cause]:
+    path = "" if spec.selector is None else find_revision_label(spec.selector)
+    if path:
+        here = _SPEC.at("selector", path)
+        yield Cause(here, f"{here}: kvedge itself writes this label on VMs: select by a label of the template")
 
 
 def _strategies_are_possible(spec: VirtualMachinePoolSpec) -> Iterator[Cause]:

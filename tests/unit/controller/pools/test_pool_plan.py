@@ -94,6 +94,12 @@ def ended(planned: PoolPlan) -> list[str]:
     return [action.vm.metadata.name for action in planned.actions if isinstance(action, DeleteVm)]
 
 
+def test_a_pool_that_selects_by_the_label_of_its_revisions_is_left_alone() -> None:
+    absent = {"key": REVISION_LABEL, "operator": "DoesNotExist"}
+    assert selector_in_use(a_pool(selector={"matchLabels": {"app": "web"}})) is not None
+    assert selector_in_use(a_pool(selector={"matchExpressions": [absent]})) is None
+
+
 def test_the_lowest_free_numbers_are_taken_and_the_revision_is_kept_first() -> None:
     pool = a_pool(4)
     planned = plan(pool, [a_vm(pool, 1)], taken={"web-2"})

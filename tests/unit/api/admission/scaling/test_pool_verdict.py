@@ -124,6 +124,31 @@ def test_a_pool_whose_namespace_is_not_written_down_enters() -> None:
     assert causes(changed({"metadata": {"name": "web"}})) == []
 
 
+@pytest.mark.parametrize(
+    ("selector", "path"),
+    [
+        (
+            {
+                "matchLabels": {"app": "web"},
+                "matchExpressions": [{"key": "kubevirt.io/vm-pool-revision-name", "operator": "DoesNotExist"}],
+            },
+            "matchExpressions[0].key",
+        ),
+        ({"matchLabels": {"kubevirt.io/vm-pool-revision-name": "x"}}, "matchLabels[kubevirt.io/vm-pool-revision-name]"),
+    ],
+    ids=["an expression", "a label"],
+)
+def test_a_selector_by_the_label_that_kvedge_changes_is_refused(selector: JsonObject, path: str) -> None:
+    document = changed({"spec.selector": selector})
+    document["spec"]["virtualMachineTemplate"]["metadata"]["labels"]["kubevirt.io/vm-pool-revision-name"] = "x"
+    found = dict(causes(document))
+    assert "kvedge itself writes this label on VMs" in found[f"spec.selector.{path}"]
+    # One that is there is still scaled.
+    assert f"spec.selector.{path}" not in dict(
+        causes({**document, "spec": {**document["spec"], "replicas": 7}}, document)
+    )
+
+
 def test_the_selector_never_changes() -> None:
     new = changed({"spec.selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}})
     assert causes(new, changed()) == [("spec.selector", "selector is immutable after creation.")]
