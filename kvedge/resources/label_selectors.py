@@ -5,7 +5,7 @@ Used by the controller and the rules of admission, and by the embedded API, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,6 +100,16 @@ def selector_problems(document: SelectorDocument) -> Iterator[tuple[str, str]]:
             yield f"matchLabels[{key}]", f'"{value}" is no value of a label'
     for index, item in enumerate(document.match_expressions):
         yield from _expression_problems(item, f"matchExpressions[{index}]")
+
+
+def find_keys(document: SelectorDocument, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Where such a field names one of these keys: the path below it, and the key."""
+    for key in document.match_labels:
+        if key in keys:
+            yield f"matchLabels[{key}]", key
+    for index, item in enumerate(document.match_expressions):
+        if item.key in keys:
+            yield f"matchExpressions[{index}].key", item.key
 
 
 def is_label_value(text: str) -> bool:

@@ -20,6 +20,18 @@ CPU_MODEL_PREFIX: Final = "cpu-model.node.kubevirt.io/"
 CPU_FEATURE_PREFIX: Final = "cpu-feature.node.kubevirt.io/"
 MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
 HOST_MODEL_PREFIX: Final = "host-model-cpu.node.kubevirt.io/"
+# Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner. The
+# controller writes and removes them on VMIs, so that nothing may be known by them.
+RESERVED_LABELS: Final = frozenset(
+    {
+        CREATED_BY,
+        "kubevirt.io/migrationJobUID",
+        NODE_NAME,
+        "kubevirt.io/migrationTargetNodeName",
+        SCHEDULABLE,
+        "kubevirt.io/install-strategy",
+    }
+)
 
 # Annotations of KubeVirt.
 DOMAIN: Final = "kubevirt.io/domain"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.admission.rules.run_rules import RESERVED_LABELS
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.api.registration.registration_manifest import Document
+from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,

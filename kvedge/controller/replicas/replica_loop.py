@@ -21,9 +21,11 @@ from kvedge.controller.replicas.replica_plan import (
     is_ready,
     plan_claims,
     plan_replicas,
+    selector_fault,
     selector_in_use,
 )
 from kvedge.controller.replicas.replica_status import (
+    BAD_SELECTOR,
     FAILED_CREATE,
     FAILED_DELETE,
     FAILURE,
@@ -103,6 +105,7 @@ class ReplicaLoop:
             return None
         selector = selector_in_use(replica_set)
         if selector is None:
+            self._report(replica_set, None, (BAD_SELECTOR, selector_fault(replica_set)))
             return None
         self._writes.ask_about_unsure(replica_set)
         if not self._claim(replica_set, selector):
@@ -191,7 +194,7 @@ class ReplicaLoop:
     def _report(
         self,
         replica_set: VirtualMachineInstanceReplicaSet,
-        selector: LabelSelector,
+        selector: LabelSelector | None,
         failure: tuple[str, str] | None,
     ) -> None:
         status = next_status(replica_set, self._view(replica_set).active, selector, failure, self._clock.now())

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
+from kvedge.resources.label_selectors import LabelSelector, find_keys, selector_of, selector_problems
 from kvedge.resources.meta import ObjectMeta, OwnerReference, condition
+from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.replica_names import free_names
 from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
@@ -84,14 +85,28 @@ class ReplicaPlan:
 
 
 def selector_in_use(replica_set: VirtualMachineInstanceReplicaSet) -> LabelSelector | None:
-    """The set's selector; None where nothing can be done by it, which admission refuses."""
-    spec = replica_set.spec
-    if spec.selector is None or spec.template is None or not spec.template.metadata.labels:
-        return None
-    if any(selector_problems(spec.selector)):
-        return None
-    selector = selector_of(spec.selector)
-    return selector if selector.matches(spec.template.metadata.labels) else None
+    """The set's selector; None where nothing can be done by it, for which :func:`selector_fault` has the words."""
+    selector = replica_set.spec.selector
+    return None if selector is None or selector_fault(replica_set) else selector_of(selector)
+
+
+def selector_fault(replica_set: VirtualMachineInstanceReplicaSet) -> str:
+    """Why the set is left alone, which admission refuses, too; empty for one that is kept."""
+    spec, template = replica_set.spec, replica_set.spec.template
+    if template is None:
+        return "spec.template is missing"
+    if not template.metadata.labels:
+        return "spec.template.metadata.labels: the template needs a label by which its copies are known"
+    if spec.selector is None:
+        return "spec.selector is missing"
+    for path, text in selector_problems(spec.selector):
+        return f"spec.selector{'.' if path else ''}{path}: {text}"
+    for path, key in find_keys(spec.selector, RESERVED_LABELS):
+        # A VMI would be released once it is placed, and another one made, without end.
+        return f"spec.selector.{path}: kvedge itself writes the label {key} on VMIs: select by a label of the template"
+    if not selector_of(spec.selector).matches(template.metadata.labels):
+        return "spec.selector does not match spec.template.metadata.labels"
+    return ""
 
 
 def plan_claims(view: ReplicaView, selector: LabelSelector) -> list[Adopt | Release]:

@@ -26,6 +26,7 @@ PAUSED: Final = "ReplicaPaused"
 FAILURE: Final = "ReplicaFailure"
 FAILED_CREATE: Final = "FailedCreate"
 FAILED_DELETE: Final = "FailedDelete"
+BAD_SELECTOR: Final = "SelectorNotUsable"
 _PAUSED_REASON: Final = "Paused"
 _LONGEST_MESSAGE: Final = 1024
 
@@ -33,7 +34,7 @@ _LONGEST_MESSAGE: Final = 1024
 def next_status(
     replica_set: VirtualMachineInstanceReplicaSet,
     active: Sequence[VirtualMachineInstance],
-    selector: LabelSelector,
+    selector: LabelSelector | None,
     failure: tuple[str, str] | None,
     now: datetime,
 ) -> VirtualMachineInstanceReplicaSetStatus:
@@ -42,8 +43,8 @@ def next_status(
     Args:
         replica_set: the set.
         active: the VMIs of it that count.
-        selector: its selector.
-        failure: the reason and the message of what the server refused in this pass.
+        selector: its selector; None where nothing can be done by it: what autoscalers count by stays then.
+        failure: the reason and the message of what the server refused in this pass, or of why there is no selector.
         now: the time.
     """
     conditions = []
@@ -59,7 +60,7 @@ def next_status(
         replicas=len(active),
         ready_replicas=sum(1 for vmi in active if is_ready(vmi)),
         conditions=conditions,
-        label_selector=str(selector),
+        label_selector=replica_set.status.label_selector if selector is None else str(selector),
     )
 
 

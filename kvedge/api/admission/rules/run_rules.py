@@ -11,7 +11,7 @@ from typing import Any, Final
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
-from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY
+from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY, RESERVED_LABELS
 from kvedge.resources.values.ip_addresses import parse_ip
 
 _EVICTION: Final = ("None", "LiveMigrate", "LiveMigrateIfPossible", "External")
@@ -20,17 +20,6 @@ _AUTOSTART_DIGITS: Final = 6
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 6
 _LONGEST_SEARCHES: Final = 256
-# Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner.
-RESERVED_LABELS: Final = frozenset(
-    {
-        "kubevirt.io/created-by",
-        "kubevirt.io/migrationJobUID",
-        "kubevirt.io/nodeName",
-        "kubevirt.io/migrationTargetNodeName",
-        "kubevirt.io/schedulable",
-        "kubevirt.io/install-strategy",
-    }
-)
 _GATED_ANNOTATIONS: Final = {
     "kubevirt.io/ignitiondata": "ExperimentalIgnitionSupport feature gate",
     "hooks.kubevirt.io/hookSidecars": "sidecar feature gate",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvedge.api.admission.rules.causes import Cause, Field
-from kvedge.api.admission.rules.run_rules import RESERVED_LABELS
 from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_change
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.role_users import UserInfo
 
 _RESTRICTED = "update of VMI object is restricted"

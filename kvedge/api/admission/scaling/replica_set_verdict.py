@@ -26,8 +26,9 @@ from kvedge.api.admission.spec_verdict import (
     template_subject,
 )
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.label_selectors import selector_of, selector_problems
+from kvedge.resources.label_selectors import find_keys, selector_of, selector_problems
 from kvedge.resources.meta import LabelSelector
+from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.replica_names import SUFFIX_LENGTH, base_name
 from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
@@ -64,6 +65,8 @@ def judge_replica_set(request: AdmissionRequest, document: JsonObject, cluster: 
         causes += names_are_possible(made)
         warnings = [*annotation_warnings(template.metadata, TEMPLATE.at("metadata")), *identity_warnings(template)]
     causes += selector_finds_template(made.spec.selector, template.metadata.labels)
+    if request.old_object is None or before.get("selector") != spec.get("selector"):
+        causes += selector_is_lasting(made.spec.selector)
     return Verdict(tuple(distinct(causes)), tuple(warnings))
 
 
@@ -91,6 +94,13 @@ def selector_finds_template(
     if not labels:
         here = template_at.at("metadata", "labels")
         yield required_cause(here, f"{here}: the template needs a label by which its copies are known")
+
+
+def selector_is_lasting(selector: LabelSelector | None) -> Iterator[Cause]:
+    """A VMI stays the set's when kvedge labels it: otherwise each one would be let go once it is placed."""
+    for path, key in find_keys(selector, RESERVED_LABELS) if selector is not None else ():
+        here = _SPEC.at("selector", path)
+        yield Cause(here, f"{here}: kvedge itself writes the label {key} on VMIs: select by a label of the template")
 
 
 def names_are_possible(made: VirtualMachineInstanceReplicaSet) -> Iterator[Cause]:

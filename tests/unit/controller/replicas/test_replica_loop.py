@@ -11,8 +11,11 @@ import pytest
 from kvedge.controller.replicas import replica_writes
 from kvedge.kube.errors import Forbidden, Unavailable
 from kvedge.kube.reconcile_loop import Again
+from kvedge.resources.codec import decode
+from kvedge.resources.meta import LabelSelector
+from kvedge.resources.names import NODE_NAME
 from tests.unit.controller.replicas.late_server import KEY, MOMENT, LateServer
-from tests.unit.controller.replicas.test_replica_plan import a_vmi
+from tests.unit.controller.replicas.test_replica_plan import UNPLACED, a_vmi
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +174,25 @@ def test_an_orphan_wakes_the_sets_that_would_adopt_it() -> None:
     assert len(server.loop.loop.queue) == 0
     server.loop._on_vmi(None, a_vmi("mine"))
     assert len(server.loop.loop.queue) == 1
+
+
+def test_a_set_that_selects_by_a_label_of_the_controller_makes_nothing_and_says_why() -> None:
+    server = LateServer(2)
+    server.settle()
+    known = server.replica_set.status.label_selector
+    server.replica_set.spec.selector = decode(LabelSelector, UNPLACED)
+    for vmi in list(server.live.values()):
+        server.change(vmi, labels={**vmi.metadata.labels, NODE_NAME: "node-1"})
+    server.scale(5)
+    server.settle()
+    assert (server.created, len(server.active())) == (2, 2)
+    status = server.replica_set.status
+    (condition,) = status.conditions
+    assert (condition.type, condition.reason) == ("ReplicaFailure", "SelectorNotUsable")
+    assert "writes the label kubevirt.io/nodeName" in condition.message
+    assert (status.replicas, status.label_selector) == (2, known)
+    # A selector that is mended is used again.
+    server.replica_set.spec.selector = LabelSelector(match_labels={"app": "web"})
+    server.scale(3)
+    server.settle()
+    assert (len(server.active()), server.replica_set.status.conditions) == (3, [])

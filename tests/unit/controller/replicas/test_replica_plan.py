@@ -15,6 +15,7 @@ from kvedge.controller.replicas.replica_plan import (
     owner_reference,
     plan_claims,
     plan_replicas,
+    selector_fault,
     selector_in_use,
 )
 from kvedge.resources.codec import decode, encode
@@ -24,6 +25,10 @@ from tests.support.builders import owned_by, replica_set_of, small_vmi, vmi_with
 
 TERMINATING = {"conditions": [{"type": "Ready", "status": "False", "reason": "PodTerminating"}]}
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+UNPLACED = {
+    "matchLabels": {"app": "web"},
+    "matchExpressions": [{"key": "kubevirt.io/nodeName", "operator": "DoesNotExist"}],
+}
 MOMENT = "2026-01-02T03:00:00Z"
 
 
@@ -164,8 +169,10 @@ def test_a_set_that_is_being_deleted_claims_nothing() -> None:
         {"selector": {"matchLabels": {"app": "other"}}},
         {"selector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}},
         {"selector": {}, "template": {"metadata": {}, "spec": {}}},
+        {"selector": UNPLACED},
     ],
-    ids=["no selector", "no template", "selects others", "unknown operator", "no labels"],
+    ids=["no selector", "no template", "selects others", "unknown operator", "no labels", "a label of the controller"],
 )
 def test_a_set_that_would_never_find_what_it_makes_is_left_alone(spec: dict[str, Any]) -> None:
     assert selector_in_use(a_set(2, **spec)) is None
+    assert selector_fault(a_set(2, **spec)).startswith("spec.")

@@ -14,6 +14,7 @@ from tests.support.builders import put, replica_set_of, small_vmi
 from tests.support.reviews import request
 
 CLUSTER = Cluster("amd64")
+UNPLACED = {"key": "kubevirt.io/nodeName", "operator": "DoesNotExist"}
 
 
 def causes(document: JsonObject, old: JsonObject | None = None) -> list[tuple[str, str]]:
@@ -43,6 +44,11 @@ def test_a_set_as_users_write_it_enters() -> None:
             changed(spec__selector__matchExpressions=[{"key": "app", "operator": "Like"}]),
             "spec.selector.matchExpressions[0].operator",
             'spec.selector.matchExpressions[0].operator: "Like" is not a valid label selector operator',
+        ),
+        (
+            changed(spec__selector__matchExpressions=[UNPLACED]),
+            "spec.selector.matchExpressions[0].key",
+            "spec.selector.matchExpressions[0].key: kvedge itself writes the label kubevirt.io/nodeName on VMIs",
         ),
         (
             changed(spec__selector={}, spec__template__metadata={}),
@@ -96,6 +102,14 @@ def test_a_set_of_before_is_scaled_and_paused_though_newer_rules_refuse_its_temp
     assert causes(new, old)
     old["metadata"]["labels"] = {"a": "b"}
     assert causes(old, changed(spec__template__spec__domain__cpu={"maxSockets": 4})) == []
+
+
+def test_a_set_of_before_that_selects_by_a_label_of_the_controller_is_scaled() -> None:
+    old = changed(spec__selector__matchExpressions=[UNPLACED])
+    new = copy.deepcopy(old)
+    new["spec"]["replicas"] = 0
+    assert causes(new, old) == []
+    assert [field for field, _ in causes(new, changed())] == ["spec.selector.matchExpressions[0].key"]
 
 
 def test_what_only_one_guest_should_have_is_warned_of() -> None:
