@@ -12,7 +12,8 @@ from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
-from kvedge.api.admission.presets.preset_plan import Preset, preset_conflicts, preset_warnings, presets_of
+from kvedge.api.admission.presets.preset_parts import Preset
+from kvedge.api.admission.presets.preset_plan import name_presets, preset_causes, preset_warnings
 from kvedge.api.admission.presets.preset_verdict import judge_preset
 from kvedge.api.admission.rules import (
     vm_rules,
@@ -70,7 +71,7 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster, presets: Sequence[
             return Verdict(too_large)
         causes = list(_vmi_causes(request, document, cluster))
         if request.operation == "CREATE":
-            causes += preset_conflicts(presets_of(document, presets))
+            causes = [*name_presets(document, causes), *preset_causes(document, presets)]
         return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document)))
     if request.resource.resource == VirtualMachinePool.KIND.plural:
         return judge_pool(request, document, lambda vm: _judge_new_vm(request, vm, cluster))

@@ -18,7 +18,7 @@ from kvedge.api.admission.admission_message import AdmissionRequest, mutation, p
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.mutation_plan import plan_mutation
-from kvedge.api.admission.presets.preset_plan import Preset
+from kvedge.api.admission.presets.preset_parts import Preset
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.served_paths import MUTATE_PATH, VALIDATE_PATH
 from kvedge.resources.codec import DecodeError, JsonObject

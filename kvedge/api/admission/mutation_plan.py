@@ -11,7 +11,8 @@ from typing import cast
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference, member_difference
-from kvedge.api.admission.presets.preset_plan import Preset, with_presets
+from kvedge.api.admission.presets.preset_parts import Preset
+from kvedge.api.admission.presets.preset_plan import with_presets
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.rules.vmi_update_rules import keep_status

@@ -9,79 +9,97 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
-from kvedge.api.admission.rules.causes import Cause
-from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
-from kvedge.resources.label_selectors import LabelSelector
-from kvedge.resources.types.domain import DomainSpec
+from kvedge.api.admission.presets.preset_parts import OFFSET, WATCHDOG, WHOLE, Part, Preset, member, part_of
+from kvedge.api.admission.rules.causes import MOST_CAUSES, Cause, Field
+from kvedge.resources.codec import JsonObject
 
 EXCLUDED: Final = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
 APPLIED: Final = "virtualmachinepreset.kubevirt.io/"
+# Why a VMI was left without its presets. The mutation writes it and the validation refuses it: meanwhile the presets
+# may have changed, and a VMI would enter bare.
+LEFT_BARE: Final = "kvedge.io/presets-not-applied"
 _VERSION: Final = "kubevirt.io/v1"
 DEPRECATED: Final = "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2."
 INSTEAD: Final = "Use an instance type with a preference, or write the fields into the VM's own template."
-_OFFSET: Final = ("utc", "timezone")
-# What is brought as a whole, by its place below the domain.
-_WHOLE: Final = ("cpu", "firmware", "features", "ioThreadsPolicy")
-# What may be written in several ways; the others are compared as they stand.
-_TYPED: Final = frozenset({*_WHOLE, "devices.watchdog", "clock.timer"})
+# All VMIs' reviews wait for the comparison of one VMI's presets.
+MOST_PRESETS: Final = 64
 _LONGEST_VALUE: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """One preset: the labels that it is for, and the parts of a domain that it has."""
-
-    name: str
-    selector: LabelSelector
-    domain: JsonObject
+_MOST_NAMES: Final = 5
+_LABELS: Final = Field("metadata.labels")
+# Where the faults of what presets bring are found; memory comes of requests.
+_BROUGHT: Final = tuple(f"spec.domain.{place}" for place in (*WHOLE, WATCHDOG, "clock", "resources", "memory"))
 
 
 def presets_of(document: JsonObject, presets: Sequence[Preset]) -> list[Preset]:
     """Those that select a VMI, by name; none for one that excludes itself."""
-    metadata = _member(document, "metadata")
-    if _member(metadata, "annotations").get(EXCLUDED) == "true":
+    metadata = member(document, "metadata")
+    if member(metadata, "annotations").get(EXCLUDED) == "true":
         return []
-    labels = _member(metadata, "labels")
+    labels = member(metadata, "labels")
     found = [preset for preset in presets if preset.selector.matches(labels)]
     return sorted(found, key=lambda preset: preset.name)
 
 
+def preset_causes(document: JsonObject, presets: Sequence[Preset]) -> list[Cause]:
+    """Why a VMI is refused for its presets: as they are now, or as they were when the mutation left it without them."""
+    own = presets_of(document, presets)
+    # One more than an answer spells out, so that it says that there are more.
+    found = list(islice(_refusals(own), MOST_CAUSES + 1))
+    left_bare = _annotations(document).get(LEFT_BARE)
+    return [Cause(_LABELS, str(left_bare))] if left_bare is not None and not found else found
+
+
 def preset_conflicts(presets: Sequence[Preset]) -> Iterator[Cause]:
     """The parts in which presets of one VMI contradict each other; each is compared with the first that has it."""
-    first: dict[str, tuple[str, Any]] = {}
+    first: dict[str, tuple[str, Part]] = {}
     for preset in presets:
-        for place, value in _parts(preset.domain):
-            name, known = first.setdefault(place, (preset.name, value))
-            if not _is_same(place, known, value):
+        for place, part in preset.parts.items():
+            name, known = first.setdefault(place, (preset.name, part))
+            if not known.is_same(part):
                 text = (
                     f"VirtualMachinePresets cannot be applied due to conflicts: presets '{preset.name}' and '{name}'"
-                    f" conflict: spec.{place}: {_show(value)} != {_show(known)}"
+                    f" conflict: spec.{place}: {_show(part.value)} != {_show(known.value)}"
                 )
-                yield Cause("metadata.labels", text)
+                yield Cause(_LABELS, text)
 
 
 def with_presets(document: JsonObject, presets: Sequence[Preset]) -> JsonObject:
-    """A VMI with what its presets bring; unchanged when they contradict each other, for which it is refused."""
+    """A VMI with what its presets bring; where they keep it out, it gets nothing of them, and says why."""
     own = presets_of(document, presets)
-    if not own or any(preset_conflicts(own)):
+    refused = next(_refusals(own), None)
+    if refused is not None:
+        return _annotate(document, {LEFT_BARE: refused.shorten().message})
+    document = _without_mark(document)
+    if not own:
         return document
-    spec = copy.deepcopy(_member(document, "spec"))
-    domain = _child(spec, "domain")
-    agreed = {f"{APPLIED}{preset.name}": _VERSION for preset in own if _apply(preset.domain, domain)}
-    if not agreed:
-        return document
-    metadata = _member(document, "metadata")
-    annotations = {**_member(metadata, "annotations"), **agreed}
-    return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+    spec = copy.deepcopy(member(document, "spec"))
+    domain = _OwnDomain(_child(spec, "domain"))
+    agreed = {f"{APPLIED}{preset.name}": _VERSION for preset in own if domain.take(preset)}
+    return {**_annotate(document, agreed), "spec": spec} if agreed else document
+
+
+def name_presets(document: JsonObject, causes: Sequence[Cause]) -> list[Cause]:
+    """Causes in what presets can bring name the presets that the VMI got it of: its author has not written it."""
+    names = sorted(name.removeprefix(APPLIED) for name in _annotations(document) if name.startswith(APPLIED))
+    if not names:
+        return list(causes)
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if (more := len(names) - _MOST_NAMES) > 0 else "")
+    text = f" (the VMI has parts of these VirtualMachineInstancePresets: {shown})"
+    return [
+        replace(cause, message=f"{cause.message}{text}") if cause.field.startswith(_BROUGHT) else cause
+        for cause in causes
+    ]
 
 
 def preset_warnings(document: JsonObject) -> Iterator[str]:
     """What the author of a VMI with presets is told."""
-    if any(name.startswith(APPLIED) for name in _member(_member(document, "metadata"), "annotations")):
+    if any(name.startswith(APPLIED) for name in _annotations(document)):
         yield f"{DEPRECATED} {INSTEAD}"
 
 
@@ -90,31 +108,79 @@ def unused_members(domain: JsonObject) -> list[str]:
     used = {"cpu", "firmware", "features", "ioThreadsPolicy", "clock"}
     found = [name for name, value in domain.items() if name not in {*used, "resources", "devices"} and value]
     for parent, kept in (("resources", "requests"), ("devices", "watchdog")):
-        found += [f"{parent}.{name}" for name, value in _member(domain, parent).items() if name != kept and value]
+        found += [f"{parent}.{name}" for name, value in member(domain, parent).items() if name != kept and value]
     return sorted(found)
 
 
-def _apply(preset: JsonObject, domain: JsonObject) -> bool:
-    """Bring parts that are not there; whether the VMI has any part as the preset has it."""
-    agrees = False
-    if requests := _member(preset, "resources").get("requests"):
-        agrees |= bool(_bring(_child(domain, "resources"), "requests", requests) == requests)
-    for name in _WHOLE:
-        if (value := preset.get(name)) is not None:
-            agrees |= _is_same(name, _bring(domain, name, value), value)
-    if (clock := preset.get("clock")) is not None:
-        agrees |= _apply_clock(clock, domain)
-    if (watchdog := _member(preset, "devices").get("watchdog")) is not None:
-        agrees |= _is_same("devices.watchdog", _bring(_child(domain, "devices"), "watchdog", watchdog), watchdog)
-    return agrees
+class _OwnDomain:
+    """The domain of one VMI while presets bring their parts; its own parts are decoded once, not for each preset."""
+
+    def __init__(self, domain: JsonObject) -> None:
+        self._domain = domain
+        self._parts: dict[str, Part] = {}
+
+    def take(self, preset: Preset) -> bool:
+        """Bring parts that are not there; whether the VMI has any part as the preset has it."""
+        agrees = False
+        if requests := member(preset.domain, "resources").get("requests"):
+            agrees |= bool(_bring(_child(self._domain, "resources"), "requests", requests) == requests)
+        for name in WHOLE:
+            agrees |= self._take_part(preset, name, self._domain, name)
+        if isinstance(clock := preset.domain.get("clock"), dict):
+            agrees |= self._take_clock(clock)
+        if WATCHDOG in preset.parts:
+            agrees |= self._take_part(preset, WATCHDOG, _child(self._domain, "devices"), "watchdog")
+        return agrees
+
+    def _take_part(self, preset: Preset, place: str, parent: JsonObject, name: str) -> bool:
+        part = preset.parts.get(place)
+        if part is None:
+            return False
+        value = _bring(parent, name, part.value)
+        if value == part.value:
+            return True
+        if place not in self._parts:
+            self._parts[place] = part_of(place, value)
+        return self._parts[place].is_same(part)
+
+    def _take_clock(self, clock: JsonObject) -> bool:
+        """The offset only where there is no clock; the timers only where there are none."""
+        own = _bring(self._domain, "clock", {name: clock[name] for name in OFFSET if name in clock})
+        agrees = bool(own == clock)
+        timer = clock.get("timer")
+        return agrees if timer is None else agrees or bool(_bring(own, "timer", timer) == timer)
 
 
-def _apply_clock(clock: JsonObject, domain: JsonObject) -> bool:
-    """The offset only where there is no clock; the timers only where there are none."""
-    own = _bring(domain, "clock", {name: clock[name] for name in _OFFSET if name in clock})
-    agrees = bool(own == clock)
-    timer = clock.get("timer")
-    return agrees if timer is None else agrees or bool(_bring(own, "timer", timer) == timer)
+def _refusals(own: Sequence[Preset]) -> Iterator[Cause]:
+    """Why these presets of one VMI keep it out."""
+    if len(own) <= MOST_PRESETS:
+        yield from preset_conflicts(own)
+        return
+    keys = Counter(requirement.key for preset in own for requirement in preset.selector.requirements)
+    at = _LABELS.key(keys.most_common(1)[0][0]) if keys else _LABELS
+    yield Cause(
+        at,
+        f"{at}: {len(own)} VirtualMachineInstancePresets select this VMI, and {MOST_PRESETS} may: take the label away,"
+        f' delete presets, or keep all away by the annotation {EXCLUDED}: "true"',
+    )
+
+
+def _annotations(document: JsonObject) -> JsonObject:
+    return member(member(document, "metadata"), "annotations")
+
+
+def _annotate(document: JsonObject, added: JsonObject) -> JsonObject:
+    metadata = member(document, "metadata")
+    return {**document, "metadata": {**metadata, "annotations": {**_annotations(document), **added}}}
+
+
+def _without_mark(document: JsonObject) -> JsonObject:
+    """The mark is the mutation's own: whoever wrote one into a template, or an earlier call, does not count."""
+    annotations = _annotations(document)
+    if LEFT_BARE not in annotations:
+        return document
+    kept = {name: value for name, value in annotations.items() if name != LEFT_BARE}
+    return {**document, "metadata": {**member(document, "metadata"), "annotations": kept}}
 
 
 def _bring(parent: JsonObject, name: str, value: Any) -> Any:
@@ -130,44 +196,6 @@ def _child(parent: JsonObject, name: str) -> JsonObject:
     return child
 
 
-def _parts(domain: JsonObject) -> Iterator[tuple[str, Any]]:
-    """What a preset brings, by its place below the domain."""
-    for key, value in _member(_member(domain, "resources"), "requests").items():
-        yield f"resources.requests[{key}]", value
-    for name in _WHOLE:
-        if domain.get(name) is not None:
-            yield name, domain[name]
-    if domain.get("clock") is not None:
-        yield "clock.clockoffset", {name: domain["clock"].get(name) for name in _OFFSET}
-        if domain["clock"].get("timer") is not None:
-            yield "clock.timer", domain["clock"]["timer"]
-    if (watchdog := _member(domain, "devices").get("watchdog")) is not None:
-        yield "devices.watchdog", watchdog
-
-
-def _is_same(place: str, one: Any, other: Any) -> bool:
-    """Whether two values mean the same: what is left out is what is written out as its default."""
-    return bool(one == other or (place in _TYPED and _plain(place, one) == _plain(place, other)))
-
-
-def _plain(place: str, value: Any) -> Any:
-    document: JsonObject = {}
-    inner = document
-    *parents, last = place.split(".")
-    for name in parents:
-        inner = inner.setdefault(name, {})
-    inner[last] = value
-    try:
-        return encode(decode(DomainSpec, document))
-    except DecodeError:
-        return value
-
-
 def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
-
-
-def _member(document: JsonObject, name: str) -> JsonObject:
-    member = document.get(name)
-    return member if isinstance(member, dict) else {}

@@ -10,7 +10,10 @@ import pytest
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.mutation_plan import plan_mutation
-from kvedge.api.admission.presets.preset_plan import Preset, preset_conflicts, with_presets
+from kvedge.api.admission.presets import preset_parts
+from kvedge.api.admission.presets.preset_parts import Preset, make_preset
+from kvedge.api.admission.presets.preset_plan import LEFT_BARE, MOST_PRESETS, preset_conflicts, with_presets
+from kvedge.api.admission.rules.causes import MOST_CAUSES
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.label_selectors import selector_of
@@ -24,7 +27,7 @@ ANNOTATION = "virtualmachinepreset.kubevirt.io/"
 
 
 def preset(name: str = "small", label: str = "web", **domain: Any) -> Preset:
-    return Preset(name, selector_of(LabelSelector(match_labels={"app": label})), domain)
+    return make_preset(name, selector_of(LabelSelector(match_labels={"app": label})), domain)
 
 
 def vmi(**domain: Any) -> JsonObject:
@@ -124,7 +127,9 @@ def test_presets_that_contradict_each_other_keep_the_vmi_out() -> None:
         preset("b", resources={"requests": {"memory": "256M"}}, cpu={"cores": 1, "threads": 0}),
     ]
     document = vmi()
-    assert with_presets(document, rivals) == document
+    left = with_presets(document, rivals)
+    assert left["spec"] == document["spec"]
+    assert agreed(left) == []
     (cause,) = plan_verdict(request(document), CLUSTER, rivals).causes
     assert cause.field == "metadata.labels"
     assert cause.message == (
@@ -160,3 +165,68 @@ def test_a_vmi_enters_with_its_preset_and_defaults_and_its_author_is_told() -> N
         "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2."
     )
     assert "instance type" in warning
+
+
+def test_a_quarrel_that_ends_between_the_two_calls_keeps_the_vmi_out_all_the_same() -> None:
+    rivals = [preset("a", cpu={"cores": 1}), preset("b", cpu={"cores": 2})]
+    document = vmi()
+    bare = jsonpatch.apply_patch(document, plan_mutation(request(document), CLUSTER, NOW, rivals))
+    (cause,) = plan_verdict(request(bare), CLUSTER, rivals[:1]).causes
+    assert cause.field == "metadata.labels"
+    assert cause.message.endswith("presets 'b' and 'a' conflict: spec.cpu: {\"cores\": 2} != {\"cores\": 1}")
+    # While it goes on it is told once.
+    assert len(plan_verdict(request(bare), CLUSTER, rivals).causes) == 1
+    # A mark that somebody has copied into a template does not count.
+    document["metadata"]["annotations"] = bare["metadata"]["annotations"]
+    made = jsonpatch.apply_patch(document, plan_mutation(request(document), CLUSTER, NOW, rivals[:1]))
+    assert LEFT_BARE not in made["metadata"]["annotations"]
+    assert agreed(made) == ["a"]
+    assert plan_verdict(request(made), CLUSTER, rivals[:1]).causes == ()
+    assert LEFT_BARE not in with_presets(document, [])["metadata"]["annotations"]
+
+
+def test_more_presets_than_anybody_means_keep_the_vmi_out() -> None:
+    many = [preset(f"p{number}", cpu={"cores": 1}) for number in range(MOST_PRESETS + 1)]
+    document = vmi()
+    assert plan_verdict(request(document), CLUSTER, many[1:]).causes == ()
+    assert len(agreed(with_presets(document, many[1:]))) == MOST_PRESETS
+    assert agreed(with_presets(document, many)) == []
+    (cause,) = plan_verdict(request(document), CLUSTER, many).causes
+    assert cause.field == "metadata.labels[app]"
+    assert cause.message.startswith(
+        "metadata.labels[app]: 65 VirtualMachineInstancePresets select this VMI, and 64 may"
+    )
+    assert "virtualmachineinstancepresets.admission.kubevirt.io/exclude" in cause.message
+    document["metadata"]["annotations"] = {"virtualmachineinstancepresets.admission.kubevirt.io/exclude": "true"}
+    assert plan_verdict(request(document), CLUSTER, many).causes == ()
+
+
+def test_no_more_contradictions_are_found_than_an_answer_tells() -> None:
+    amounts = [{f"example.com/r{number}": str(side) for number in range(1000)} for side in range(2)]
+    rivals = [preset(f"p{side}", resources={"requests": amounts[side]}) for side in range(2)]
+    assert len(plan_verdict(request(vmi()), CLUSTER, rivals).causes) == MOST_CAUSES + 1
+
+
+def test_a_vmis_part_is_decoded_once_for_all_presets_and_theirs_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    presets = [preset(f"p{number}", cpu={"cores": 7, "threads": number % 2}) for number in range(0, 40, 2)]
+    decoded = []
+    decode = preset_parts.decode
+    monkeypatch.setattr(preset_parts, "decode", lambda cls, value: decoded.append(value) or decode(cls, value))
+    document = vmi(cpu={"cores": 7, "sockets": 0})
+    assert len(agreed(with_presets(document, presets))) == 20
+    assert decoded == [{"cpu": {"cores": 7, "sockets": 0}}]
+    assert plan_verdict(request(document), CLUSTER, presets).causes == ()
+    assert len(decoded) == 1
+
+
+def test_a_vmi_that_is_refused_for_what_a_preset_brought_names_the_preset() -> None:
+    presets = [preset("fast", clock={"utc": {"offsetSeconds": 1}, "timezone": "Europe/Berlin"}), preset("small")]
+    document = vmi()
+    document["spec"]["hostname"] = "_"
+    made = jsonpatch.apply_patch(document, plan_mutation(request(document), CLUSTER, NOW, presets))
+    assert agreed(made) == ["fast"]
+    found = {cause.field: cause.message for cause in plan_verdict(request(made), CLUSTER, presets).causes}
+    assert {field: "VirtualMachineInstancePresets: fast)" in text for field, text in found.items()} == {
+        "spec.domain.clock": True,
+        "spec.hostname": False,
+    }
