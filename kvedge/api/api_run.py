@@ -123,8 +123,10 @@ class ApiRun:
         """What the role serves; made inside the event loop."""
         application = web.Application(client_max_size=MOST_BYTES)
         judgement = Judgement()
-        presets = self.presets.of_namespace
-        application.add_routes(admission_routes(self._current_cluster, self._clock, judgement, presets))
+        presets = self.presets
+        application.add_routes(
+            admission_routes(self._current_cluster, self._clock, judgement, presets.of_namespace, presets.doubt)
+        )
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes())

@@ -13,7 +13,7 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
 from kvedge.api.admission.presets.preset_parts import Preset
-from kvedge.api.admission.presets.preset_plan import name_presets, preset_causes, preset_warnings
+from kvedge.api.admission.presets.preset_plan import name_presets, preset_causes, preset_doubts, preset_warnings
 from kvedge.api.admission.presets.preset_verdict import judge_preset
 from kvedge.api.admission.rules import (
     vm_rules,
@@ -53,13 +53,16 @@ _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterato
 _SPEC: Final = Field("spec")
 
 
-def plan_verdict(request: AdmissionRequest, cluster: Cluster, presets: Sequence[Preset] = ()) -> Verdict:
+def plan_verdict(
+    request: AdmissionRequest, cluster: Cluster, presets: Sequence[Preset] = (), preset_doubt: str = ""
+) -> Verdict:
     """Judge one write. Deletes, subresources and kinds that are not ours pass.
 
     Args:
         request: the write.
         cluster: what holds for all VMs.
         presets: those of the namespace.
+        preset_doubt: why these may not be all; empty when they are.
     """
     document = request.object
     if document is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
@@ -72,7 +75,7 @@ def plan_verdict(request: AdmissionRequest, cluster: Cluster, presets: Sequence[
         causes = list(_vmi_causes(request, document, cluster))
         if request.operation == "CREATE":
             causes = [*name_presets(document, causes), *preset_causes(document, presets)]
-        return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document)))
+        return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document, preset_doubt)))
     if request.resource.resource == VirtualMachinePool.KIND.plural:
         return judge_pool(request, document, lambda vm: _judge_new_vm(request, vm, cluster))
     if request.resource.resource == PRESET_KIND.plural:
@@ -140,7 +143,9 @@ def _vmi_causes(request: AdmissionRequest, document: JsonObject, cluster: Cluste
     yield from spec_causes(Subject(vmi.spec, vmi.metadata, _SPEC, Field("metadata"), cluster, by_role))
 
 
-def _vmi_warnings(request: AdmissionRequest, document: JsonObject) -> Iterator[str]:
+def _vmi_warnings(request: AdmissionRequest, document: JsonObject, preset_doubt: str) -> Iterator[str]:
+    if request.operation == "CREATE":
+        yield from preset_doubts(document, preset_doubt)
     if request.operation == "CREATE" and not request.user.is_role:
         # The author of a VM has got these warnings with the VM.
         yield from preset_warnings(document)

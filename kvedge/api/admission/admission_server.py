@@ -36,10 +36,12 @@ def admission_routes(
     clock: Clock,
     judgement: Judgement,
     presets: Callable[[str], Sequence[Preset]] = lambda namespace: (),
+    preset_doubt: Callable[[], str] = lambda: "",
 ) -> list[web.RouteDef]:
     """The two webhooks.
 
-    `cluster` says, to any thread, what holds when a write is judged, and `presets` which ones a namespace has.
+    `cluster` says, to any thread, what holds when a write is judged, `presets` which ones a namespace has, and
+    `preset_doubt` why these may not be all; empty when they are.
     """
 
     def of(request: AdmissionRequest) -> Sequence[Preset]:
@@ -50,7 +52,7 @@ def admission_routes(
         return mutation(request.uid, plan_mutation(request, cluster(), rfc3339(clock.now()), of(request)))
 
     def validate(request: AdmissionRequest) -> JsonObject:
-        judged = plan_verdict(request, cluster(), of(request))
+        judged = plan_verdict(request, cluster(), of(request), preset_doubt())
         if judged.causes:
             facts = {
                 "kind": request.resource.resource,

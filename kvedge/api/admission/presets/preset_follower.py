@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from typing import Final
 
 from kvedge.api.admission.presets.preset_parts import Preset, make_preset
 from kvedge.kube.informer import Informer
@@ -17,6 +18,14 @@ from kvedge.resources.label_selectors import selector_of, selector_problems
 from kvedge.resources.types.presets import WrittenPreset
 
 log = logging.getLogger(__name__)
+
+# The server says something to a watch each minute. One that has said nothing for longer may have other presets.
+_STALE_SECONDS: Final = 180.0
+_LONGEST_REASON: Final = 300
+_REMEDY: Final = (
+    "Give the api role the right to list virtualmachineinstancepresets, and the cluster their kind (k3s/rbac and"
+    " k3s/crds), and make the VMI again when it needs its presets."
+)
 
 
 class PresetFollower:
@@ -47,6 +56,15 @@ class PresetFollower:
         """The presets of a namespace that can select something; from any thread."""
         with self._lock:
             return list(self._known.get(namespace, {}).values())
+
+    def doubt(self) -> str:
+        """Why VMIs may miss presets now, for their authors; empty when all presets are known; from any thread."""
+        reason = (self._presets.trouble or "the server has not answered yet")[:_LONGEST_REASON]
+        if not self._presets.wait_synced(0):
+            return f"VirtualMachineInstancePresets could not be listed, and this VMI gets none: {reason}. {_REMEDY}"
+        if self._presets.trouble and self._presets.silent_seconds() > _STALE_SECONDS:
+            return f"VirtualMachineInstancePresets are no longer followed, and may have changed: {reason}. {_REMEDY}"
+        return ""
 
     def _on_change(self, old: WrittenPreset | None, new: WrittenPreset | None) -> None:
         item = new or old

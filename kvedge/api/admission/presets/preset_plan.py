@@ -97,6 +97,12 @@ def name_presets(document: JsonObject, causes: Sequence[Cause]) -> list[Cause]:
     ]
 
 
+def preset_doubts(document: JsonObject, doubt: str) -> Iterator[str]:
+    """What the author of a VMI is told, whoever it is, that may have missed presets."""
+    if doubt and _annotations(document).get(EXCLUDED) != "true":
+        yield doubt
+
+
 def preset_warnings(document: JsonObject) -> Iterator[str]:
     """What the author of a VMI with presets is told."""
     if any(name.startswith(APPLIED) for name in _annotations(document)):

@@ -230,3 +230,12 @@ def test_a_vmi_that_is_refused_for_what_a_preset_brought_names_the_preset() -> N
         "spec.domain.clock": True,
         "spec.hostname": False,
     }
+
+
+def test_a_vmi_that_may_have_missed_presets_enters_with_a_warning() -> None:
+    document = vmi()
+    verdict = plan_verdict(request(document), CLUSTER, preset_doubt="could not be listed")
+    assert (verdict.causes, verdict.warnings) == ((), ("could not be listed",))
+    assert plan_verdict(request(document, document), CLUSTER, preset_doubt="could not be listed").warnings == ()
+    document["metadata"]["annotations"] = {"virtualmachineinstancepresets.admission.kubevirt.io/exclude": "true"}
+    assert plan_verdict(request(document), CLUSTER, preset_doubt="could not be listed").warnings == ()
