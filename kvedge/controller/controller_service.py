@@ -188,7 +188,16 @@ class _Work:
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(
             VmiSources(
-                client, self._vmis, self._pods, self._claims, cdi, holders, self._events, clock, self._node_loop.state
+                client,
+                self._vmis,
+                self._pods,
+                self._claims,
+                cdi,
+                holders,
+                self._events,
+                clock,
+                self._node_loop.state,
+                self._vms,
             ),
             self._read_config,
         )

@@ -17,7 +17,7 @@ from kvedge.network.lan.lan_addresses import AddressesError
 from kvedge.network.lan.lan_config import LanConfig, LanConfigError, parse_lan_config
 from kvedge.network.lan.macvtap_config import MacvtapConfig, parse_macvtap_config
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, reservations_of
+from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, operator_reservations
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 _CONFIG: Final = Field("spec.config")
@@ -43,7 +43,7 @@ def network_can_be_joined(document: JsonObject, old: JsonObject | None) -> Itera
         return
     addresses = config.addresses if isinstance(config, LanConfig) else None
     try:
-        reserved = reservations_of(network)
+        reserved = operator_reservations(network)
         for each in reserved.values():
             if addresses is not None:
                 addresses.with_prefix(each.address)

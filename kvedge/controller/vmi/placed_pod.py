@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes
 from kvedge.controller.vmi.lans.lan_places import on_its_lans
-from kvedge.controller.vmi.lans.lan_reservations import reserve_addresses
 from kvedge.controller.vmi.sriov_resources import with_functions
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Pod
@@ -28,10 +27,8 @@ def place_pod(
     """The Pod as it is to be created; `claims` are the existing ones of the VMI.
 
     Raises:
-        NoAddress: when a network that gives addresses has none for its guest.
         FunctionsUnknown: when nobody says which device plugin has the functions of a network.
         KubeError: when the server cannot be asked.
     """
-    reserve_addresses(vmi, client)
     placed = on_its_lans(place_by_volumes(pod, vmi, claims, client), vmi, client)
     return with_functions(placed, vmi, client, by_others=config.functions_by_others)

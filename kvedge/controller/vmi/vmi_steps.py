@@ -17,7 +17,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, find_needed_claims
-from kvedge.controller.vmi.lans.lan_reservations import NoAddress, reserve_addresses
+from kvedge.controller.vmi.lans.lan_reservations import LanReservations, NoAddress
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
@@ -42,6 +42,7 @@ from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
@@ -64,6 +65,7 @@ class VmiSources:
     events: EventRecorder
     clock: Clock
     node_state: Callable[[str], NodeState | None]
+    vms: Informer[VirtualMachine]
 
 
 class VmiSteps:
@@ -80,6 +82,7 @@ class VmiSteps:
         self._events = sources.events
         self._clock = sources.clock
         self._config = config
+        self._addresses = LanReservations(sources.client, sources.vmis, sources.vms, sources.clock.monotonic)
         self._patience = CreatePatience(sources.clock.monotonic)
 
     def carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
@@ -142,7 +145,7 @@ class VmiSteps:
     def _reserve_coming(self, vmi: VirtualMachineInstance) -> None:
         """A network that gives addresses has one for a NIC before the Pod joins it."""
         try:
-            reserve_addresses(vmi, self._client)
+            self._addresses.reserve(vmi)
         except NoAddress as error:
             # The NIC waits, and nothing else does.
             self._events.record(vmi, "Warning", "FailedReserve", str(error))
@@ -156,6 +159,7 @@ class VmiSteps:
             return _CAUGHT_UP_SECONDS
         # Outside the lock, for which all other launchers wait: this asks the server.
         try:
+            self._addresses.reserve(vmi)
             pod = place_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
         except (FunctionsUnknown, NoAddress) as error:
             return self._note_failure(vmi, str(error))

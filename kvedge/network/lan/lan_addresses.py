@@ -44,6 +44,14 @@ class LanAddresses:
             raise AddressesError(f"{address} is the gateway's")
         return f"{found}/{self.network.prefixlen}"
 
+    def has(self, address: str) -> bool:
+        """Whether it is of the range, and not the router's."""
+        try:
+            number = int(IPv4Address(address))
+        except ValueError:
+            return False
+        return int(IPv4Address(self.first)) <= number <= int(IPv4Address(self.last)) and address != self.gateway
+
     def free_address(self, taken: Collection[str]) -> str | None:
         """The lowest that nobody has; None when there is none."""
         used = {*taken, self.gateway}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.lan_reservations import (
+    GIVEN,
     RESERVATIONS,
     Reservation,
     ReservationsError,
     encode_reservations,
+    given_reservations,
+    operator_reservations,
     reservations_of,
     reserved_address,
 )
@@ -53,3 +56,26 @@ def test_what_cannot_be_read_or_says_two_things_is_refused_with_the_annotations_
         reservations_of(network(text))
     assert str(caught.value).startswith(f"metadata.annotations[{RESERVATIONS}]: ")
     assert said in str(caught.value)
+
+
+def test_what_the_operator_says_wins_by_mac_and_by_address() -> None:
+    other = "52:54:00:00:00:03"
+    given = {ONE: Reservation("192.0.2.1", "a/a"), TWO: Reservation("192.0.2.2", "a/b")}
+    annotations = {
+        RESERVATIONS: f'{{"{ONE}": "192.0.2.9", "{other}": "192.0.2.2"}}',
+        GIVEN: encode_reservations({**given, "52:54:00:00:00:04": Reservation("192.0.2.4", "a/c")}),
+    }
+    found = NetworkAttachmentDefinition(metadata=ObjectMeta(annotations=annotations))
+    assert given_reservations(found) == {"52:54:00:00:00:04": Reservation("192.0.2.4", "a/c")}
+    assert operator_reservations(found).keys() == {ONE, other}
+    assert {mac: each.address for mac, each in reservations_of(found).items()} == {
+        ONE: "192.0.2.9",
+        other: "192.0.2.2",
+        "52:54:00:00:00:04": "192.0.2.4",
+    }
+
+
+def test_a_controllers_annotation_that_somebody_broke_is_told_with_its_remedy() -> None:
+    found = NetworkAttachmentDefinition(metadata=ObjectMeta(annotations={GIVEN: "no"}))
+    with pytest.raises(ReservationsError, match=r"\[kvedge\.io/reserved-addresses\]: .*take it away"):
+        reservations_of(found)
