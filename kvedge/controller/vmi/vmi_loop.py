@@ -82,9 +82,12 @@ class VmiLoop:
             vmi = self._vmis.get(*key)
             if vmi is None:
                 return None
-            plan = plan_vmi(self._view(vmi), self._config(), self._clock.now())
+            view = self._view(vmi)
+            plan = plan_vmi(view, self._config(), self._clock.now())
             if not plan.actions:
-                return None if plan.again_after is None else Again(plan.again_after)
+                waits = (plan.again_after, self._steps.reserve_waiting(vmi, view.pods))
+                soonest = min((each for each in waits if each is not None), default=None)
+                return None if soonest is None else Again(soonest)
             wait = self._steps.carry_out(vmi, plan)
             if wait is not None:
                 return Again(wait)

@@ -7,7 +7,7 @@ name that follows from the VMI's UID; while one is created, no other launcher ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,6 +99,14 @@ class VmiSteps:
                 return wait
         return None
 
+    def reserve_waiting(self, vmi: VirtualMachineInstance, pods: Iterable[Pod]) -> float | None:
+        """Reserve addresses for NICs that a VMI's Pod is to get; when to do so again, in seconds, None for never.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        return self._addresses.follow(vmi, pods, lambda text: self._tell_no_address(vmi, text))
+
     def forget(self, uid: str) -> None:
         """A VMI has gone: what its creations met with is of no use any more."""
         self._patience.forget(uid)
@@ -148,7 +156,10 @@ class VmiSteps:
             self._addresses.reserve(vmi)
         except NoAddress as error:
             # The NIC waits, and nothing else does.
-            self._events.record(vmi, "Warning", "FailedReserve", str(error))
+            self._tell_no_address(vmi, str(error))
+
+    def _tell_no_address(self, vmi: VirtualMachineInstance, text: str) -> None:
+        self._events.record(vmi, "Warning", "FailedReserve", text)
 
     def _create(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata

@@ -38,8 +38,9 @@ def wanted_nic(netns: str, interface: str, mac: str, network: NetworkAttachmentD
     port = lan_port(netns, interface, mac, config, reserved_address(network, mac) if mac else "")
     if not port.address:
         raise ReservationsError(
-            f"metadata.annotations[{RESERVATIONS}]: no address is reserved for {port.mac}; the controller reserves one"
-            " for each interface of a VM while the network has any left"
+            f"no address is reserved for {port.mac} yet; the controller reserves one within seconds while the network"
+            " has any left, and otherwise says why by the VMI's event FailedReserve; or write one into"
+            f" metadata.annotations[{RESERVATIONS}]"
         )
     return port
 

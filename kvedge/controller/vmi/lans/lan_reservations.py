@@ -9,10 +9,11 @@ repeated. Decides by `reservation_plan`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from kvedge.controller.vmi.lans.reservation_plan import MacHeldError, NicOnLan, plan_reservations
+from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -27,6 +28,7 @@ from kvedge.resources.lan_reservations import (
     reservations_of,
 )
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.pod_networks import GLOBAL_NAMESPACE, attachment_of, is_there, lan_interfaces
@@ -40,6 +42,8 @@ _INDEX: Final = "lan"
 # Full networks are looked at anew after so long, or when somebody has changed them.
 _FULL_SECONDS: Final = 60.0
 _MOST_FULL: Final = 256
+# A NIC that is to come has an address within so long of when the network has one.
+_AGAIN_SECONDS: Final = 10.0
 
 
 class NoAddress(Exception):
@@ -64,6 +68,26 @@ class LanReservations:
         vmis.add_index(_INDEX, lambda vmi: {network for network, _, _ in _own_networks(vmi)})
         # By network: its version when it was full, what was told of it, and until when that holds.
         self._full: dict[str, tuple[str, str, float]] = {}
+        # Networks of which the log has said that the rights lack.
+        self._forbidden: set[str] = set()
+
+    def follow(self, vmi: VirtualMachineInstance, pods: Iterable[Pod], tell: Callable[[str], None]) -> float | None:
+        """Reserve while a VMI's Pod is to join a network; when to do so again, in seconds, None for never.
+
+        A network that was read too early, was full, or began to give addresses later has one for the NIC that waits.
+        `tell` is given what keeps it from that.
+
+        Raises:
+            KubeError: when a network cannot be read or changed now.
+        """
+        is_ending = vmi.is_final or vmi.metadata.deletion_timestamp is not None
+        if is_ending or not _is_waiting(vmi) or all(has_ended(pod) for pod in pods):
+            return None
+        try:
+            self.reserve(vmi)
+        except NoAddress as error:
+            tell(str(error))
+        return _AGAIN_SECONDS
 
     def reserve(self, vmi: VirtualMachineInstance) -> None:
         """Have an address reserved for each interface that needs one; nothing for those that have.
@@ -80,8 +104,7 @@ class LanReservations:
                 # Whoever joins the Pod says so.
                 continue
             except Forbidden as error:
-                facts = {"network": network, "error": str(error), "remedy": "apply k3s/rbac again"}
-                log.warning("the controller may not reserve addresses", extra={"facts": facts})
+                self._log_forbidden(network, error)
             except MacHeldError as error:
                 raise NoAddress(
                     f"{field}.macAddress ({interface.name}): network {network}: {error}; give one of the VMs another"
@@ -131,6 +154,13 @@ class LanReservations:
             self._full.clear()
         self._full[reference] = (version, told, self._monotonic() + _FULL_SECONDS)
 
+    def _log_forbidden(self, network: str, error: Forbidden) -> None:
+        if network in self._forbidden or len(self._forbidden) >= _MOST_FULL:
+            return
+        self._forbidden.add(network)
+        facts = {"network": network, "error": str(error), "remedy": "apply k3s/rbac again"}
+        log.warning("the controller may not reserve addresses", extra={"facts": facts})
+
     def _is_gone(self, mac: str, held: Reservation) -> bool:
         """Whether nobody needs it: neither the VM for which it was made nor its VMI has an interface of this MAC any
         more.
@@ -149,7 +179,7 @@ class LanReservations:
         return mac not in {_mac_of_vm(vm, each) for each in vm.spec.template.spec.domain.devices.interfaces}
 
 
-def is_waiting(vmi: VirtualMachineInstance) -> bool:
+def _is_waiting(vmi: VirtualMachineInstance) -> bool:
     """Whether a network that a VMI is to be on is not there yet."""
     return any(not is_there(vmi.status, interface.name) for _, _, interface in _own_networks(vmi))
 

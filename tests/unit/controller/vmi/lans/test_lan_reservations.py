@@ -27,7 +27,7 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.builders import vmi_with
+from tests.support.builders import a_pod, vmi_with
 
 RANGE = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.51")
 MAC, OTHER, THIRD = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"
@@ -280,3 +280,38 @@ def test_an_annotation_that_would_be_too_long_is_refused_before_it_is_written() 
     with pytest.raises(NoAddress, match=r"\[kvedge\.io/reserved-addresses\]: there is no room for 1 reservations"):
         api.reserve()
     assert api.patches == 0
+
+
+def test_a_nic_that_waits_has_an_address_soon_after_the_network_has_one() -> None:
+    api, told = Api(LanConfig(bridge="br0")), list[str]()
+    vmi = guest()
+    pods = [a_pod(vmi)]
+    assert api.reservations.follow(vmi, pods, told.append) == 10.0
+    assert api.annotations == {}, "it gives no addresses yet"
+    api.text = lan_config_text(LanConfig(bridge="br0", addresses=RANGE))
+    api.annotations = {
+        RESERVATIONS: encode_reservations({OTHER: Reservation("192.0.2.50"), THIRD: Reservation("192.0.2.51")})
+    }
+    assert api.reservations.follow(vmi, pods, told.append) == 10.0
+    assert [text.partition(";")[0] for text in told] == [
+        "spec.domain.devices.interfaces[1] (lan): network shop/lan: all addresses of 192.0.2.50-192.0.2.51 are reserved"
+    ]
+    api.annotations, api.now = {}, 60.0
+    assert api.reservations.follow(vmi, pods, told.append) == 10.0
+    assert GIVEN in api.annotations
+    assert len(told) == 1
+
+
+def test_nothing_is_asked_for_a_vmi_whose_nics_are_there_or_that_has_none_or_no_pod() -> None:
+    api, told = api_of_range(), list[str]()
+    there, ending, over, vmi = guest(told=("192.0.2.50",)), guest(), guest(), guest()
+    there.status.interfaces[0].info_source = "domain"
+    ending.metadata.deletion_timestamp = "2026-01-02T03:04:05Z"
+    over.status.phase = "Failed"
+    alone = guest()
+    alone.spec.networks = alone.spec.networks[:1]
+    for each in (there, ending, over, alone):
+        assert api.reservations.follow(each, [a_pod(each)], told.append) is None
+    assert api.reservations.follow(vmi, [], told.append) is None
+    assert api.reservations.follow(vmi, [a_pod(vmi, "Failed")], told.append) is None
+    assert (api.gets, told) == ([], [])
