@@ -17,10 +17,11 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_nics import Port, attach_nic
 from kvedge.network.lan.lan_plan import LanPort, lan_port_name
 from kvedge.network.lan.lan_ports import LanHealth, detach_lan, heal_lan, lan_ports_here, remove_lan, renew_keys
+from kvedge.network.lan.pods_links import find_pods_reason
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import run_in_netns
-from kvedge.network.pods.attachments import POD_INTERFACE, NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.runtime.rounds import Rounds
 
 log = logging.getLogger(__name__)
@@ -52,10 +53,9 @@ def join_nic(netns: int, port: Port) -> None:
     """Give the Pod this NIC; one that is there stays as it is.
 
     Raises:
-        NetworkError: when there can be none of that kind there, or the bridge is that of the Pods.
+        NetworkError: when there can be none of that kind there, or the bridge is that of the Pods, or the NIC leads to them.
     """
-    if isinstance(port, LanPort):
-        _refuse_pods_bridge(_links_in(netns), port)
+    _refuse_pods_links(_links_in(netns), port)
     attach_nic(NODE_LANS, port, Path(f"/proc/self/fd/{netns}"))
 
 
@@ -85,21 +85,18 @@ def remove_node_lans() -> None:
     remove_lan(NODE_LANS)
 
 
-def _refuse_pods_bridge(inside: Sequence[Link], port: LanPort) -> None:
+def _refuse_pods_links(inside: Sequence[Link], port: Port) -> None:
     """A guest beside the Pods would be heard under any address that a Pod has."""
-    own = next((link for link in inside if link.name == POD_INTERFACE and link.peer_index), None)
-    if own is None:
-        return
+    is_bridge = isinstance(port, LanPort)
+    name = port.network.bridge if isinstance(port, LanPort) else port.network.nic
     with Links() as links:
-        host = {link.index: link for link in links.list_links()}
-    end = host.get(own.peer_index)
-    bridge = host.get(end.master) if end is not None and end.master else None
-    if bridge is not None and bridge.name == port.network.bridge:
+        why = find_pods_reason(inside, links.list_links(), name)
+    if why:
         raise NetworkError(
-            "cannot join bridge",
-            subject=bridge.name,
-            why="the Pods of this node are on it",
-            remedy="use `pod: {}` for it, and another bridge here",
+            "cannot join bridge" if is_bridge else "cannot make a macvtap on",
+            subject=name,
+            why=why,
+            remedy=f"use `pod: {{}}` for it, and another {'bridge' if is_bridge else 'NIC'} here",
         )
 
 
