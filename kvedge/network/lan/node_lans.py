@@ -53,7 +53,7 @@ def join_nic(netns: int, port: Port) -> None:
     """Give the Pod this NIC; one that is there stays as it is.
 
     Raises:
-        NetworkError: when there can be none of that kind there, or the bridge is that of the Pods, or the NIC leads to them.
+        NetworkError: when there can be none of that kind there, or it would be beside the Pods.
     """
     _refuse_pods_links(_links_in(netns), port)
     attach_nic(NODE_LANS, port, Path(f"/proc/self/fd/{netns}"))
