@@ -20,7 +20,7 @@ from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError
 from kvedge.network.lan.lan_nics import Port, wanted_nic
-from kvedge.network.lan.node_lans import has_nic, join_nic, joined_nics, leave_all, leave_nic
+from kvedge.network.lan.node_lans import has_nic, has_other_address, join_nic, joined_nics, leave_all, leave_nic
 from kvedge.resources.meta import condition
 from kvedge.resources.names import MIGRATION_REQUIRED
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -44,6 +44,8 @@ _RIGHTS: Final = "apply k3s/rbac again"
 
 # Gets a network by namespace and name; raises KubeError.
 Reader = Callable[[str, str], NetworkAttachmentDefinition]
+# Undoes what was made in the Pod for an interface, by its place in the VMI; raises NetworkError.
+Release = Callable[[tuple[int, Interface]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,16 @@ class LanJoining:
                     return True
         return False
 
-    def join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
+    def join(
+        self,
+        vmi: VirtualMachineInstance,
+        launcher: HeldProcess,
+        release: Release,
+        names: Collection[str] | None = None,
+    ) -> None:
         """Give the Pod the NICs of these interfaces, or of all on such networks, that nobody has given it.
+
+        One that an earlier try has made with another address is released, and made anew.
 
         Raises:
             NetworkError: when one cannot be made, with the network's name and the remedy.
@@ -93,14 +103,19 @@ class LanJoining:
                 selection = selection_of(vmi, interface, network)
                 port = _port(self.read, selection, vmi)
                 try:
+                    if has_other_address(port):
+                        release((index, interface))
+                        leave_nic(netns, vmi.metadata.uid, port.interface)
                     join_nic(netns, port)
                 except NetworkError as error:
                     raise _error(selection, str(error), error) from error
 
-    def leave(self, vmi: VirtualMachineInstance, interface: Interface) -> None:
+    def leave(self, vmi: VirtualMachineInstance, launcher: HeldProcess, interface: Interface) -> None:
         """Take the Pod from the network of a NIC that its guest has released. Raises NetworkError."""
-        if self.read is not None:
-            leave_nic(vmi.metadata.uid, pod_nic(interface.name))
+        if self.read is None:
+            return
+        with hold_network(launcher) as netns:
+            leave_nic(netns, vmi.metadata.uid, pod_nic(interface.name))
 
     def forget(self, vmi_uid: str) -> None:
         """Take away what a VMI that is gone has left on this node; what the kernel refuses, the keeper tries again."""

@@ -5,9 +5,8 @@ Used by the sync loop. Touches the Pod's network by `guest_network`, and the lau
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from kvedge.handler.guest.function_nics import function_nics
@@ -127,11 +126,11 @@ class LauncherSync:
         if known is None or known.state == DOMAIN_STATE_ABSENT:
             # A guest that runs is served as it is.
             check_macs(vmi, self.vmis.list())
-            self.lans.join(vmi, launcher)
+            self._join(vmi, launcher)
             running = RunningNics(self.network.prepare(vmi, launcher, resolver), None, {})
         else:
             memory.joins = self._joins(vmi, memory)
-            join = partial(_join, self.lans, vmi, launcher) if memory.joins else None
+            join = (lambda name: self._join(vmi, launcher, {name})) if memory.joins else None
             running = prepare_running(self.network, vmi, (launcher, resolver), known, self.vmis.list(), join)
         prepared = running.prepared
         memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
@@ -151,6 +150,9 @@ class LauncherSync:
             raise running.failed
         memory.told_nics = summarize_nics(vmi, joins=memory.joins)
         return status
+
+    def _join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
+        self.lans.join(vmi, launcher, lambda place: self.network.release(vmi, launcher, place), names)
 
     def _finish_network(
         self, vmi: VirtualMachineInstance, launcher: HeldProcess, prepared: list[PreparedNic], memory: PassMemory
@@ -180,11 +182,7 @@ class LauncherSync:
             with self.connections.launcher(key) as launcher:
                 for place in due:
                     self.network.release(vmi, launcher, place)
-                    self.lans.leave(vmi, place[1])
+                    self.lans.leave(vmi, launcher, place[1])
                     memory.released |= {place[1].name}
         except (LauncherCallError, NetworkError) as error:
             self.events.note_failure(key, vmi, view, memory, error)
-
-
-def _join(lans: LanJoining, vmi: VirtualMachineInstance, launcher: HeldProcess, name: str) -> None:
-    lans.join(vmi, launcher, {name})

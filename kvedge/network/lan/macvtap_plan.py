@@ -71,19 +71,26 @@ def macvtap_ports_of(netns: str, links: Iterable[Link]) -> list[MacvtapPort]:
 
 
 def plan_macvtap(
-    config: NodeNetworkConfig, host: HostNics, inside: Iterable[Link], wanted: MacvtapPort, netns: Path
+    config: NodeNetworkConfig, host: HostNics, inside: Collection[Link], wanted: MacvtapPort, netns: Path
 ) -> list[Step]:
     """What is to do on the host; `inside` are the links of the Pod's namespace.
 
     Raises NetworkError, with its remedy, when no guest can be on this NIC.
     """
-    if any(link.name == wanted.interface and link.kind == MACVTAP for link in inside):
+    is_there = any(link.name == wanted.interface and link.kind == MACVTAP for link in inside)
+    if is_there and not find_replaced(inside, wanted):
         return []
     nic = _fit_nic(config, host, wanted.network)
     network = wanted.network
     return [
         AddMacvtap(wanted.interface, nic.name, netns, mode=network.mode, mac=wanted.mac, mtu=network.mtu or nic.mtu)
     ]
+
+
+def find_replaced(inside: Iterable[Link], wanted: MacvtapPort) -> list[str]:
+    """The link in the wanted one's place, where ours of an earlier configuration of the network is there yet."""
+    marks = {link.name: mark_of(link) for link in inside if link.name == wanted.interface}
+    return [name for name, mark in marks.items() if mark is not None and mark != wanted.mark]
 
 
 def plan_macvtap_inside(inside: Iterable[Link], wanted: MacvtapPort, *, ipv6: bool) -> list[Step]:

@@ -6,7 +6,7 @@ be repeated, and takes up where an earlier one was cut short. All else goes with
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from kvedge.network.apply_step import apply_step, pass_over_gone
 from kvedge.network.lan.macvtap_plan import (
     HostNics,
     MacvtapPort,
+    find_replaced,
     macvtap_ports_of,
     plan_macvtap,
     plan_macvtap_inside,
@@ -21,7 +22,7 @@ from kvedge.network.lan.macvtap_plan import (
 )
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
-from kvedge.network.netns import is_netns, netns_path, run_in_netns
+from kvedge.network.netns import NetnsRef, is_netns, netns_path, run_in_netns
 from kvedge.network.nics.nic_managers import is_wireless
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.steps import Step
@@ -47,7 +48,10 @@ def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | 
         host = links.list_links()
         wireless = {link.name for link in host if link.name == wanted.network.nic and is_wireless(link.name)}
         seen = HostNics(tuple(host), frozenset(wireless))
-        _apply(links, plan_macvtap(config, seen, inside, wanted, path))
+        steps = plan_macvtap(config, seen, inside, wanted, path)
+        for name in find_replaced(inside, wanted):
+            detach_macvtap(path, name)
+        _apply(links, steps)
 
     def finish() -> None:
         with Links() as links:
@@ -60,16 +64,29 @@ def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | 
 def detach_macvtaps(netns: str, kept: Collection[str] = ()) -> None:
     """Take such NICs of a Pod away, all but those of these names; nothing when there are none."""
     path = netns_path(netns)
-    if not is_netns(path):
-        return
+    if is_netns(path):
+        _leave(path, lambda name: name in kept)
 
+
+def detach_macvtap(netns: NetnsRef, nic: str) -> None:
+    """Take one such NIC of a Pod away; nothing when there is none, or somebody else has made it.
+
+    Raises:
+        NetworkError: when the kernel refused, or the namespace is gone.
+    """
+    _leave(netns, lambda name: name != nic)
+
+
+def _leave(netns: NetnsRef, keeps: Callable[[str], bool]) -> None:
     def leave() -> None:
         with Links() as links:
-            for step in plan_macvtap_leaving(links.list_links(), kept):
+            found = links.list_links()
+            kept = {link.name for link in found if keeps(link.name)}
+            for step in plan_macvtap_leaving(found, kept):
                 with pass_over_gone():
                     apply_step(links, step)
 
-    run_in_netns(path, leave)
+    run_in_netns(netns, leave)
 
 
 def _list_inside(path: Path) -> list[Link]:

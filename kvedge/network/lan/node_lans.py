@@ -17,6 +17,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_nics import Port, attach_nic
 from kvedge.network.lan.lan_plan import LanPort, lan_port_name
 from kvedge.network.lan.lan_ports import LanHealth, detach_lan, heal_lan, lan_ports_here, remove_lan, renew_keys
+from kvedge.network.lan.macvtap_ports import detach_macvtap
 from kvedge.network.lan.pods_links import find_pods_reason
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
@@ -64,8 +65,26 @@ def joined_nics(owner: str) -> frozenset[str]:
     return frozenset(port.interface for port in lan_ports_here(NODE_LANS).values() if port.netns == owner)
 
 
-def leave_nic(owner: str, nic: str) -> None:
-    """Take this NIC of a VMI's Pod away; nothing when the handler has not given it. Raises NetworkError."""
+def has_other_address(port: Port) -> bool:
+    """Whether the handler has given the Pod this NIC with another address, which was reserved before.
+
+    Raises:
+        NetworkError: when the node's links cannot be listed.
+    """
+    if not isinstance(port, LanPort):
+        return False
+    ports = lan_ports_here(NODE_LANS).values()
+    known = [each for each in ports if (each.netns, each.interface) == (port.netns, port.interface)]
+    return any((each.address, each.gateway) != (port.address, port.gateway) for each in known)
+
+
+def leave_nic(netns: int, owner: str, nic: str) -> None:
+    """Take this NIC of a VMI's Pod away; nothing when the handler has not given it.
+
+    Raises:
+        NetworkError: when the kernel refused, or the namespace is gone.
+    """
+    detach_macvtap(netns, nic)
     joined = joined_nics(owner)
     if nic in joined:
         detach_lan(NODE_LANS, owner, joined - {nic})

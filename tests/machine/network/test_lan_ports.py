@@ -579,7 +579,7 @@ def test_the_handler_joins_a_pod_of_its_node_and_leaves_nothing_of_one_that_is_g
         for end, address in zip(ends, ADDRESSES, strict=True):
             give(end, address)
         wait_until(lambda: ping(ends[0], ADDRESSES[1]), "both ports forward")
-        leave_nic("vmi-1", NIC)
+        leave_nic(node_pod, "vmi-1", NIC)
         assert lan_ports_here(NODE_LANS).keys() == {lan_port_name(NODE_LANS, "vmi-2", NIC)}
         join_nic(node_pod, port)
         keeper = NodeLansKeeper()

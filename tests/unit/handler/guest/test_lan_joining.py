@@ -24,6 +24,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.lan_reservations import RESERVATIONS
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
+from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
@@ -60,6 +61,8 @@ class Node:
         self.refusal: NetworkError | None = None
         # NICs of Pods that others have made.
         self.theirs: set[str] = set()
+        # Whether the Pod has the NIC with an address that was reserved before.
+        self.is_other = False
         self.joined: list[Port] = []
         self.left: list[tuple[str, ...]] = []
         monkeypatch.setattr(lan_joining, "hold_network", lambda _: nullcontext(7))
@@ -68,7 +71,8 @@ class Node:
         monkeypatch.setattr(
             lan_joining, "joined_nics", lambda owner: {each.interface for each in self.joined if each.netns == owner}
         )
-        monkeypatch.setattr(lan_joining, "leave_nic", lambda owner, nic: self.left.append((owner, nic)))
+        monkeypatch.setattr(lan_joining, "has_other_address", lambda port: self.is_other)
+        monkeypatch.setattr(lan_joining, "leave_nic", lambda netns, owner, nic: self.left.append((owner, nic)))
         monkeypatch.setattr(lan_joining, "leave_all", lambda owner: self.left.append((owner,)))
 
     def _join(self, netns: int, port: Port) -> None:
@@ -86,6 +90,10 @@ class Node:
         return definition(text)
 
 
+def released(place: tuple[int, Interface]) -> None:
+    raise AssertionError(f"nothing is bound at {place[0]}")
+
+
 def definition(text: str, reserved: str = "") -> NetworkAttachmentDefinition:
     annotations = {RESERVATIONS: reserved} if reserved else {}
     spec = NetworkAttachmentDefinitionSpec(config=text)
@@ -99,7 +107,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def test_a_pod_is_joined_to_what_nobody_has_joined_it_to(node: Node) -> None:
     node.theirs = {pod_nic("all")}
-    LanJoining(node.read).join(guest("lan", "default/all"), LAUNCHER)
+    LanJoining(node.read).join(guest("lan", "default/all"), LAUNCHER, released)
     (port,) = node.joined
     assert isinstance(port, LanPort)
     assert (port.netns, port.interface, port.mac, port.network) == ("uid-web", pod_nic("lan"), MAC, LAN)
@@ -124,8 +132,8 @@ def test_a_nic_has_the_address_that_is_reserved_for_its_mac_and_is_not_made_with
 
 def test_on_one_box_the_handler_leaves_it_to_the_node_agent(node: Node) -> None:
     joining = LanJoining()
-    joining.join(guest("lan"), LAUNCHER)
-    joining.leave(guest("lan"), lan_interfaces(guest("lan"))[0][1])
+    joining.join(guest("lan"), LAUNCHER, released)
+    joining.leave(guest("lan"), LAUNCHER, lan_interfaces(guest("lan"))[0][1])
     joining.forget("uid-web")
     assert not joining.joins(guest("lan", waited=True))
     assert (node.joined, node.left) == ([], [])
@@ -164,7 +172,7 @@ def test_what_cannot_be_joined_is_told_with_its_name_and_remedy(
         node.networks["shop", "lan"] = config
     node.error = error
     with pytest.raises(NetworkError) as caught:
-        LanJoining(node.read).join(guest(network), LAUNCHER)
+        LanJoining(node.read).join(guest(network), LAUNCHER, released)
     assert said in str(caught.value)
     assert node.joined == []
 
@@ -172,7 +180,7 @@ def test_what_cannot_be_joined_is_told_with_its_name_and_remedy(
 def test_a_bridge_that_the_node_lacks_is_told_with_the_networks_name(node: Node) -> None:
     node.refusal = NetworkError("there is no bridge", subject="br0", errno=19, remedy="make it")
     with pytest.raises(NetworkError, match=r"network shop/lan: .*there is no bridge br0: ENODEV; make it") as caught:
-        LanJoining(node.read).join(guest("lan"), LAUNCHER)
+        LanJoining(node.read).join(guest("lan"), LAUNCHER, released)
     assert caught.value.errno == 19
 
 
@@ -180,7 +188,7 @@ def test_a_pod_that_runs_is_joined_where_it_was_before_or_nobody_else_has_come(n
     joining = LanJoining(node.read)
     assert not joining.joins(guest("lan", "default/all", rows=("lan",)))
     assert joining.joins(guest("lan", "default/all", rows=("lan",), waited=True))
-    joining.join(guest("lan"), LAUNCHER)
+    joining.join(guest("lan"), LAUNCHER, released)
     assert joining.joins(guest("lan", "default/all", rows=("lan",)))
     assert not joining.joins(guest("lan", rows=("lan",))), "nothing is to come"
 
@@ -207,13 +215,22 @@ def test_a_nic_that_the_handler_joins_comes_to_a_guest_which_runs(node: Node) ->
 
     of: Any = (LAUNCHER, None)
     network: Any = Network()
-    done = prepare_running(network, vmi, of, status, (), lambda name: joining.join(vmi, LAUNCHER, {name}))
+    done = prepare_running(network, vmi, of, status, (), lambda name: joining.join(vmi, LAUNCHER, released, {name}))
     assert (done.failed, done.lost) == (None, {})
     assert asked == [("default", 0), ("lan", 1)], "a NIC is there before it is prepared"
 
 
 def test_what_a_guest_has_released_and_what_a_guest_that_is_gone_had_is_taken_away(node: Node) -> None:
     joining = LanJoining(node.read)
-    joining.leave(guest("lan"), lan_interfaces(guest("lan"))[0][1])
+    joining.leave(guest("lan"), LAUNCHER, lan_interfaces(guest("lan"))[0][1])
     joining.forget("uid-web")
     assert node.left == [("uid-web", pod_nic("lan")), ("uid-web",)]
+
+
+def test_a_nic_with_an_address_that_was_reserved_before_is_made_anew(node: Node) -> None:
+    node.is_other = True
+    done: list[tuple[int, bool]] = []
+    LanJoining(node.read).join(guest("lan"), LAUNCHER, lambda place: done.append((place[0], bool(node.left))))
+    assert done == [(1, False)], "its binding is undone while the NIC is there"
+    assert node.left == [("uid-web", pod_nic("lan"))]
+    assert len(node.joined) == 1

@@ -11,6 +11,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.macvtap_config import MacvtapConfig
 from kvedge.network.lan.macvtap_plan import (
     HostNics,
+    find_replaced,
     macvtap_port,
     macvtap_ports_of,
     plan_macvtap,
@@ -86,3 +87,14 @@ def test_a_nic_that_guests_cannot_be_on_is_refused_with_what_to_do(host: HostNic
     wanted = replace(WANTED, network=MacvtapConfig(nic=nic, mtu=1500))
     with pytest.raises(NetworkError, match=said):
         plan_macvtap(CONFIG, host, [], wanted, NETNS)
+
+
+def test_one_of_an_earlier_configuration_is_replaced_and_one_of_somebody_elses_is_not() -> None:
+    for network in (MacvtapConfig(nic="br0"), MacvtapConfig(nic="eth0", mode="private")):
+        wanted = replace(WANTED, network=network)
+        assert find_replaced([ETH0, MARKED], wanted) == [MARKED.name]
+        (step,) = plan_macvtap(CONFIG, HOST, [MARKED], wanted, NETNS)
+        assert isinstance(step, AddMacvtap)
+        assert (step.mode, step.mtu) == (network.mode, 9000 if network.nic == "eth0" else 1500)
+    assert find_replaced([MARKED], WANTED) == []
+    assert find_replaced([MADE, replace(MARKED, name="net1")], replace(WANTED, network=MacvtapConfig(nic="br0"))) == []
