@@ -18,7 +18,7 @@ from kvedge.handler.guest.guest_network import hold_network
 from kvedge.handler.held_process import HeldProcess
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.network.errors import NetworkError
-from kvedge.network.lan.lan_config import LanConfigError
+from kvedge.network.lan.lan_config import LanConfigError, find_unheeded
 from kvedge.network.lan.lan_nics import Port, wanted_nic
 from kvedge.network.lan.node_lans import has_nic, has_other_address, join_nic, joined_nics, leave_all, leave_nic
 from kvedge.resources.meta import condition
@@ -89,7 +89,8 @@ class LanJoining:
         One that an earlier try has made with another address is released, and made anew.
 
         Raises:
-            NetworkError: when one cannot be made, with the network's name and the remedy.
+            NetworkError: when one cannot be made, or others have made one on a network that is to give addresses, with
+                the network's name and the remedy.
         """
         if self.read is None:
             return
@@ -98,9 +99,10 @@ class LanJoining:
             return
         with hold_network(launcher) as netns:
             for index, interface, network in wanted:
-                if has_nic(netns, vmi.metadata.uid, pod_nic(interface.name), index):
-                    continue
                 selection = selection_of(vmi, interface, network)
+                if has_nic(netns, vmi.metadata.uid, pod_nic(interface.name), index):
+                    _refuse_unheeded(self.read, selection, index)
+                    continue
                 port = _port(self.read, selection, vmi)
                 try:
                     if has_other_address(port):
@@ -122,6 +124,23 @@ class LanJoining:
         if self.read is not None:
             with contextlib.suppress(NetworkError):
                 leave_all(vmi_uid)
+
+
+def _refuse_unheeded(read: Reader, selection: Selection, index: int) -> None:
+    """A guest that is on the network without the address or the filter that its owner asked for does not start."""
+    try:
+        field = find_unheeded(read(selection.namespace, selection.name).spec.config)
+    except KubeError:
+        # The NIC is there, and most networks have no such words: others' Pods wait for no server.
+        return
+    if field:
+        raise NetworkError(
+            "cannot give addresses on network",
+            subject=selection.reference,
+            why=f"spec.domain.devices.interfaces[{index}]: Multus has joined the Pod, and its plugins do nothing of the"
+            f" network's {field}",
+            remedy=f"take {field} out of the network, or have the guest's node without Multus",
+        )
 
 
 def _port(read: Reader, selection: Selection, vmi: VirtualMachineInstance) -> Port:

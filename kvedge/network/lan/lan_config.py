@@ -53,7 +53,8 @@ _NOT_DONE: Final[Mapping[str, str]] = {
     "preserveDefaultVlan": "set it to false: a port is of its VLAN alone",
     "enabledad": "remove it",
 }
-_OURS: Final = ("makeBridge", "allowServers", "nic", "nativeVlan", "addresses", "filterAddresses")
+_ABOUT_ADDRESSES: Final = ("addresses", "filterAddresses")
+_OURS: Final = ("makeBridge", "allowServers", "nic", "nativeVlan", *_ABOUT_ADDRESSES)
 
 
 class LanConfigError(ValueError):
@@ -189,6 +190,18 @@ def _trunk(config: Mapping[str, Any]) -> tuple[Trunk, int]:
     if native in vlans_of(trunk):
         raise LanConfigError(f"{OURS}.nativeVlan", f"{native} is in vlanTrunk", "a VLAN comes with its tag or without")
     return trunk, native
+
+
+def find_unheeded(text: str) -> str:
+    """The field of ours about addresses, which nobody heeds when another plugin has joined the Pod; empty for none."""
+    try:
+        document = _document(text)
+    except LanConfigError:
+        return ""
+    plugins = document.get("plugins")
+    own = [each.get(OURS) for each in (plugins if isinstance(plugins, list) else [document]) if isinstance(each, dict)]
+    found = (key for each in own if isinstance(each, dict) for key in _ABOUT_ADDRESSES if each.get(key))
+    return next((f"{FIELD}.{OURS}.{key}" for key in found), "")
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -234,3 +234,25 @@ def test_a_nic_with_an_address_that_was_reserved_before_is_made_anew(node: Node)
     assert done == [(1, False)], "its binding is undone while the NIC is there"
     assert node.left == [("uid-web", pod_nic("lan"))]
     assert len(node.joined) == 1
+
+
+def test_a_network_that_is_to_give_addresses_is_told_where_multus_has_joined_the_pod(node: Node) -> None:
+    node.theirs = {pod_nic("lan")}
+    addresses = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
+    node.networks["shop", "lan"] = lan_config_text(LanConfig(bridge="br0", addresses=addresses))
+    with pytest.raises(NetworkError) as caught:
+        LanJoining(node.read).join(guest("lan"), LAUNCHER, released)
+    assert str(caught.value).startswith(
+        "cannot give addresses on network shop/lan: spec.domain.devices.interfaces[1]: "
+    )
+    assert "take spec.config.kvedge.addresses out of the network" in str(caught.value)
+    node.error = Unavailable(503, "Unavailable", "not now")
+    LanJoining(node.read).join(guest("lan"), LAUNCHER, released)
+    assert node.joined == [], "it is Multus' all the same"
+
+
+def test_a_network_of_which_kvedge_knows_nothing_is_multus_alone(node: Node) -> None:
+    node.theirs = {pod_nic("lan"), pod_nic("gone")}
+    node.networks["shop", "lan"] = '{"type": "macvlan"}'
+    LanJoining(node.read).join(guest("lan", "gone"), LAUNCHER, released)
+    assert node.joined == []

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from kvedge.network.lan.lan_addresses import LanAddresses
-from kvedge.network.lan.lan_config import LONGEST, LanConfig, LanConfigError, lan_config_text, parse_lan_config
+from kvedge.network.lan.lan_config import (
+    LONGEST,
+    LanConfig,
+    LanConfigError,
+    find_unheeded,
+    lan_config_text,
+    parse_lan_config,
+)
 from kvedge.resources.codec import JsonObject
 
 ADDRESSES = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
@@ -123,3 +130,19 @@ def test_what_one_box_cannot_do_is_refused_by_its_name(given: str, said: str) ->
         parse_lan_config(given)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (text(kvedge={"addresses": {"subnet": "192.0.2.0/24"}}), "spec.config.kvedge.addresses"),
+        (text(kvedge={"filterAddresses": True}, ipam={"type": "host-local"}), "spec.config.kvedge.filterAddresses"),
+        ('{"plugins": [{"type": "tuning"}, {"kvedge": {"addresses": {"a": 1}}}]}', "spec.config.kvedge.addresses"),
+        (text(kvedge={"filterAddresses": False, "nic": "eth0"}), ""),
+        (text(kvedge=7), ""),
+        ('{"plugins": 7}', ""),
+        ("no", ""),
+    ],
+)
+def test_words_of_ours_that_another_plugin_passes_over_are_found(config: str, field: str) -> None:
+    assert find_unheeded(config) == field
