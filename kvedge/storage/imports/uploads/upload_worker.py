@@ -104,6 +104,9 @@ class UploadSinks:
             if isinstance(error, OtherLayer):
                 return NotNow(503, "the archive's disk is in a layer that came after another one: send it again")
             return NotNow(503, "this image has to be stored before it can be converted: send it again")
+        if isinstance(error, ImportFailure | ImageError):
+            # What is sent after a refusal is another image: the way of this one does not fit it.
+            self._way = Way()
         if isinstance(error, TooSmall):
             return NotNow(
                 400, f"{_SAVING}: effective image size is larger than the reported available storage: {error}"

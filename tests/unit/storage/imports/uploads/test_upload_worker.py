@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.types.import_job import ImportJob
-from kvedge.storage.imports.import_errors import ImportFailure, NotStreamable
+from kvedge.storage.image_errors import BadImage
+from kvedge.storage.imports.import_errors import ImportFailure, NotStreamable, OtherLayer, TooSmall
+from kvedge.storage.imports.sinks.image_sink import Way
 from kvedge.storage.imports.sinks.import_target import open_target
 from kvedge.storage.imports.uploads.upload_attempt import Attempt
 from kvedge.storage.imports.uploads.upload_run import UploadRun
@@ -106,4 +108,34 @@ def test_an_archive_whose_first_disk_is_not_the_image_s_is_taken_when_it_is_sent
     assert (refusal.status, "send it again" in refusal.message) == (503, True)
     assert upload(run, turned).error is None
     assert (tmp_path / "claim/disk.img").read_bytes()[: len(DISK)] == DISK
+    target.close()
+
+
+def test_an_archive_is_taken_after_another_one_whose_layer_was_to_be_sent_again_was_refused(tmp_path: Path) -> None:
+    job = ImportJob(name="disk", size=1 << 20, upload=True)
+    (tmp_path / "claim").mkdir()
+    target = open_target(job, tmp_path / "claim", tmp_path / "none")
+    sinks = UploadSinks(job, target)
+    run = UploadRun(sinks.make)
+    sinks.make_refusal(OtherLayer("blobs/sha256/of-an-archive-that-is-gone"))
+    oci_archive(tmp_path / "made.tar", [layer([file("disk/image", DISK)])], {})
+    sent = (tmp_path / "made.tar").read_bytes()
+    refused = upload(run, sent)
+    assert refused.error is not None
+    assert sinks.make_refusal(refused.error).status == 400
+    assert upload(run, sent).error is None
+    assert (tmp_path / "claim/disk.img").read_bytes()[: len(DISK)] == DISK
+    target.close()
+
+
+@pytest.mark.parametrize("error", [ImportFailure("no"), BadImage("broken"), TooSmall(2, 1)])
+def test_a_refused_image_does_not_say_how_the_next_one_is_taken(tmp_path: Path, error: Exception) -> None:
+    job = ImportJob(name="disk", size=1 << 20, upload=True)
+    target = open_target(job, tmp_path, tmp_path / "none")
+    sinks = UploadSinks(job, target)
+    sinks.make_refusal(NotStreamable())
+    sinks.make_refusal(error)
+    run = UploadRun(sinks.make)
+    assert sinks._way == Way()
+    assert upload(run, DISK).error is None
     target.close()
