@@ -16,6 +16,10 @@ from kvedge.storage.image_errors import BadImage
 MAX_DOCUMENT: Final = 4 << 20
 MAX_LAYERS: Final = 256
 _MAX_SIZE: Final = (1 << 63) - 1
+# An honest document has ten levels. Each level takes the parser some of its thread's stack, which may be small.
+_MAX_DEPTH: Final = 100
+# A string, whether it ends or not, or what changes the depth. Nothing is given back: hostile text costs linear time.
+_STRUCTURE: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 # How many of an index's platforms an error names.
 _SHOWN: Final = 10
 
@@ -63,12 +67,26 @@ def parse_json(data: bytes, what: str) -> Any:
     """A JSON document.
 
     Raises:
-        BadImage: when it is none.
+        BadImage: when it is none, or nested deeper than any such document.
     """
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        text = data.decode("utf-8-sig")
+        _check_depth(text, what)
+        return json.loads(text)
+    except ValueError as error:
         raise BadImage(f"the image's {what} is no JSON document") from error
+
+
+def _check_depth(text: str, what: str) -> None:
+    depth = 0
+    for found in _STRUCTURE.finditer(text):
+        mark = found[0]
+        if mark in "[{":
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise BadImage(f"the image's {what} is nested deeper than {_MAX_DEPTH} levels")
+        elif mark in "]}":
+            depth -= 1
 
 
 def is_index(document: Any) -> bool:
