@@ -43,6 +43,11 @@ class CountedReader(io.RawIOBase):
         self._left = limit
         self._limit = limit
 
+    @property
+    def left(self) -> int:
+        """How many bytes may still come."""
+        return max(0, self._left)
+
     def readable(self) -> bool:
         """Always."""
         return True

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
-from kvedge.storage.decompress import open_decompressed
+from kvedge.storage.decompress import CountedReader, open_decompressed
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
-from kvedge.storage.tar_reader import EntryKind, TarReader
+from kvedge.storage.tar_reader import EntryKind, HeaderBudget, TarReader
 
 _DISK: Final = "disk"
-_CHUNK: Final = 1 << 20
 # A layer of a disk of 8 TiB.
 _LARGEST_LAYER: Final = 16 << 40
 
@@ -32,10 +31,19 @@ class GivenUp(Exception):
 class LayerDisk:
     """The file below `disk/` of one layer; read once, from its beginning."""
 
-    def __init__(self, name: str, layer: Layer, progress: ImportProgress, limit: int = _LARGEST_LAYER) -> None:
-        """`name` is the image's, for messages; the layer unpacks to no more than `limit` bytes."""
+    def __init__(
+        self,
+        name: str,
+        layer: Layer,
+        progress: ImportProgress,
+        limit: int = _LARGEST_LAYER,
+        headers: HeaderBudget | None = None,
+    ) -> None:
+        """`name` is the image's, for messages; the layer unpacks to no more than `limit` bytes, with such `headers`."""
         self._name = name
         self._limit = limit
+        self._headers = headers
+        self._plain: CountedReader | None = None
         self._layer = layer
         self._progress = progress
         self._stack = ExitStack()
@@ -45,14 +53,20 @@ class LayerDisk:
     def begin(self) -> bool:
         """Whether this layer has a disk; it is at its beginning then, and otherwise all is closed."""
         opened = self._stack.enter_context(self._layer(self._progress))
-        plain = self._stack.enter_context(open_decompressed(opened, self._limit))
-        self._reader = TarReader(plain)
+        unpacked = self._stack.enter_context(open_decompressed(opened, _LARGEST_LAYER))
+        self._plain = CountedReader(unpacked, self._limit)
+        self._reader = TarReader(cast("BinaryIO", self._plain), self._headers)
         self._entries = iter(self._reader)
         if self._next_disk():
             return True
-        self._drain(plain, opened)
+        # What is behind the archive's end is not unpacked. Whoever opened the layer reads it on, for its digest.
         self._stack.close()
         return False
+
+    @property
+    def left(self) -> int:
+        """How much of `limit` was not unpacked yet."""
+        return self._limit if self._plain is None else self._plain.left
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes of the disk."""
@@ -87,8 +101,3 @@ class LayerDisk:
                 )
             return True
         return False
-
-    def _drain(self, plain: BinaryIO, opened: BinaryIO) -> None:
-        for stream in (plain, opened):
-            while stream.read(_CHUNK):
-                continue

@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, cast
 
 from kvedge.storage.decompress import CountedReader, is_compressed, open_decompressed
-from kvedge.storage.image_errors import BadImage, TooMuch
-from kvedge.storage.imports.containers.streamed_archive import StreamedArchive, begins_image_archive
+from kvedge.storage.image_errors import BadImage, ImageError, TooMuch
+from kvedge.storage.imports.containers.archive_names import begins_image_archive
+from kvedge.storage.imports.containers.streamed_archive import StreamedArchive
 from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, is_tar, recognise
 from kvedge.storage.imports.image_parts import FileParts, Parts, PinnedParts
 from kvedge.storage.imports.import_errors import (
@@ -139,8 +140,11 @@ class ImageSink:
         try:
             self._take(cast("BinaryIO", disk), None)
             disk.verify()
-        except BaseException:
+        except BaseException as error:
             disk.close()
+            if isinstance(error, ImportFailure | ImageError):
+                # It counts only if the image's disk is this one.
+                archive.judge_taken()
             raise
         self.labels = archive.finish()
         _drain(image)

@@ -18,14 +18,13 @@ from typing import Any
 import pytest
 
 from kvedge.resources.types.import_job import HttpSource, ImportJob, ImportOutcome
-from kvedge.storage.imports.containers.streamed_archive import begins_image_archive
 from kvedge.storage.imports.import_door import ImportDoor
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
 from kvedge.storage.imports.sources.web_source import SourceFiles
 from tests.support.image_server import played_server
-from tests.support.small_images import digest, file, layer, link, oci_archive
+from tests.support.small_images import digest, directory, file, layer, link, oci_archive
 
 MIB = 1 << 20
 DISK = b"the first sector".ljust(512, b".") + bytes(2 * MIB) + os.urandom(300_032)
@@ -176,9 +175,131 @@ def test_where_an_archive_is_named_nothing_else_is_taken(tmp_path: Path) -> None
         come_in(tmp_path, DISK, is_archive=True)
 
 
-@pytest.mark.parametrize("name", ["data.bin", "disk/image.img", "etc/passwd", "blob"])
-def test_a_raw_disk_that_is_any_other_tar_stays_a_disk(tmp_path: Path, name: str) -> None:
-    data = layer([file(name, b"of the guest's")])
-    assert not begins_image_archive(data[:512])
+def ordered(found: list[tuple[tarfile.TarInfo, bytes]], *first: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+    """The members with those of these contents first."""
+    return sorted(found, key=lambda item: first.index(item[1]) if item[1] in first else len(first))
+
+
+def packed(data: bytes) -> bytes:
+    """As :func:`archive` packs it."""
+    return gzip.compress(data, mtime=0)
+
+
+OTHER = container_disk(b"another one".ljust(4096, b"."))
+BROKEN = packed(OTHER)[:-40]
+
+
+def with_blob(made: bytes, data: bytes) -> bytes:
+    """The archive with one more blob, as its first member."""
+    name = f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"
+    return again(made, lambda found: [file(name, data), *found])
+
+
+def test_a_broken_layer_before_the_one_with_a_disk_is_told_and_none_is_taken_in_its_place(tmp_path: Path) -> None:
+    made = archive(tmp_path, OTHER, container_disk())
+
+    def broken(found: list[tuple[tarfile.TarInfo, bytes]]) -> list[tuple[tarfile.TarInfo, bytes]]:
+        return [file(info.name, b"\x1f\x8bno gzip" if data == packed(OTHER) else data) for info, data in found]
+
+    with pytest.raises(ImportFailure, match=r"compressed data are broken.*get it again"):
+        come_in(tmp_path, again(made, broken))
+    with pytest.raises(ImportFailure, match=r"compressed data are broken.*get it again"):
+        come_in(tmp_path, again(again(made, broken), lambda found: ordered(found, packed(container_disk()))))
+    assert os.listdir(tmp_path / "claim") == []
+
+
+@pytest.mark.parametrize("missing", [0, 1], ids=["before the disk's", "the disk's"])
+def test_a_layer_that_an_archive_lacks_is_named(tmp_path: Path, missing: int) -> None:
+    layers = [layer([file("etc/motd", b"hello")]), container_disk()]
+    name = f"blobs/sha256/{hashlib.sha256(packed(layers[missing])).hexdigest()}"
+    with pytest.raises(ImportFailure, match=f"the archive lacks {name}; it may be a broken download"):
+        come_in(tmp_path, again(archive(tmp_path, *layers), _without(name)))
+    assert os.listdir(tmp_path / "claim") == []
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"\x1f\x8bno gzip",
+        BROKEN,
+        packed(layer([link("disk/a", "/etc/passwd")])),
+        packed(container_disk(bytes(9 * MIB))),
+        packed(layer([file("disk/a", b"1"), file("disk/b", b"2")])),
+        OTHER[:1024],
+        b"a signature",
+    ],
+    ids=[
+        "no gzip",
+        "cut gzip",
+        "a link for a disk",
+        "a larger disk",
+        "two disks",
+        "a disk that is cut short",
+        "no tar",
+    ],
+)
+@pytest.mark.parametrize("at_end", [False, True], ids=["first", "last"])
+def test_what_is_wrong_with_a_blob_that_is_not_the_image_s_does_not_matter(
+    tmp_path: Path, blob: bytes, *, at_end: bool
+) -> None:
+    made = with_blob(archive(tmp_path, container_disk()), blob)
+    come_in(tmp_path, again(made, lambda found: [*found[1:], found[0]]) if at_end else made, is_archive=True)
+    assert disk_of(tmp_path) == DISK
+
+
+def test_the_layers_of_an_archive_have_one_bound_together(tmp_path: Path) -> None:
+    fillers = [layer([file(f"big{number}", bytes(50 * MIB))]) for number in range(2)]
+    with pytest.raises(ImportFailure, match="sends more than"):
+        come_in(tmp_path, archive(tmp_path, *fillers, container_disk()))
+    come_in(tmp_path, archive(tmp_path, fillers[0], container_disk()))
+    assert disk_of(tmp_path) == DISK
+
+
+def test_a_blob_that_unpacks_to_too_much_does_not_matter_behind_the_image_s_disk(tmp_path: Path) -> None:
+    blob = packed(layer([file("big", bytes(81 * MIB))]))
+    made = with_blob(archive(tmp_path, container_disk()), blob)
+    come_in(tmp_path, again(made, lambda found: [*found[1:], found[0]]))
+    assert disk_of(tmp_path) == DISK
+
+
+def test_what_lies_behind_the_end_of_a_layer_is_not_unpacked(tmp_path: Path) -> None:
+    come_in(tmp_path, archive(tmp_path, layer([file("etc/motd", b"hello")]) + bytes(81 * MIB), container_disk()))
+    assert disk_of(tmp_path) == DISK
+
+
+def crane_archive(*layers: bytes, name: str = "") -> bytes:
+    """As `crane` and `kaniko` save images; `name` stands for the digests in the layers' names."""
+    config = json.dumps({"rootfs": {"type": "layers", "diff_ids": [digest(item) for item in layers]}}).encode()
+    names = [f"{name or hashlib.sha256(packed(item)).hexdigest()}.tar.gz" for item in layers]
+    listed = json.dumps([{"Config": digest(config), "RepoTags": ["a:b"], "Layers": names}]).encode()
+    stored = [file(key, packed(item)) for key, item in zip(names, layers, strict=True)]
+    return layer([file(digest(config), config), *stored, file("manifest.json", listed)])
+
+
+def test_an_archive_of_crane_is_known_by_its_config_and_its_packed_layer_by_its_name(tmp_path: Path) -> None:
+    come_in(tmp_path, crane_archive(layer([file("etc/motd", b"hello")]), container_disk()))
+    assert disk_of(tmp_path) == DISK
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("layer", "nothing tells its digest; save the image"), ("0" * 64, "is not what its digest")]
+)
+def test_a_packed_layer_that_nothing_tells_the_digest_of_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(ImportFailure, match=words):
+        come_in(tmp_path, crane_archive(container_disk(), name=name))
+    assert os.listdir(tmp_path / "claim") == []
+
+
+def test_a_layout_that_was_packed_with_its_directory_is_an_archive(tmp_path: Path) -> None:
+    def below(found: list[tuple[tarfile.TarInfo, bytes]]) -> list[tuple[tarfile.TarInfo, bytes]]:
+        named = [file(f"./{info.name}", data) for info, data in found]
+        return [directory("./"), directory("./blobs"), directory("./blobs/sha256"), *named]
+
+    come_in(tmp_path, again(archive(tmp_path, container_disk()), below))
+    assert disk_of(tmp_path) == DISK
+
+
+def test_a_raw_disk_that_is_any_other_tar_stays_a_disk(tmp_path: Path) -> None:
+    data = layer([directory("./"), file("./data.bin", b"of the guest's")])
     come_in(tmp_path, data)
     assert (tmp_path / "claim/disk.img").read_bytes().startswith(data)
