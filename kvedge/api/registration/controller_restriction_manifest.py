@@ -31,6 +31,9 @@ _BY_CONTROLLERS: Final = (
 _NODE: Final = "request.resource.resource == 'nodes'"
 _POD: Final = "request.resource.resource == 'pods'"
 _REVISION: Final = "request.resource.resource == 'controllerrevisions'"
+# Its status is a resource of its own.
+_VM: Final = "request.resource.resource == 'virtualmachines'"
+_POOL: Final = "request.resource.resource == 'virtualmachinepools'"
 _SECRET: Final = "request.resource.resource == 'secrets'"
 _CREATE: Final = "request.operation == 'CREATE'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
@@ -122,6 +125,8 @@ def controller_restriction() -> list[Document]:
     rules = [
         match_writes("", "nodes", "pods", "pods/status", "secrets", "persistentvolumeclaims"),
         match_writes("apps", "controllerrevisions"),
+        match_writes(VirtualMachine.KIND.group, VirtualMachine.KIND.plural),
+        match_writes(VirtualMachinePool.KIND.group, VirtualMachinePool.KIND.plural),
     ]
     validations = [_validation(*rule) for rule in _RULES]
     return policy(NAME, rules, ("by-controllers", _BY_CONTROLLERS), variables, validations)
@@ -157,6 +162,24 @@ _OTHER_ANNOTATIONS: Final = (
 )
 # Each rule has the writes that it is for, the condition that they must meet, and the message of a refusal.
 _RULES: Final = (
+    (
+        f"{_VM} && {_CREATE}",
+        _POOL_OWNED.format("owners"),
+        "is not allowed to make other VMs than those of pools",
+    ),
+    (
+        f"{_VM} && !({_CREATE} || {_UPDATE})",
+        _POOL_OWNED.format("oldOwners"),
+        "is not allowed to delete other VMs than those of pools",
+    ),
+    # A pool adopts none: otherwise it could be given first, and deleted then.
+    (
+        f"{_VM} && {_UPDATE}",
+        f"!({_POOL_OWNED.format('owners')}) || ({_POOL_OWNED.format('oldOwners')})",
+        "is not allowed to give a VM to a pool",
+    ),
+    (_POOL, _UPDATE, "is not allowed to make or delete pools"),
+    (f"{_POOL} && {_UPDATE}", "object.spec == oldObject.spec", "is not allowed to change a pool's spec"),
     (_NODE, _UPDATE, "is not allowed to make or delete Nodes"),
     (f"{_NODE} && {_UPDATE}", "object.spec == oldObject.spec", "is not allowed to change a Node's spec"),
     (

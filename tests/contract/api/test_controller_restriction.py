@@ -15,7 +15,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.pod_networks import NETWORKS
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.builders import pod_document
+from tests.support.builders import pod_document, pool_of, small_vmi, vm_of
 from tests.support.role_rights import everything_by_rbac
 from tests.support.waiting import wait_until
 
@@ -54,7 +54,9 @@ def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeCl
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
     resources = ["nodes", "pods", "pods/status", "controllerrevisions", "persistentvolumeclaims"]
-    with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, ["", "apps"], resources):
+    resources += ["virtualmachines", "virtualmachinepools", "virtualmachinepools/status"]
+    groups = ["", "apps", "kubevirt.io", "pool.kubevirt.io"]
+    with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, groups, resources):
         labels = {"kubevirt.io/schedulable": "true", "zone": "a"}
         admin.request("POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE, "labels": labels}})
         wait_until(is_judged, "the policy is in force")
@@ -334,6 +336,65 @@ def test_it_ends_revisions_that_an_orphaned_pool_has_left(admin: KubeClient, con
     admin.request("POST", REVISIONS, left)
     assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/left", {"revision": 2})
     assert refused(controller, "DELETE", f"{REVISIONS}/left") == ""
+
+
+VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
+POOLS = "/apis/pool.kubevirt.io/v1beta1/namespaces/default/virtualmachinepools"
+POOL_OWNER = {**OWNER, "kind": "VirtualMachinePool", "apiVersion": "pool.kubevirt.io/v1beta1"}
+
+
+def owned_vm(*owners: JsonObject) -> JsonObject:
+    made = vm_of(small_vmi(), runStrategy="Halted")
+    made["metadata"] |= {"name": "numbered-0", "ownerReferences": list(owners)}
+    return made
+
+
+def released(admin: KubeClient, path: str) -> None:
+    """What is being deleted, without the finalizer of those that do not run here."""
+    admin.request("PATCH", path, {"metadata": {"finalizers": None}}, None, MERGE)
+
+
+def test_it_makes_changes_and_ends_vms_of_pools(admin: KubeClient, controller: KubeClient) -> None:
+    assert refused(controller, "POST", VMS, owned_vm(POOL_OWNER)) == ""
+    path = f"{VMS}/numbered-0"
+    assert refused(controller, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}) == ""
+    assert refused(controller, "DELETE", path) == ""
+    released(admin, path)
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [(), (VM_OWNER,), ({**POOL_OWNER, "apiVersion": "other.io/v1"},), ({**POOL_OWNER, "controller": False},)],
+    ids=["nobody's", "of another kind", "of another group", "not controlled"],
+)
+def test_it_neither_makes_nor_ends_other_vms(
+    admin: KubeClient, controller: KubeClient, owners: tuple[JsonObject, ...]
+) -> None:
+    assert f"{SAID} to make other VMs" in refused(controller, "POST", VMS, owned_vm(*owners))
+    admin.request("POST", VMS, owned_vm(*owners))
+    try:
+        assert f"{SAID} to delete other VMs" in refused(controller, "DELETE", f"{VMS}/numbered-0")
+        assert refused(controller, "PATCH", f"{VMS}/numbered-0", {"metadata": {"labels": {"a": "b"}}}) == ""
+        given = {"metadata": {"ownerReferences": [POOL_OWNER]}}
+        assert f"{SAID} to give a VM to a pool" in refused(controller, "PATCH", f"{VMS}/numbered-0", given)
+    finally:
+        admin.request("DELETE", f"{VMS}/numbered-0")
+        released(admin, f"{VMS}/numbered-0")
+
+
+def test_it_changes_no_spec_of_a_pool_and_makes_and_ends_none(admin: KubeClient, controller: KubeClient) -> None:
+    pool = pool_of(small_vmi(), 0)
+    assert f"{SAID} to make or delete pools" in refused(controller, "POST", POOLS, pool)
+    admin.request("POST", POOLS, pool)
+    path = f"{POOLS}/web"
+    try:
+        assert refused(controller, "PATCH", path, {"metadata": {"finalizers": ["pool.kubevirt.io/finalizer"]}}) == ""
+        assert refused(controller, "PATCH", f"{path}/status", {"status": {"replicas": 0}}) == ""
+        assert f"{SAID} to change a pool's spec" in refused(controller, "PATCH", path, {"spec": {"replicas": 9}})
+        assert f"{SAID} to make or delete pools" in refused(controller, "DELETE", path)
+    finally:
+        admin.request("DELETE", path)
+        released(admin, path)
 
 
 def test_it_keeps_revisions_of_vms(controller: KubeClient) -> None:
