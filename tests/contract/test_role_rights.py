@@ -92,6 +92,10 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch network-attachment-definitions.k8s.cni.cncf.io",
         "kvedge:handlers: read network-attachment-definitions.k8s.cni.cncf.io",
     ),
+    "the API server asks for these itself, when a VMI and its Pod are made (it is switched on here)": (
+        "kvedge:controllers: update virtualmachineinstances/finalizers.kubevirt.io",
+        "kvedge:controllers: update virtualmachines/finalizers.kubevirt.io",
+    ),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
     "somebody uploads, and the authority of uploads is renewed": (
@@ -137,7 +141,9 @@ _USED_ELSEWHERE = {
 
 @pytest.fixture(scope="module", params=[EMBEDDED, REAL])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EitherServer]:
-    with running(request.param, tmp_path_factory.mktemp(request.param)) as server:
+    # As OpenShift has it: only those block an owner's deletion that may write its finalizers.
+    enforced = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    with running(request.param, tmp_path_factory.mktemp(request.param), enforced) as server:
         yield server
 
 

@@ -66,11 +66,11 @@ class EitherServer:
 
 
 @contextmanager
-def running(kind: str, directory: Path) -> Iterator[EitherServer]:
-    """Run one of the two, with kvedge's kinds."""
+def running(kind: str, directory: Path, *options: str) -> Iterator[EitherServer]:
+    """Run one of the two, with kvedge's kinds; `options` are more ones of a real server."""
     server: EmbeddedApi | RealApiServer
     if kind == REAL:
-        server = RealApiServer(directory)
+        server = RealApiServer(directory, more_options=options)
         server.start()
         kubeconfig = server.kubeconfig
     else:

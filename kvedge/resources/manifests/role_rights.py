@@ -72,6 +72,9 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachines"),
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstances"),
+    # VMIs block their VM's deletion, and Pods their VMI's. With OwnerReferencesPermissionEnforcement nobody makes such
+    # objects who may not write the owner's finalizers.
+    right(("update",), "kubevirt.io", "virtualmachines/finalizers virtualmachineinstances/finalizers"),
     # It keeps the numbers of ReplicaSets, which go after their VMIs where somebody asks for that.
     right(READ, "kubevirt.io", "virtualmachineinstancereplicasets"),
     right(("patch",), "kubevirt.io", "virtualmachineinstancereplicasets/status"),

@@ -59,6 +59,26 @@ def test_a_role_is_its_certificates_group_or_its_account(group: str) -> None:
     assert accounts <= {CONTROLLER_ACCOUNT, API_ACCOUNT, HANDLER_ACCOUNT}
 
 
+@pytest.mark.parametrize(
+    "owner",
+    [
+        "virtualmachines.kubevirt.io",
+        "virtualmachineinstances.kubevirt.io",
+        "virtualmachineinstancereplicasets.kubevirt.io",
+        "virtualmachinepools.pool.kubevirt.io",
+        "datavolumes.cdi.kubevirt.io",
+    ],
+)
+def test_the_controller_may_write_the_finalizers_of_owners_whose_deletion_it_blocks(owner: str) -> None:
+    plural, _, api_group = owner.partition(".")
+    found = [
+        each.rule.verbs
+        for each in ROLE_RIGHTS[CONTROLLER_GROUP]
+        if f"{plural}/finalizers" in each.rule.resources and api_group in each.rule.groups
+    ]
+    assert found == [("update",)]
+
+
 def test_no_role_has_a_right_to_everything() -> None:
     for rights in ROLE_RIGHTS.values():
         for each in rights:
