@@ -14,7 +14,7 @@ from typing import Final
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfig
-from kvedge.network.link_types import Link
+from kvedge.network.link_types import Address, Link
 from kvedge.network.nics.nic_plan import is_nic_bridge
 from kvedge.network.pods.attachments import DEFAULT_MTU, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK, ip_forward_before
@@ -25,7 +25,7 @@ _LAN_BRIDGE: Final = "lan-bridge"
 
 @dataclass(frozen=True)
 class LanSeen:
-    """The host's links, whether the ports' table is there, and whether the host has IPv6.
+    """The host's links and addresses, whether the ports' table is there, and whether the host has IPv6.
 
     `is_whole`: a table that is there is as this version makes it.
     """
@@ -34,6 +34,7 @@ class LanSeen:
     has_table: bool
     ipv6: bool
     is_whole: bool = True
+    addresses: tuple[Address, ...] = ()
 
     def link(self, name: str) -> Link | None:
         """The link of that name."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.dhcp.dhcp_plan import parse_mac
-from kvedge.network.errors import MacInUseError
+from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.lan.lan_bridges import LanSeen, bridge_steps, bridge_trouble, check_bridge, is_made
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_rules import lan_keys, lan_table
@@ -141,11 +141,13 @@ def lan_port_of(link: Link) -> LanPort | None:
 def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, netns: Path, *, whole: bool) -> list[Step]:
     """The host's side of one NIC. `whole`: the pair that is there really leads into that namespace.
 
-    Raises NetworkError when the bridge cannot be joined, MacInUseError when another Pod has the MAC there.
+    Raises NetworkError when the bridge cannot be joined or somebody has the address there, MacInUseError when another
+    Pod has the MAC there.
     """
     name = lan_port_name(config, wanted.netns, wanted.interface)
     check_bridge(config, seen, wanted.network)
-    _check_mac(config, seen, wanted)
+    _check_others(config, seen, wanted)
+    _check_host_address(seen, wanted)
     port, bridge = seen.link(name), seen.link(wanted.network.bridge)
     of_bridge = _with_mtu(seen, wanted.network, lan_ports_of(config, seen.links))
     steps = [*bridge_steps(config, seen, of_bridge), *uplink_steps(seen, wanted.network)]
@@ -257,18 +259,48 @@ def describe_lan(steps: Iterable[Step]) -> list[str]:
     return said
 
 
-def _check_mac(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> None:
+def _check_others(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort) -> None:
     for other in lan_ports_of(config, seen.links).values():
         same_bridge = other.network.bridge == wanted.network.bridge
         same_network = same_bridge and not _vlans(other.network).isdisjoint(_vlans(wanted.network))
         same_nic = (other.netns, other.interface) == (wanted.netns, wanted.interface)
-        if other.mac == wanted.mac and same_network and not same_nic:
+        if not same_network or same_nic:
+            continue
+        if other.mac == wanted.mac:
             raise MacInUseError(
                 "cannot give a NIC its MAC",
                 subject=wanted.mac,
                 why=f"another Pod has it on {wanted.network.bridge}",
                 remedy="give one of them another macAddress",
             )
+
+        if wanted.address and _without_prefix(other.address) == _without_prefix(wanted.address):
+            raise _address_error(wanted, f"the guest with MAC {other.mac} has it on {wanted.network.bridge}")
+
+
+def _check_host_address(seen: LanSeen, wanted: LanPort) -> None:
+    """The host is on a bridge itself by the bridge, and in a VLAN by a link on it."""
+    bridge = seen.link(wanted.network.bridge)
+    if bridge is None or not wanted.address:
+        return
+    on_bridge = [link for link in seen.links if link.lower == bridge.index] if wanted.network.vlan else [bridge]
+    names = {link.index: link.name for link in on_bridge}
+    for each in seen.addresses:
+        if each.link in names and each.address == _without_prefix(wanted.address):
+            raise _address_error(wanted, f"this host has it on {names[each.link]}")
+
+
+def _address_error(wanted: LanPort, why: str) -> NetworkError:
+    return NetworkError(
+        "cannot give a NIC its address",
+        subject=_without_prefix(wanted.address),
+        why=why,
+        remedy="give each network of a bridge, and the host, addresses of its own: spec.config.kvedge.addresses",
+    )
+
+
+def _without_prefix(address: str) -> str:
+    return address.partition("/")[0]
 
 
 def _vlans(network: LanConfig) -> set[int]:

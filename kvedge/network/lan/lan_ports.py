@@ -81,7 +81,8 @@ def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = N
     name = lan_port_name(config, wanted.netns, wanted.interface)
     with _changing, Links() as links:
         seen = _look(links, config)
-        seen = replace(seen, is_whole=seen.has_table and is_whole(lan_table_of(config)))
+        addresses = tuple(links.list_addresses()) if wanted.address else ()
+        seen = replace(seen, is_whole=seen.has_table and is_whole(lan_table_of(config)), addresses=addresses)
         whole = leads_into(seen.link(name), path)
         _apply(links, plan_lan_port(config, seen, wanted, path, whole=whole))
 

@@ -29,7 +29,7 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_removal,
 )
 from kvedge.network.lan.lan_rules import ANY_ADDRESS, PORT_ADDRESSES, PORT_MACS, SERVERS, TRUNKS, WITH_HOST
-from kvedge.network.link_types import Link, Route
+from kvedge.network.link_types import Address, Link, Route
 from kvedge.network.nft_rules import Family, link_key, port_address_key, port_mac_key, port_tag_key
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import AddAddress, AddRoute, ReplaceTable, SetLink, SetSysctl, Step
@@ -430,3 +430,38 @@ def test_the_pods_side_is_up_and_has_no_address_of_its_own() -> None:
     assert [
         step for step in plan_lan_inside(inside.links.values(), port, ipv6=False) if isinstance(step, SetLink)
     ] == []
+
+
+def at(address: str, network: LanConfig = LAN, pod: str = "pod", mac: str = MAC) -> LanPort:
+    return replace(nic(network, pod, mac), address=address)
+
+
+def test_an_address_that_another_guest_has_on_the_bridge_is_refused() -> None:
+    model = host()
+    attach(model, at("192.0.2.50/24"))
+    with pytest.raises(NetworkError) as caught:
+        attach(model, at("192.0.2.50/25", pod="two", mac=MAC_2))
+    assert str(caught.value).startswith(
+        f"cannot give a NIC its address 192.0.2.50: the guest with MAC {MAC} has it on br0; give each network"
+    )
+    attach(model, at("192.0.2.50/24"))
+    attach(model, at("192.0.2.51/24", pod="two", mac=MAC_2))
+    attach(model, at("192.0.2.50/24", VLAN, "three", "52:54:00:00:00:03"))
+    attach(model, nic(pod="four", mac="52:54:00:00:00:04"))
+
+
+def test_an_address_of_the_host_itself_on_the_bridge_is_refused() -> None:
+    model = host()
+    model.add_link("br0.7", "vlan", up=True)
+    bridge = model.link("br0").index
+    links = [replace(each, lower=bridge) if each.name == "br0.7" else each for each in model.links.values()]
+    addresses = tuple(
+        Address(model.link(name).index, address, 24)
+        for name, address in (("br0", "192.0.2.2"), ("br0.7", "192.0.2.7"), ("eno1", "192.0.2.9"))
+    )
+    there = replace(seen(model), links=tuple(links), addresses=addresses)
+    for address, network, name in (("192.0.2.2", LAN, "br0"), ("192.0.2.7", VLAN, "br0.7")):
+        with pytest.raises(NetworkError, match=rf"address {address}: this host has it on {name};"):
+            plan_lan_port(CONFIG, there, at(f"{address}/24", network), NETNS, whole=True)
+    for address, network in (("192.0.2.7", LAN), ("192.0.2.2", VLAN), ("192.0.2.9", LAN)):
+        assert plan_lan_port(CONFIG, there, at(f"{address}/24", network), NETNS, whole=True)
