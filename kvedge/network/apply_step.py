@@ -70,7 +70,13 @@ def apply_step(links: Links, step: Step) -> None:
             links.set(name, mtu=mtu)
         case AddVeth():
             links.add_veth(
-                step.name, step.peer, step.netns, peer_mac=step.peer_mac, mtu=step.mtu, peer_mtu=step.peer_mtu
+                step.name,
+                step.peer,
+                step.netns,
+                mac=step.mac,
+                peer_mac=step.peer_mac,
+                mtu=step.mtu,
+                peer_mtu=step.peer_mtu,
             )
         case AddTap(name, owner, multi_queue):
             make_tap(name, owner, multi_queue=multi_queue)

@@ -142,14 +142,18 @@ class Links:
         return self.index(name)
 
     def add_veth(
-        self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int, peer_mtu: int | None = None
+        self, name: str, peer: str, netns: Path, *, peer_mac: str, mtu: int, peer_mtu: int | None = None, mac: str = ""
     ) -> None:
-        """Makes a pair with its other end already in the namespace at `netns`; both have one MTU unless told."""
+        """Makes a pair with its other end already in the namespace at `netns`; both have one MTU unless told.
+
+        `mac` is this end's; empty for one of the kernel's.
+        """
         with translate_errors("cannot make veth", name):
             opened = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 other = {"ifname": peer, "net_ns_fd": opened, "address": peer_mac, "mtu": peer_mtu or mtu}
-                self._socket.link("add", ifname=name, kind="veth", mtu=mtu, peer=other)
+                own = {"address": mac} if mac else {}
+                self._socket.link("add", ifname=name, kind="veth", mtu=mtu, peer=other, **own)
             finally:
                 os.close(opened)
 

@@ -26,7 +26,7 @@ class AddBridge:
 class AddVeth:
     """A pair of which one end is made here and the other, `peer`, in the namespace at `netns`, both at once.
 
-    The peer's MTU is `peer_mtu`, or where that is None the same.
+    The peer's MTU is `peer_mtu`, or where that is None the same. `mac` is this end's; empty for one of the kernel's.
     """
 
     name: str
@@ -35,6 +35,7 @@ class AddVeth:
     peer_mac: str
     mtu: int
     peer_mtu: int | None = None
+    mac: str = ""
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,8 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
     # A bridge takes the smallest MTU of its ports for its own: the host's end has the bridge's.
     mtu = bridge.mtu if bridge is not None else of_bridge.mtu or DEFAULT_MTU
     if port is None:
-        steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu, wanted.network.mtu or mtu))
+        peer_mtu = wanted.network.mtu or mtu
+        steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu, peer_mtu, mac=_host_mac(name)))
     if seen.ipv6 and (mtu if port is None else port.mtu) >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{name}/disable_ipv6", "1"))
     if port is None or port.alias != wanted.alias:
@@ -301,6 +302,11 @@ def _address_error(wanted: LanPort, why: str) -> NetworkError:
 
 def _without_prefix(address: str) -> str:
     return address.partition("/")[0]
+
+
+def _host_mac(name: str) -> str:
+    """A bridge takes the lowest MAC of its ports for its own: none of ours is ever that, as of libvirt's taps."""
+    return f"fe{stable_mac(name)[2:]}"
 
 
 def _vlans(network: LanConfig) -> set[int]:

@@ -32,7 +32,7 @@ from kvedge.network.lan.lan_rules import ANY_ADDRESS, PORT_ADDRESSES, PORT_MACS,
 from kvedge.network.link_types import Address, Link, Route
 from kvedge.network.nft_rules import Family, link_key, port_address_key, port_mac_key, port_tag_key
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
-from kvedge.network.steps import AddAddress, AddRoute, ReplaceTable, SetLink, SetSysctl, Step
+from kvedge.network.steps import AddAddress, AddRoute, AddVeth, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel
 
 CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0", netns_prefix="kvedge0-")
@@ -465,3 +465,15 @@ def test_an_address_of_the_host_itself_on_the_bridge_is_refused() -> None:
             plan_lan_port(CONFIG, there, at(f"{address}/24", network), NETNS, whole=True)
     for address, network in (("192.0.2.7", LAN), ("192.0.2.2", VLAN), ("192.0.2.9", LAN)):
         assert plan_lan_port(CONFIG, there, at(f"{address}/24", network), NETNS, whole=True)
+
+
+def test_a_guest_that_joins_does_not_change_the_mac_of_an_operators_bridge() -> None:
+    model = host()
+    macs = [
+        step.mac
+        for port in (nic(), nic(pod="two", mac=MAC_2))
+        for step in plan_lan_port(CONFIG, seen(model), port, NETNS, whole=True)
+        if isinstance(step, AddVeth)
+    ]
+    assert len(set(macs)) == 2
+    assert [mac[:3] for mac in macs] == ["fe:", "fe:"], "the highest of a bridge's ports: it takes the lowest"
