@@ -87,6 +87,11 @@ def _read(network: NetworkAttachmentDefinition, annotation: str) -> dict[str, Re
     return reservations
 
 
+def annotation_of(network: NetworkAttachmentDefinition, mac: str) -> str:
+    """The annotation that says of this MAC what holds. Raises ReservationsError."""
+    return RESERVATIONS if mac.lower() in operator_reservations(network) else GIVEN
+
+
 def reserved_address(network: NetworkAttachmentDefinition, mac: str) -> str:
     """The address of this MAC; empty for none. Raises ReservationsError."""
     found = reservations_of(network).get(mac.lower())

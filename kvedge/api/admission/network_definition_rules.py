@@ -9,15 +9,15 @@ out later, as it may still come.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field
-from kvedge.network.lan.lan_addresses import AddressesError
+from kvedge.network.lan.lan_addresses import AddressesError, LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, LanConfigError, parse_lan_config
 from kvedge.network.lan.macvtap_config import MacvtapConfig, parse_macvtap_config
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, operator_reservations
+from kvedge.resources.lan_reservations import RESERVATIONS, Reservation, ReservationsError, operator_reservations
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 _CONFIG: Final = Field("spec.config")
@@ -44,11 +44,20 @@ def network_can_be_joined(document: JsonObject, old: JsonObject | None) -> Itera
     addresses = config.addresses if isinstance(config, LanConfig) else None
     try:
         reserved = operator_reservations(network)
-        for each in reserved.values():
-            if addresses is not None:
-                addresses.with_prefix(each.address)
-    except (ReservationsError, AddressesError) as error:
+    except ReservationsError as error:
         yield Cause(_RESERVED, str(error))
+        return
+    if addresses is not None:
+        yield from _check_fit(addresses, reserved)
+
+
+def _check_fit(addresses: LanAddresses, reserved: Mapping[str, Reservation]) -> Iterator[Cause]:
+    for mac, each in reserved.items():
+        try:
+            addresses.with_prefix(each.address)
+        except AddressesError as error:
+            yield Cause(_RESERVED, f"{mac}: {error}; reserve another of {addresses.subnet} for it, or take it away")
+            return
 
 
 def network_warnings(document: JsonObject) -> Iterator[str]:

@@ -44,6 +44,14 @@ class LanAddresses:
             raise AddressesError(f"{address} is the gateway's")
         return f"{found}/{self.network.prefixlen}"
 
+    def fits(self, address: str) -> bool:
+        """Whether a guest of the subnet can have it, in the range or not."""
+        try:
+            self.with_prefix(address)
+        except AddressesError:
+            return False
+        return True
+
     def has(self, address: str) -> bool:
         """Whether it is of the range, and not the router's."""
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from kvedge.network.lan.lan_addresses import AddressesError
 from kvedge.network.lan.lan_config import parse_lan_config
 from kvedge.network.lan.lan_plan import LanPort, lan_port
 from kvedge.network.lan.lan_ports import attach_lan, detach_lan
@@ -15,7 +16,7 @@ from kvedge.network.lan.macvtap_config import parse_macvtap_config
 from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps
 from kvedge.network.pods.attachments import NodeNetworkConfig
-from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, reserved_address
+from kvedge.resources.lan_reservations import RESERVATIONS, ReservationsError, annotation_of, reserved_address
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 
 # A NIC on a bridge of the host, or on a NIC of it.
@@ -35,7 +36,14 @@ def wanted_nic(netns: str, interface: str, mac: str, network: NetworkAttachmentD
     config = parse_lan_config(text)
     if config.addresses is None:
         return lan_port(netns, interface, mac, config)
-    port = lan_port(netns, interface, mac, config, reserved_address(network, mac) if mac else "")
+    try:
+        port = lan_port(netns, interface, mac, config, reserved_address(network, mac) if mac else "")
+    except AddressesError as error:
+        given = config.addresses
+        raise ReservationsError(
+            f"metadata.annotations[{annotation_of(network, mac)}]: {mac.lower()}: {error}; reserve another for it, such"
+            f" as one of {given.first}-{given.last}"
+        ) from error
     if not port.address:
         raise ReservationsError(
             f"no address is reserved for {port.mac} yet; the controller reserves one within seconds while the network"

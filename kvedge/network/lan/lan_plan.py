@@ -185,8 +185,8 @@ def plan_lan_inside(links: Iterable[Link], wanted: LanPort, *, ipv6: bool) -> li
         address, _, prefix = wanted.address.partition("/")
         steps.append(AddAddress(nic.name, address, int(prefix)))
     if wanted.gateway:
-        # Beside the Pod's own, which stays the first.
-        steps.append(AddRoute(nic.name, Route(DEFAULT_ROUTE, wanted.gateway, nic.index, metric=_METRIC)))
+        # Beside the Pod's own, which stays the first, and those of other such networks: each has a metric of its own.
+        steps.append(AddRoute(nic.name, Route(DEFAULT_ROUTE, wanted.gateway, nic.index, metric=_METRIC + nic.index)))
     return steps
 
 
@@ -305,7 +305,7 @@ def _without_prefix(address: str) -> str:
 
 
 def _host_mac(name: str) -> str:
-    """A bridge takes the lowest MAC of its ports for its own: none of ours is ever that, as of libvirt's taps."""
+    """A bridge takes the lowest MAC of its ports for its own: ours are higher than those of NICs, as libvirt's are."""
     return f"fe{stable_mac(name)[2:]}"
 
 

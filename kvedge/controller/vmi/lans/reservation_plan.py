@@ -56,7 +56,9 @@ def plan_reservations(
         ReservationsError: when no address is left, or an annotation cannot be read.
         MacHeldError: when the MAC's address is another VM's.
     """
-    operators, given = operator_reservations(network), given_reservations(network)
+    operators = operator_reservations(network)
+    # The subnet may be another one since: a guest that runs keeps what it has, and its next run gets what fits.
+    given = {mac: each for mac, each in given_reservations(network).items() if addresses.fits(each.address)}
     used = {each.address for each in (*operators.values(), *given.values())}
     known = len(given)
     told = set()

@@ -21,7 +21,7 @@ from kvedge.network.lan.lan_plan import LanPort
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text
 from kvedge.network.lan.macvtap_plan import MacvtapPort
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.lan_reservations import RESERVATIONS
+from kvedge.resources.lan_reservations import GIVEN, RESERVATIONS
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.devices import Interface
@@ -256,3 +256,17 @@ def test_a_network_of_which_kvedge_knows_nothing_is_multus_alone(node: Node) -> 
     node.networks["shop", "lan"] = '{"type": "macvlan"}'
     LanJoining(node.read).join(guest("lan", "gone"), LAUNCHER, released)
     assert node.joined == []
+
+
+def test_a_reservation_that_does_not_fit_is_told_with_its_annotation_and_mac() -> None:
+    addresses = LanAddresses(subnet="192.0.2.0/24", first="192.0.2.50", last="192.0.2.99")
+    text = lan_config_text(LanConfig(bridge="br0", addresses=addresses))
+    operators, given = definition(text, f'{{"{MAC}": "198.51.100.7"}}'), definition(text)
+    given.metadata.annotations[GIVEN] = f'{{"{MAC}": "198.51.100.7"}}'
+    for network, annotation in ((operators, RESERVATIONS), (given, GIVEN)):
+        with pytest.raises(ValueError, match="no address for a guest") as caught:
+            wanted_nic("uid-web", "pod1", MAC, network)
+        assert str(caught.value) == (
+            f"metadata.annotations[{annotation}]: {MAC}: 198.51.100.7 is no address for a guest of 192.0.2.0/24;"
+            " reserve another for it, such as one of 192.0.2.50-192.0.2.99"
+        )

@@ -145,7 +145,7 @@ def test_an_address_of_a_network_is_put_on_the_nic_and_remembered_by_the_port() 
     nic_link = Link(index=5, name=port.interface, kind="veth", mac=MAC, mtu=1500, up=True)
     assert plan_lan_inside([nic_link], port, ipv6=False) == [
         AddAddress(port.interface, "192.0.2.50", 24),
-        AddRoute(port.interface, Route("0.0.0.0/0", "192.0.2.1", 5, metric=1024)),
+        AddRoute(port.interface, Route("0.0.0.0/0", "192.0.2.1", 5, metric=1029)),
     ]
     with pytest.raises(AddressesError, match=r"198\.51\.100\.7 is no address for a guest of 192\.0\.2\.0/24"):
         lan_port("kvedge0-pod", "pod0123456789a", MAC, network, "198.51.100.7")

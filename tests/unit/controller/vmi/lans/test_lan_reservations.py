@@ -315,3 +315,9 @@ def test_nothing_is_asked_for_a_vmi_whose_nics_are_there_or_that_has_none_or_no_
     assert api.reservations.follow(vmi, [], told.append) is None
     assert api.reservations.follow(vmi, [a_pod(vmi, "Failed")], told.append) is None
     assert (api.gets, told) == ([], [])
+
+
+def test_an_entry_that_no_longer_fits_the_subnet_is_made_anew() -> None:
+    held = {MAC: Reservation("198.51.100.7", "shop/web"), OTHER: Reservation("192.0.2.9", "shop/there")}
+    api = Api(LanConfig(bridge="br0", addresses=RANGE), **held)
+    assert api.reserve() == {MAC: Reservation("192.0.2.50", "shop/web"), OTHER: held[OTHER]}
