@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from kvedge.storage.imports.import_errors import ImportFailure
 
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
+_BYTES: Final = "surrogateescape"
 _AWS_REGION: Final = re.compile(r"s3[.-]([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?$")
 
 
@@ -64,7 +65,7 @@ def _headers(url: str, keys: S3Keys, at: datetime) -> dict[str, str]:
     parts = urlsplit(url)
     moment = at.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{moment[:8]}/{keys.region}/s3/aws4_request"
-    path = quote(unquote(parts.path)) or "/"
+    path = quote(unquote_to_bytes(parts.path)) or "/"
     asked = "\n".join(
         (
             "GET",
@@ -89,6 +90,8 @@ def _headers(url: str, keys: S3Keys, at: datetime) -> dict[str, str]:
 
 
 def _canonical_query(query: str) -> str:
-    """Each parameter with its value, encoded in one way and sorted: a key without a value has an empty one."""
-    given = parse_qsl(query, keep_blank_values=True)
-    return "&".join(sorted(f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in given))
+    """Each parameter with its value, encoded in one way, then sorted by both: a key alone has an empty value."""
+    # Bytes that are no UTF-8 are signed as they are.
+    given = parse_qsl(query, keep_blank_values=True, errors=_BYTES)
+    encoded = sorted((quote(key, "", errors=_BYTES), quote(value, "", errors=_BYTES)) for key, value in given)
+    return "&".join(f"{key}={value}" for key, value in encoded)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kvedge.storage.imports.import_errors import ImportFailure
-from kvedge.storage.imports.sources.s3_signature import S3Keys, endpoint_of, signer
+from kvedge.storage.imports.sources.s3_signature import S3Keys, _canonical_query, endpoint_of, signer
 
 
 def test_a_signature_depends_on_key_time_path_and_region() -> None:
@@ -42,6 +42,30 @@ def test_the_signatures_of_amazon_s_published_examples_come_out(query: str, sign
         "Authorization": "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
         f"SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={signature}",
     }
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("b?a=1&a-b=2", "b?a-b=2&a=1"), ("b?a=2&a=1", "b?a=1&a=2"), ("b?k=%ff", "b?k=%FF"), ("%ff", "%FF")],
+    ids=["a key that begins another", "two values of a key", "a byte of a value", "a byte of the path"],
+)
+def test_one_request_has_one_signature_however_it_is_written(one: str, other: str) -> None:
+    sign = signer(S3Keys("AKID", "k", "auto"), lambda: datetime(2013, 5, 24, tzinfo=UTC))
+    assert sign(f"https://store/{one}") == sign(f"https://store/{other}")
+
+
+@pytest.mark.parametrize(
+    ("query", "canonical"),
+    [("a-b=2&a=1", "a=1&a-b=2"), ("k=%ff&j", "j=&k=%FF"), ("k=%e4%bd%a0+b", "k=%E4%BD%A0%20b"), ("", "")],
+)
+def test_parameters_are_sorted_by_name_before_they_are_joined(query: str, canonical: str) -> None:
+    assert _canonical_query(query) == canonical
+
+
+@pytest.mark.parametrize("place", ["%ff", "b?k=%ff"])
+def test_bytes_that_are_no_text_are_not_signed_as_others(place: str) -> None:
+    sign = signer(S3Keys("AKID", "k", "auto"), lambda: datetime(2013, 5, 24, tzinfo=UTC))
+    assert sign(f"https://store/{place}") != sign(f"https://store/{place.replace('%ff', '%fe')}")
 
 
 @pytest.mark.parametrize(
