@@ -254,18 +254,32 @@ def _unmount_all(path: str) -> None:
 
 
 def _take_back_device(name: str, nodes: tuple[str, ...], directory: int, launcher: HeldProcess) -> None:
-    """Take the rules of a volume's nodes of these names, and of the one that was being taken back."""
+    """Take the rules of a volume's nodes of these names, and of the one that was being taken back.
+
+    Each is done before the next one gets the name of one that is being taken back: that name tells of one rule.
+    """
     going = f"{_GOING}{name}"
-    for present in nodes:
+    for present in (going, *nodes):
         facts = _find_facts(directory, present)
-        if facts is not None and stat.S_ISBLK(facts.st_mode):
+        if facts is None:
+            continue
+        if not stat.S_ISBLK(facts.st_mode):
+            if present != name:
+                _remove_foreign(directory, present, facts)
+            continue
+        if present != going:
             os.rename(present, going, src_dir_fd=directory, dst_dir_fd=directory)
-    facts = _find_facts(directory, going)
-    if facts is None:
-        return
-    if stat.S_ISBLK(facts.st_mode) and not _is_used(directory, facts.st_rdev, going):
-        deny_device(launcher, facts.st_rdev)
-    _remove(directory, going)
+        if not _is_used(directory, facts.st_rdev, going):
+            deny_device(launcher, facts.st_rdev)
+        _remove(directory, going)
+
+
+def _remove_foreign(directory: int, name: str, facts: os.stat_result) -> None:
+    """Take away what the launcher has put where a node is to be made."""
+    if stat.S_ISDIR(facts.st_mode):
+        os.rmdir(name, dir_fd=directory)
+    else:
+        _remove(directory, name)
 
 
 def _is_used(directory: int, device: int, but: str) -> bool:

@@ -54,6 +54,8 @@ _MADE = "in_own_thread(partial(make_image, claim, info))"
 _MOUNTED = "in_own_thread(partial(_mount_image, name, theirs, ours))"
 _MKNOD = "os.mknod(coming, stat.S_IFBLK | _UNGIVEN_MODE, facts.st_rdev, dir_fd=directory)"
 _RENAMED = "os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)"
+_TAKEN_BACK = '_take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)'
+_GOING = "os.rename(present, going, src_dir_fd=directory, dst_dir_fd=directory)"
 _REPORTED = "written = self.client.patch(VirtualMachineInstance, *key, MergePatch(patch))"
 _DELETED = "was_there = delete_observed(self._client, self._attachments, action.pod)"
 
@@ -78,12 +80,8 @@ ATTACHING = (
 DETACHING = (
     Death("the disk is to be detached", _KEEPER, "self._session.detach_device(step.name)"),
     Death("the disk was detached", _KEEPER, "self._session.detach_device(step.name)", after=True),
-    Death(
-        "the volume is to be taken back",
-        _HAND_OVER,
-        '_take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)',
-    ),
-    Death("the node has its last name", _HAND_OVER, "facts = _find_facts(directory, going)"),
+    Death("the volume is to be taken back", _HAND_OVER, _TAKEN_BACK),
+    Death("the node has its last name", _HAND_OVER, _GOING, after=True),
     Death("the device was denied", _HAND_OVER, "deny_device(launcher, facts.st_rdev)", after=True),
     Death("the image was unmounted", _HAND_OVER, '_unmount_all(f"{name}{_IMAGE}")', after=True),
     Death("the place of the image was removed", _HAND_OVER, '_remove(directory, f"{name}{_IMAGE}")', after=True),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
+from kvedge.handler.volumes import volume_hand_over
 from kvedge.handler.volumes.claim_image import ImageRefused
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
@@ -15,6 +19,7 @@ from kvedge.handler.volumes.volume_hand_over import (
     present_volumes,
     take_back,
 )
+from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
 from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.storage.beneath import hold_directory
 
@@ -40,3 +45,67 @@ def test_what_a_launcher_puts_there_under_no_volume_s_name_is_no_volume(tmp_path
     with hold_directory(tmp_path) as opened:
         assert leftovers(opened) == {"data", "disk"}
         assert present_volumes(opened) == {"full": False}
+
+
+class Launcher:
+    """A launcher's Pod whose hotplug directory has `b MAJOR:MINOR` in a file for each block device."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = root / HOTPLUG_DIRECTORY.lstrip("/")
+        self.place.mkdir(parents=True)
+        self.denied: list[tuple[int, list[str]]] = []
+        self.process = Mock(root=lambda: hold_directory(root))
+        monkeypatch.setattr(volume_hand_over, "_find_facts", self._find)
+        monkeypatch.setattr(volume_hand_over, "deny_device", self._deny)
+
+    def put(self, name: str, device: int) -> None:
+        (self.place / name).write_text(f"b {device}")
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.place))
+
+    def _find(self, directory: int, name: str) -> object:
+        path = self.place / name
+        if path.is_file() and path.read_text().startswith("b "):
+            return SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=int(path.read_text()[2:]))
+        return os.stat(name, dir_fd=directory, follow_symlinks=False) if os.path.lexists(path) else None
+
+    def _deny(self, process: object, device: int) -> None:
+        assert process is self.process
+        self.denied.append((device, self.names()))
+
+
+def test_each_rule_is_taken_while_a_node_of_its_device_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = Launcher(tmp_path, monkeypatch)
+    for name, device in ((".going-data", 1), (".coming-data", 2), ("data", 3), ("other", 4)):
+        launcher.put(name, device)
+    take_back("data", launcher.process)
+    assert launcher.denied == [
+        (1, [".coming-data", ".going-data", "data", "other"]),
+        (2, [".going-data", "data", "other"]),
+        (3, [".going-data", "other"]),
+    ]
+    assert launcher.names() == ["other"]
+
+
+def test_the_rule_of_a_device_that_another_volume_has_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Launcher(tmp_path, monkeypatch)
+    for name, device in ((".coming-data", 2), ("data", 1), ("other", 2)):
+        launcher.put(name, device)
+    take_back("data", launcher.process)
+    assert [device for device, _ in launcher.denied] == [1]
+
+
+@pytest.mark.parametrize("prefix", [".coming-", ".going-"])
+@pytest.mark.parametrize("kind", ["directory", "file", "link"])
+def test_what_a_launcher_has_put_in_a_node_s_place_is_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, kind: str
+) -> None:
+    launcher = Launcher(tmp_path, monkeypatch)
+    place = launcher.place / f"{prefix}data"
+    {"directory": place.mkdir, "file": place.touch, "link": lambda: place.symlink_to("/etc/passwd")}[kind]()
+    launcher.put("data", 3)
+    take_back("data", launcher.process)
+    assert ([device for device, _ in launcher.denied], launcher.names()) == ([3], [])
