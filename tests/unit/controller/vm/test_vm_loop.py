@@ -14,10 +14,11 @@ from kvedge.kube.patches import MergePatch, document
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
-from tests.support.builders import VM_UID, VMI_UID, a_vm, patched
+from tests.support.builders import VM_UID, VMI_UID, a_vm, owned_by, patched
 
 KEY = Key("default", "web")
 
@@ -154,3 +155,21 @@ def test_the_revision_of_the_run_before_goes_only_while_it_is_the_one_that_was_m
     # Who did not make it may not read it either.
     wanted = None if restarts else Preconditions(f"uid-{name(1)}")
     assert (server.deleted, sorted(server.revisions)) == ([(name(1), wanted)], [name(2)])
+
+
+def test_a_vm_does_not_run_on_the_dying_disk_of_an_earlier_vm_of_its_name():
+    server = Server()
+    changed = encode(server.vms.item)
+    changed["spec"]["dataVolumeTemplates"] = [{"metadata": {"name": "root"}, "spec": {"source": {"blank": {}}}}]
+    server.vms.item = decode(VirtualMachine, changed)
+    owner = owned_by("VirtualMachine", "web", "earlier")
+    meta = {"name": "root", "namespace": "default", "uid": "dv", "ownerReferences": [owner]}
+    server.volumes.item = decode(DataVolume, {"metadata": meta, "spec": {}})
+    again = server.loop.reconcile(KEY)
+    assert again is not None
+    assert server.vmis.item is None
+    messages = [item.message for item in server.vms.item.status.conditions if item.type == "Failure"]
+    assert messages == ["DataVolume root belongs to VirtualMachine web (UID earlier)"]
+    server.volumes.item.metadata.owner_references = []
+    server.loop.reconcile(KEY)
+    assert server.vmis.item is not None
