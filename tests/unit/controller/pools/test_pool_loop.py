@@ -393,6 +393,19 @@ def test_vms_of_a_pool_that_the_cache_does_not_know_yet_are_not_let_go() -> None
     assert POOL_FINALIZER in server.live["web-0"].metadata.finalizers
 
 
+def test_a_pool_that_goes_lets_a_vm_go_whose_making_had_no_answer() -> None:
+    server = PoolServer(1, MagicMock(random=lambda: 0.0))
+    assert isinstance(server.turn(), Unavailable)
+    assert server.vms.get("default", "web-0") is None
+    server.moods = None
+    server.pool.metadata.deletion_timestamp = MOMENT
+    server.pool.metadata.finalizers = [POOL_FINALIZER, "orphan"]
+    server.scale(1)
+    server.turn()
+    assert POOL_FINALIZER not in server.live["web-0"].metadata.finalizers
+    assert server.pool.metadata.finalizers == ["orphan"]
+
+
 def test_a_pool_that_goes_lets_its_vms_go() -> None:
     server = PoolServer(2)
     server.turn()
