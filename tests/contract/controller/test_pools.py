@@ -86,6 +86,13 @@ class Pool:
         names = {f"web-{number}" for number in numbers}
         return lambda: self.vms().keys() == names and self.get().status.replicas == len(names)
 
+    def has_another(self, name: str, uid: str) -> Callable[[], bool]:
+        def check() -> bool:
+            vm = self.vms().get(name)
+            return vm is not None and vm.metadata.uid != uid
+
+        return check
+
     def told(self) -> set[tuple[str, str]]:
         events = self.client.list(Event, self.namespace)
         return {(item.reason, item.message) for item in events if item.involved_object.name == "web"}
@@ -108,7 +115,7 @@ def test_a_pool_numbers_its_vms_and_fills_gaps(pool: Pool) -> None:
     assert pool.revisions() == {"web-1"}
     uid = vm.metadata.uid
     pool.client.delete(VirtualMachine, pool.namespace, "web-1")
-    wait_until(lambda: "web-1" in pool.vms() and pool.vms()["web-1"].metadata.uid != uid, "another one in its place")
+    wait_until(pool.has_another("web-1", uid), "another one in its place")
     wait_until(lambda: ("SuccessfulCreate", f"Created VM {pool.namespace}/web-2") in pool.told(), "the event")
 
 
@@ -241,7 +248,7 @@ def test_a_vm_that_does_not_start_is_made_anew(pool: Pool) -> None:
     uid = pool.vms()["web-0"].metadata.uid
     failed = MergePatch({"status": {"phase": "Failed"}})
     pool.client.patch(VirtualMachineInstance, pool.namespace, "web-0", failed)
-    wait_until(lambda: "web-0" in pool.vms() and pool.vms()["web-0"].metadata.uid != uid, "another one in its place")
+    wait_until(pool.has_another("web-0", uid), "another one in its place")
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
