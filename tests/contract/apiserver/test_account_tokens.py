@@ -118,9 +118,14 @@ def test_the_node_agent_gets_a_token_of_a_pod_and_none_of_an_account_alone(
 ) -> None:
     if api_server.is_real:
         pytest.skip("the kubelet gets them there, and NodeRestriction looks")
-    api_server.admin.made(pods(namespace), a_pod("p", "robot"))
-    agent = api_server.log_in("kvedge:agent", ["kvedge:agents"])
-    assert ask(agent, namespace, boundObjectRef=bound_to("p")).status == 201
+    pod, other = a_pod("p", "robot"), a_pod("other", "robot")
+    pod["spec"]["nodeName"] = "box"
+    uid = api_server.admin.made(pods(namespace), pod)["metadata"]["uid"]
+    other_uid = api_server.admin.made(pods(namespace), other)["metadata"]["uid"]
+    agent = api_server.log_in("system:node:box", ["kvedge:agents"])
+    assert ask(agent, namespace, boundObjectRef=bound_to("p", uid=uid)).status == 201
+    for reference in (bound_to("p"), bound_to("other", uid=other_uid)):
+        assert ask(agent, namespace, boundObjectRef=reference).status == 403
     refused = ask(agent, namespace)
     assert (refused.status, "the node agent gets tokens of Pods alone" in refused.message) == (403, True)
     agent.close()

@@ -69,7 +69,7 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(READ, "kubevirt.io", "virtualmachines virtualmachineinstances"),
         # One at a time, as Pods name them.
         right(("get",), "core", "secrets"),
-        # Of a Pod that runs here, and no others: `token_routes` looks.
+        # Of a Pod that is bound to its node and has not ended, and no others: `token_routes` looks.
         right(("create",), "core", "serviceaccounts/token"),
     ),
     # The storage of one box plays volume binder, provisioner and resizer.

@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import NODE_PREFIX
 from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS
 from kvedge.standalone.apiserver.access.service_tokens import (
     ISSUER,
@@ -42,6 +43,7 @@ _API_VERSION: Final = "authentication.k8s.io/v1"
 _DEFAULT_SECONDS: Final = 3600
 # Of Pods that name none.
 _DEFAULT_ACCOUNT: Final = "default"
+_ENDED: Final = ("Succeeded", "Failed")
 
 
 class TokenRoutes:
@@ -103,11 +105,24 @@ class TokenRoutes:
         if stored is None:
             raise NotFound(Target("pods", name))
         pod = await context.work(stored.load, len(stored.body))
+        if AGENTS in context.caller.groups and (why := judge_agent(context.caller.user, pod, uid)):
+            raise Forbidden(context.error_target, why)
         if (pod["spec"].get("serviceAccountName") or _DEFAULT_ACCOUNT) != context.target.name:
             raise BadRequest(f"spec.boundObjectRef: Pod {name} has another service account than {context.target.name}")
         if uid and uid != stored.meta.uid:
             raise Conflict(context.error_target, f"spec.boundObjectRef.uid: Pod {name} has the UID {stored.meta.uid}")
         return PodId(name, stored.meta.uid)
+
+
+def judge_agent(user: str, pod: JsonObject, uid: str) -> str:
+    """Why the node agent of this name gets no token of a Pod whose `uid` it has named; empty when it does."""
+    if not uid:
+        return "the node agent names the Pod's uid in spec.boundObjectRef.uid"
+    if not user.startswith(NODE_PREFIX) or pod["spec"].get("nodeName") != user.removeprefix(NODE_PREFIX):
+        return "the node agent gets tokens of Pods that run on its node alone"
+    if (pod.get("status") or {}).get("phase") in _ENDED:
+        return "the node agent gets no tokens of Pods that have ended"
+    return ""
 
 
 def _complaints(spec: JsonObject) -> list[FieldError]:
