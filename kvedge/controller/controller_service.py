@@ -311,7 +311,8 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        return self._starter.trouble
+        parts = (self._starter, self._data_volumes, self._replicas, self._pools)
+        return next((trouble for each in parts if (trouble := each.trouble)), "")
 
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -93,6 +94,10 @@ class DataVolumeWork:
             ),
             cluster,
         )
+        # The loops that do not hear of changes yet.
+        self._to_start: deque[StorageFactsLoop | DataVolumeLoop | CronLoop] = deque(
+            (self._facts, self._loop, self._crons)
+        )
         self._stopped = threading.Event()
         self._works = False
         self._begun = False
@@ -122,9 +127,14 @@ class DataVolumeWork:
 
     def failure(self) -> str | None:
         """Why it no longer works, or None."""
-        if not self._begun:
-            return None
-        return next((why for loop in self._loops() if (why := loop.failure()) is not None), None)
+        loops = self._loops() if self._begun else ()
+        parts: tuple[Informer[Any] | ReconcileLoop, ...] = (*self._informers, *loops)
+        return next((why for each in parts if (why := each.failure()) is not None), None)
+
+    @property
+    def trouble(self) -> str:
+        """With what its beginning fails again and again; empty when it does not, and once it has begun."""
+        return "" if self._begun else self._thread.trouble
 
     def _loops(self) -> tuple[ReconcileLoop, ...]:
         return (self._loop.loop, self._facts.loop, self._crons.loop)
@@ -174,9 +184,12 @@ class DataVolumeWork:
                 return False
         for loop in self._loops():
             loop.pause()
-        self._facts.start()
-        self._loop.start()
-        self._crons.start()
+        while self._to_start:
+            # Off the list first: a second start would have the loop told of each change twice.
+            self._to_start.popleft().start()
+        for loop in self._loops():
+            # Of one that could not begin its workers.
+            loop.start()
         self._begun = True
         return True
 

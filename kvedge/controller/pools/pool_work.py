@@ -43,6 +43,8 @@ class PoolWork:
         self._waiting: tuple[Informer[Any], ...] = (self._pools, self._revisions, vms, vmis)
         self._loop = PoolLoop(PoolSources(client, self._pools, vms, vmis, self._revisions, events, clock))
         self._stopped = threading.Event()
+        # Whether the loop hears of changes.
+        self._follows = False
         self._begun = False
         self._thread = BackgroundThread("pools-start", self._begin)
 
@@ -65,10 +67,20 @@ class PoolWork:
         own = self._pools.failure() or self._revisions.failure()
         return own or (self._loop.loop.failure() if self._begun else None)
 
+    @property
+    def trouble(self) -> str:
+        """With what its beginning fails again and again; empty when it does not."""
+        return self._thread.trouble
+
     def _begin(self) -> None:
         while not all(informer.wait_synced(_LOOK_SECONDS) for informer in self._waiting):
             if self._stopped.is_set():
                 return
-        self._loop.start()
+        if self._follows:
+            # It was tried before, and begins anew: each change is told once all the same.
+            self._loop.loop.start()
+        else:
+            self._follows = True
+            self._loop.start()
         self._begun = True
         log.info("pools are kept", extra={"facts": {"pools": len(self._pools.list())}})

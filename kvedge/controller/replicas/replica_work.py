@@ -36,6 +36,8 @@ class ReplicaWork:
         self._vmis = vmis
         self._loop = ReplicaLoop(ReplicaSources(client, self._sets, vmis, events, clock))
         self._stopped = threading.Event()
+        # Whether the loop hears of changes.
+        self._follows = False
         self._begun = False
         self._thread = BackgroundThread("replicas-start", self._begin)
 
@@ -55,10 +57,20 @@ class ReplicaWork:
         """Why it no longer works, or None."""
         return self._sets.failure() or (self._loop.loop.failure() if self._begun else None)
 
+    @property
+    def trouble(self) -> str:
+        """With what its beginning fails again and again; empty when it does not."""
+        return self._thread.trouble
+
     def _begin(self) -> None:
         while not (self._sets.wait_synced(_LOOK_SECONDS) and self._vmis.wait_synced(_LOOK_SECONDS)):
             if self._stopped.is_set():
                 return
-        self._loop.start()
+        if self._follows:
+            # It was tried before, and begins anew: each change is told once all the same.
+            self._loop.loop.start()
+        else:
+            self._follows = True
+            self._loop.start()
         self._begun = True
         log.info("ReplicaSets are kept", extra={"facts": {"replicaSets": len(self._sets.list())}})

@@ -11,7 +11,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole, _Work
+from kvedge.controller.datavolumes import data_volume_work
+from kvedge.kube.informer import Informer
 from kvedge.kube.leases import LeaderElection
+from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.runtime import background
 from kvedge.runtime.role import Parts, order_of_need
 from tests.support.builders import CONFIG
@@ -87,6 +90,50 @@ def test_a_few_failures_are_not_worth_a_word(role: ControllerRole) -> None:
     while not loop.begun.wait(0.001):
         assert role.ready
     assert role.summary() == ""
+
+
+@pytest.mark.parametrize("part", ["_replicas", "_pools", "_data_volumes"])
+def test_a_part_that_never_begins_is_told_and_its_loops_hear_of_changes_once(
+    role: ControllerRole, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    work = getattr(role._work, part)
+    broken = threading.Event()
+    broken.set()
+    begin = ReconcileLoop.start
+
+    def start(loop: ReconcileLoop) -> None:
+        if broken.is_set():
+            raise RuntimeError("can't start new thread")
+        begin(loop)
+
+    heard: list[tuple[int, str]] = []
+    monkeypatch.setattr(ReconcileLoop, "start", start)
+    monkeypatch.setattr(Informer, "start", lambda informer: None)
+    monkeypatch.setattr(Informer, "wait_synced", lambda informer, timeout: True)
+    monkeypatch.setattr(
+        Informer, "on_change", lambda informer, callback: heard.append((id(informer), callback.__qualname__))
+    )
+    monkeypatch.setattr(data_volume_work, "cdi_serves", lambda crd: False)
+    monkeypatch.setattr(data_volume_work, "_FIRST_LOOK_SECONDS", 0.001)
+    work.start()
+    wait_until(lambda: not role.ready, "it is told")
+    assert role.summary() == "the controller cannot begin: RuntimeError: can't start new thread"
+    assert role.failure() is None
+    broken.clear()
+    wait_until(lambda: role.ready, "it is tried on, and works in the end")
+    assert heard
+    assert len(heard) == len(set(heard))
+    work.stop()
+
+
+def test_the_work_for_data_volumes_says_which_of_its_informers_has_ended(
+    role: ControllerRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert role._work is not None
+    work = role._work._data_volumes
+    assert work.failure() is None
+    monkeypatch.setattr(work.data_sources, "failure", lambda: "the thread informer-datasources has ended")
+    assert work.failure() == "the thread informer-datasources has ended"
 
 
 def test_each_loop_is_a_part_that_names_itself_and_stops_after_their_starter(
