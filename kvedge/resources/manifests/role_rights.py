@@ -145,6 +145,8 @@ _API: Final = (
     right(("create",), "authorization.k8s.io", "subjectaccessreviews"),
     # What VMIs get when they are made.
     right(READ, "kubevirt.io", "virtualmachineinstancepresets"),
+    # The KubeVirt object may not go before them.
+    right(("list",), "kubevirt.io", "virtualmachineinstancereplicasets"),
     # Its own registration.
     right(("get", "create"), "core", "namespaces"),
     right(("get", "create", "update"), "apiextensions.k8s.io", "customresourcedefinitions"),
