@@ -14,8 +14,6 @@ documents that are kept, members and bytes are bounded for the whole archive, th
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from kvedge.storage.decompress import is_compressed
 from kvedge.storage.image_errors import BadImage, ImageError
 from kvedge.storage.images.image_archive import ArchivedImage, images_of
 from kvedge.storage.images.image_manifest import MAX_DOCUMENT
+from kvedge.storage.imports.containers.archive_members import ArchiveMember, ForwardStream, KeptDocuments, lacks
 from kvedge.storage.imports.containers.archive_names import digest_in_name
 from kvedge.storage.imports.containers.image_labels import labels_of
 from kvedge.storage.imports.containers.layer_disk import Layer, LayerDisk
@@ -50,7 +49,7 @@ class StreamedArchive:
     def __init__(self, stream: BinaryIO, limit: int, layer: str = "") -> None:
         """`layer` is the member whose disk is wanted, as :class:`OtherLayer` has named it; empty for the first one."""
         self._headers = HeaderBudget()
-        self._reader = TarReader(cast("BinaryIO", _Forward(stream)), self._headers)
+        self._reader = TarReader(cast("BinaryIO", ForwardStream(stream)), self._headers)
         self._entries = iter(self._reader)
         self._left = limit
         self._wanted = layer
@@ -137,7 +136,7 @@ class StreamedArchive:
             if name in self._troubles:
                 raise self._troubles[name]
             if name not in self._met:
-                raise _lacks(layer.name)
+                raise lacks(layer.name)
         return None
 
     def _layers(self) -> Iterator[str]:
@@ -180,7 +179,7 @@ class StreamedArchive:
     def _member(self, *, is_taken: bool) -> Layer:
         @contextmanager
         def open_member(progress: ImportProgress) -> Iterator[BinaryIO]:
-            member = _Member(self._reader, self._begin, hashes=is_taken)
+            member = ArchiveMember(self._reader, self._begin, hashes=is_taken)
             yield cast("BinaryIO", member)
             while member.read(_CHUNK):
                 continue
@@ -211,7 +210,7 @@ class StreamedArchive:
             raise BadImage("the archive holds more files than an archive of images")
 
     def _image(self) -> ArchivedImage:
-        found = images_of(_Documents(self._documents))
+        found = images_of(KeptDocuments(self._documents))
         if len(found) != 1:
             names = ", ".join(name[:80] for image in found[:5] for name in image.names[:1])
             raise ImportFailure(f"Unable to process data: the archive holds several images ({names}); save one alone")
@@ -240,62 +239,5 @@ class StreamedArchive:
             )
 
 
-class _Forward:
-    """A stream that can only go on."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.read = stream.read
-
-    def seekable(self) -> bool:
-        """Never."""
-        return False
-
-
-class _Member:
-    """A member of the archive, as it is stored."""
-
-    def __init__(self, reader: TarReader, begin: bytes, *, hashes: bool) -> None:
-        """`begin` was read already."""
-        self._reader = reader
-        self._begin = begin
-        self._found = hashlib.sha256() if hashes else None
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes."""
-        size = _CHUNK if size < 0 else size
-        data, self._begin = self._begin[:size], self._begin[size:]
-        data = data or self._reader.read(size)
-        if self._found is not None:
-            self._found.update(data)
-        return data
-
-    def digest(self) -> str:
-        """Of all that was read."""
-        assert self._found is not None
-        return f"sha256:{self._found.hexdigest()}"
-
-
-class _Documents:
-    """The documents of an archive that was read to its end."""
-
-    def __init__(self, found: dict[str, bytes]) -> None:
-        self._found = found
-
-    def names(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset(self._found)
-
-    def open(self, name: str) -> BinaryIO:
-        """One of them."""
-        data = self._found.get(os.path.normpath(name))
-        if data is None:
-            raise _lacks(name)
-        return io.BytesIO(data)
-
-
 def _no_disk() -> ImportFailure:
     return ImportFailure("Failed to find VM disk image file in the container image of the archive: it lies in /disk")
-
-
-def _lacks(name: str) -> BadImage:
-    return BadImage(f"the archive lacks {name[:256]}", "it may be a broken download: get it again")
