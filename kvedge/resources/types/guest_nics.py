@@ -16,6 +16,7 @@ from kvedge.resources.vmi_facts import vcpu_count
 
 # What CNI calls a Pod's own NIC.
 POD_NIC: Final = "eth0"
+_VM: Final = "VirtualMachine"
 # The kernel's limit for a tap.
 _MOST_QUEUES: Final = 256
 
@@ -49,13 +50,15 @@ def is_bridged(interface: Interface) -> bool:
 def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
     """The guest's MAC: as asked for, else the one it has, else derived from the VM, or from the VMI that has none.
 
-    It has one that follows from another owner when a VM has taken over a VMI that ran already.
+    It has one that follows from another owner when a VM has taken over a VMI that ran already. A ReplicaSet is no VM:
+    each of its VMIs has a MAC of its own.
     """
     known = (each.mac for each in vmi.status.interfaces if each.name == interface.name and each.mac)
     if given := interface.mac_address or next(known, ""):
         return given.lower().replace("-", ":")
     owner = vmi.metadata.controller_reference()
-    return guest_mac(owner.uid if owner is not None else vmi.metadata.uid, interface.name)
+    is_of_vm = owner is not None and owner.kind == _VM
+    return guest_mac(owner.uid if owner is not None and is_of_vm else vmi.metadata.uid, interface.name)
 
 
 def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:

@@ -52,6 +52,12 @@ def test_a_mac_belongs_to_the_vm_and_not_to_its_run() -> None:
     assert interface_mac(alone, alone.spec.domain.devices.interfaces[0]) == guest_mac("vmi-uid", "default")
 
 
+def test_each_vmi_of_a_replica_set_has_a_mac_of_its_own() -> None:
+    owners = [owned_by("VirtualMachineInstanceReplicaSet", "web", "set-uid")]
+    found = vmi_with(bridged(), name="web1", namespace="", uid="vmi-uid", ownerReferences=owners)
+    assert interface_mac(found, found.spec.domain.devices.interfaces[0]) == guest_mac("vmi-uid", "default")
+
+
 def test_a_guest_keeps_its_mac_when_a_vm_takes_it_over() -> None:
     alone, taken_over = vmi(), vmi(owner="vm-uid")
     mac = interface_mac(alone, alone.spec.domain.devices.interfaces[0])
