@@ -127,7 +127,7 @@ def test_an_image_for_another_architecture_is_refused_with_what_there_is(
     [
         pytest.param({"a": b""}, "holds no image", id="a tar of anything"),
         pytest.param({"index.json": b"{"}, "no JSON", id="broken JSON"),
-        pytest.param({"index.json": b"[" * 100_000}, "no JSON", id="nesting without end"),
+        pytest.param({"index.json": b"[" * 100_000}, "nested deeper than 100", id="nesting without end"),
         pytest.param({"index.json": b'{"manifests": []}'}, "lists no image", id="an empty index"),
         pytest.param(
             {"index.json": b'{"manifests":[{"digest":"../../etc/passwd"}]}'}, "no sha256", id="a path for a digest"
