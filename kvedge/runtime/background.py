@@ -98,6 +98,8 @@ class BackgroundThread:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._began = False
+        # Until then it has not ended: whoever asks while it is about to begin would hear that it has.
+        self._was_alive = False
         self._failures = 0
         self._error = ""
 
@@ -105,6 +107,7 @@ class BackgroundThread:
         """Begin."""
         self._began = True
         self._thread.start()
+        self._was_alive = True
 
     def stop(self) -> None:
         """Begin nothing anew; the work itself has to be told by its owner."""
@@ -124,7 +127,9 @@ class BackgroundThread:
         """Why the work is not done any more: it hangs, or has ended although nobody stopped it."""
         if not self._began or self._stopping.is_set():
             return None
-        return self.heartbeat.failure() if self._thread.is_alive() else f"the thread {self.name} has ended"
+        if self._was_alive and not self._thread.is_alive():
+            return f"the thread {self.name} has ended"
+        return self.heartbeat.failure()
 
     @property
     def trouble(self) -> str:

@@ -96,6 +96,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: update virtualmachineinstances/finalizers.kubevirt.io",
         "kvedge:controllers: update virtualmachines/finalizers.kubevirt.io",
     ),
+    "somebody deletes the KubeVirt object (test_kubevirt_object, under these very rights)": (
+        "kvedge:apis: read virtualmachineinstancereplicasets.kubevirt.io",
+    ),
     "somebody forwards a port to a guest": ("kvedge:apis: read pods",),
     "a node is lost, and an event counted up": ("kvedge:controllers: patch events", "kvedge:controllers: patch nodes"),
     "somebody uploads, and the authority of uploads is renewed": (

@@ -64,6 +64,22 @@ def test_a_thread_whose_work_returns_although_nobody_stopped_it_is_a_failure() -
     assert wait_until(thread.failure, "its end") == "the thread counting has ended"
 
 
+def test_a_thread_that_is_about_to_begin_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    over, heard = threading.Event(), []
+    thread = BackgroundThread("waiting", over.wait)
+    begin = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        heard.append(thread.failure())
+        begin(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    thread.start()
+    assert (heard, thread.failure()) == ([None], None)
+    over.set()
+    thread.join(10)
+
+
 def test_a_thread_that_pauses_after_an_exception_is_stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "FIRST_PAUSE", 3600.0)
     monkeypatch.setattr(background, "LONGEST_PAUSE", 3600.0)
