@@ -21,8 +21,8 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
-from kvedge.controller.pools.pool_work import PoolWork
-from kvedge.controller.replicas.replica_work import ReplicaWork
+from kvedge.controller.pools.pool_loop import make_pool_work
+from kvedge.controller.replicas.replica_loop import make_replica_work
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
@@ -182,8 +182,8 @@ class _Work:
             self._read_config,
         )
         self._vm_loop = self._make_vm_loop(client, clock)
-        self._replicas = ReplicaWork(client, self._vmis, self._events, clock)
-        self._pools = PoolWork(client, self._vms, self._vmis, self._events, clock)
+        self._replicas = make_replica_work(client, self._vmis, self._events, clock)
+        self._pools = make_pool_work(client, self._vms, self._vmis, self._events, clock)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(

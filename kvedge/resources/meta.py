@@ -5,7 +5,10 @@ Used by every type in this folder. Touches nothing.
 
 from __future__ import annotations
 
+from typing import ClassVar, Protocol
+
 from kvedge.resources.codec import KubeStruct
+from kvedge.resources.kinds import Kind
 
 
 class OwnerReference(KubeStruct, kw_only=True):
@@ -39,6 +42,28 @@ class ObjectMeta(KubeStruct, kw_only=True):
     def controller_reference(self) -> OwnerReference | None:
         """The one owner that controls this object, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the object is still there: one whose last finalizer went is gone, though the answer still has it."""
+        return self.deletion_timestamp is None or bool(self.finalizers)
+
+
+class _Owner(Protocol):
+    KIND: ClassVar[Kind]
+    metadata: ObjectMeta
+
+
+def owner_reference(owner: _Owner) -> OwnerReference:
+    """The reference by which an object belongs to its controller, whose deletion in Foreground waits for it."""
+    return OwnerReference(
+        api_version=owner.KIND.api_version,
+        kind=owner.KIND.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
 
 
 class Condition(KubeStruct, kw_only=True):

@@ -71,7 +71,7 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:4300", "a launcher of kvedge's has no capability at all, KubeVirt's has NET_BIND_SERVICE"),
     KnownSpecs(r"crash loop backoff", "asks virt-launcher to fail by an annotation of KubeVirt's tests"),
     KnownSpecs(r"cni ptp plugin|test_id:1751", "needs CNI's plugin ptp; one box joins bridges"),
-    KnownSpecs(r"IPAM-assigned addresses", "needs CNI's IPAM; a box's networks besides the Pods' give no addresses"),
+    KnownSpecs(r"IPAM-assigned addresses", "needs CNI's IPAM; a box's networks are asked for addresses otherwise"),
     KnownSpecs(r"MTU verification", "needs iputils' ping in the guest: busybox's sets no DF"),
 )
 # Left out on a machine whose kernel cannot tell VLANs apart.

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(
         not os.environ.get("KVEDGE_TEST_DEBIAN"),
-        reason="set KVEDGE_TEST_DEBIAN=1 to boot a real Debian (minutes of an emulated processor, 600 MB)",
+        reason="set KVEDGE_TEST_DEBIAN=1 to boot a real Debian (minutes of an emulated processor, 1.1 GB)",
     ),
 ]
 

@@ -76,7 +76,7 @@ def a_vmi(
     phase: Phase = "Running", deleting: bool = False, owner: VirtualMachine | None = None
 ) -> VirtualMachineInstance:
     """A VMI that came to `phase` by the usual way; with `owner` it belongs to that VM."""
-    from kvedge.controller.vm.vmi_template import owner_reference
+    from kvedge.resources.meta import owner_reference
 
     passed = _PATH[: _PATH.index(phase) + 1] if phase in _PATH else (*_PATH, phase) if phase else ()
     moment = "2026-01-02T03:00:00Z"

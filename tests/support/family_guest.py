@@ -64,7 +64,8 @@ def fetch(run: Runner, address: str, *more: str, port: int = 80, path: str = "/"
 
 def in_guest(run: Runner, address: str, command: str) -> str:
     """What a command prints in the guest that answers at this address."""
-    return fetch(run, address, "--data-binary", command, path="/cgi-bin/run")
+    # Commands have limits of their own; the last one that curl is given holds.
+    return fetch(run, address, "--max-time", "40", "--data-binary", command, path="/cgi-bin/run")
 
 
 def give_address(run: Runner, asked_at: str, address: str) -> None:

@@ -240,23 +240,13 @@ def _data_volumes(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def _replicas(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    from kvedge.controller.replicas.replica_work import ReplicaWork
+def _late(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    from kvedge.controller.late_work import LateWork
 
-    made = ReplicaWork(MagicMock(), MagicMock(), MagicMock(), MagicMock())
-    patch.setattr(made._sets, "start", lambda: None)
-    patch.setattr(made._sets, "wait_synced", thrown)
-    return made
-
-
-def _pools(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    from kvedge.controller.pools.pool_work import PoolWork
-
-    made = PoolWork(MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
-    patch.setattr(made._revisions, "start", lambda: None)
-    patch.setattr(made._pools, "start", lambda: None)
-    patch.setattr(made._pools, "wait_synced", thrown)
-    return made
+    informer = MagicMock(wait_synced=thrown, failure=lambda: None)
+    loop = MagicMock()
+    loop.loop.failure.return_value = None
+    return LateWork("late", (informer,), (), loop)
 
 
 def _controller(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -373,8 +363,7 @@ THREADS: dict[str, Make] = {
     "appliance/install/unpacked_trees.py": _old_versions,
     "controller/controller_service.py": _controller,
     "controller/datavolumes/data_volume_work.py": _data_volumes,
-    "controller/pools/pool_work.py": _pools,
-    "controller/replicas/replica_work.py": _replicas,
+    "controller/late_work.py": _late,
     "handler/node/device_plugins.py": _device_plugins,
     "handler/node/node_loop.py": _handlers_node,
     "handler/node/node_platform.py": _platform,

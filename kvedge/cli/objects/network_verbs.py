@@ -218,7 +218,7 @@ def create(
     document = network_document(name, session.namespace, wanted)
     if reserved:
         note_reservations(document, wanted, reserved)
-    if not made:
+    if not made and nic is None:
         bind_to_nodes(session, document)
     if nic is None or dry_run:
         _create(session, document, dry_run=dry_run)

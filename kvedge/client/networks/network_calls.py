@@ -5,7 +5,6 @@ Called by the verbs. Raises UsageError for what no server need be asked.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from typing import Final
 from kvedge.client.errors import NotFoundError, UsageError
 from kvedge.client.networks.network_rows import users_of
 from kvedge.client.session import Session, check_name
-from kvedge.kube.errors import AlreadyExists, NotFound
+from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.lan.lan_config import FIELD, LanConfig, LanConfigError, lan_config_text, parse_lan_config
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text, parse_macvtap_config
@@ -111,17 +110,19 @@ def note_reservations(document: JsonObject, config: LanConfig, reserved: Iterabl
     Raises:
         UsageError: for what is no such pair, or no address of a guest there.
     """
+    assert config.addresses is not None
     found: dict[str, Reservation] = {}
     for pair in reserved:
         mac, equals, address = pair.partition("=")
         mac = mac.lower().replace("-", ":")
         try:
             parse_mac(mac)
-            assert config.addresses is not None
             config.addresses.with_prefix(address)
         except ValueError as error:
             why = str(error) if equals else "it is no MAC=ADDRESS"
             raise UsageError(f"--reserve {pair[:60]!r}: {why}") from error
+        if mac in found:
+            raise UsageError(f"--reserve {mac}: it has an address already: name each MAC once")
         found[mac] = Reservation(address)
     _annotate(document, RESERVATIONS, encode_reservations(found))
     try:
@@ -136,8 +137,13 @@ def _annotate(document: JsonObject, name: str, value: str) -> None:
 
 def _make_kind(session: Session) -> None:
     document = attachment_crd()
-    with contextlib.suppress(AlreadyExists):
+    try:
         session.client.request("POST", _KINDS, document)
+    except AlreadyExists:
+        pass
+    except Forbidden as error:
+        why = f"this cluster has no networks besides the Pod network yet, and you may not add their kind ({error})"
+        raise NoNetworks(f"{why}: have an administrator make the first network, or install Multus") from error
     deadline = time.monotonic() + _KIND_SECONDS
     while not _has_networks(session):
         if time.monotonic() > deadline:

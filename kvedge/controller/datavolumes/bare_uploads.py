@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.data_volume_view import (
     Action,
     CreateWorker,
@@ -25,7 +24,7 @@ from kvedge.controller.vmi_claims import has_hotplugged
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.disks.claim_facts import is_upload_target
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSourceUpload, DataVolumeSpec
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -58,7 +57,7 @@ def upload_into(claim: PersistentVolumeClaim) -> DataVolume | None:
 def as_its_claim(claim: PersistentVolumeClaim, dv: DataVolume) -> PersistentVolumeClaim:
     """The claim as the one of that DataVolume."""
     metadata = msgspec.structs.replace(
-        claim.metadata, owner_references=[*claim.metadata.owner_references, owner_of(dv)]
+        claim.metadata, owner_references=[*claim.metadata.owner_references, owner_reference(dv)]
     )
     return msgspec.structs.replace(claim, metadata=metadata)
 

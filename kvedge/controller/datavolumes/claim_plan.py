@@ -29,7 +29,7 @@ from kvedge.resources.data_volume_names import (
 )
 from kvedge.resources.disks.default_class import ClassSeen, default_class_name
 from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import CdiConfig, ClaimPropertySet, DataVolume, StorageProfile
 from kvedge.resources.types.storage import (
     BLOCK,
@@ -125,18 +125,6 @@ def plan_claim(
     return PersistentVolumeClaim(metadata=_metadata(dv), spec=spec)
 
 
-def owner_of(dv: DataVolume) -> OwnerReference:
-    """A DataVolume as the owner of its claim and of its workers."""
-    return OwnerReference(
-        api_version=DataVolume.KIND.api_version,
-        kind=DataVolume.KIND.kind,
-        name=dv.metadata.name,
-        uid=dv.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
-
-
 def claim_annotations(dv: DataVolume) -> dict[str, str]:
     """What a claim says of its DataVolume, beside what users have written there."""
     made = {CONTENT_TYPE: dv.spec.content_type or KUBEVIRT_CONTENT}
@@ -155,7 +143,7 @@ def _metadata(dv: DataVolume) -> ObjectMeta:
         namespace=meta.namespace,
         labels={**meta.labels, APP_LABEL: APP},
         annotations={**passed, **claim_annotations(dv)},
-        owner_references=[owner_of(dv)],
+        owner_references=[owner_reference(dv)],
     )
 
 
@@ -261,4 +249,4 @@ def binds_at_once(dv: DataVolume) -> bool:
 def merge_owner(claim: PersistentVolumeClaim, dv: DataVolume) -> JsonObject:
     """A merge patch that makes a claim this DataVolume's."""
     others = [owner for owner in claim.metadata.owner_references if owner.uid != dv.metadata.uid]
-    return {"metadata": {"ownerReferences": [encode(owner) for owner in (*others, owner_of(dv))]}}
+    return {"metadata": {"ownerReferences": [encode(owner) for owner in (*others, owner_reference(dv))]}}

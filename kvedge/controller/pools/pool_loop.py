@@ -10,12 +10,14 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kvedge.controller.late_work import LateWork
 from kvedge.controller.pools.pool_actions import CreateVm, KeepRevision, PoolAction
 from kvedge.controller.pools.pool_plan import PoolView, plan_pool, selector_in_use
 from kvedge.controller.pools.pool_refusals import Refusals
-from kvedge.controller.pools.pool_status import FAILURE, next_status, status_body, told_change
+from kvedge.controller.pools.pool_status import next_status, told_change
 from kvedge.controller.pools.pool_writes import PoolWrites
 from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
+from kvedge.controller.scaling_status import FAILURE, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.vm_plan import is_owned
@@ -29,7 +31,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
-from kvedge.resources.types.scaling.pools import POOL_FINALIZER, VirtualMachinePool
+from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
@@ -58,6 +60,20 @@ class PoolSources:
     clock: Clock
 
 
+def make_pool_work(
+    client: KubeClient,
+    vms: Informer[VirtualMachine],
+    vmis: Informer[VirtualMachineInstance],
+    events: EventRecorder,
+    clock: Clock,
+) -> LateWork:
+    """What keeps pools. `vms` and `vmis` are started and stopped by others, and have not been started yet."""
+    pools = Informer(client, VirtualMachinePool)
+    revisions = Informer(client, ControllerRevision, label_selector=REVISION_OF_POOL)
+    loop = PoolLoop(PoolSources(client, pools, vms, vmis, revisions, events, clock))
+    return LateWork("pools", (pools, revisions), (vms, vmis), loop)
+
+
 class PoolLoop:
     """One reconcile loop over all pools."""
 
@@ -73,13 +89,9 @@ class PoolLoop:
         self._unsure: set[str] = set()
         sources.vms.add_index(_FINALIZED, _namespace_of_finalized)
         self.loop = ReconcileLoop("pools", self.reconcile)
-
-    def start(self) -> None:
-        """Begin to work on all pools there are."""
-        self._sources.pools.on_change(self._on_pool)
-        self._sources.vms.on_change(self._on_vm)
-        self._sources.vmis.on_change(self._on_vmi)
-        self.loop.start()
+        sources.pools.on_change(self._on_pool)
+        sources.vms.on_change(self._on_vm)
+        sources.vmis.on_change(self._on_vmi)
 
     def stop(self) -> None:
         """End the worker."""
@@ -235,7 +247,7 @@ class PoolLoop:
             patched = self._client.patch(VirtualMachinePool, meta.namespace, meta.name, patch, subresource)
         except NotFound:
             return False
-        if patched.metadata.deletion_timestamp is None or patched.metadata.finalizers:
+        if patched.metadata.is_left:
             self._sources.pools.observe(patched)
         return True
 

@@ -28,7 +28,7 @@ from kvedge.controller.pools.pool_actions import (
 from kvedge.controller.pools.pool_choice import in_order
 from kvedge.controller.pools.pool_template import template_of
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
+from kvedge.resources.label_selectors import LabelSelector, find_keys, selector_of, selector_problems
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.scaling.pools import (
@@ -36,7 +36,6 @@ from kvedge.resources.types.scaling.pools import (
     REVISION_LABEL,
     PoolAutohealing,
     VirtualMachinePool,
-    find_revision_label,
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -84,7 +83,7 @@ def selector_in_use(pool: VirtualMachinePool) -> LabelSelector | None:
     spec = pool.spec
     if spec.selector is None or spec.virtual_machine_template is None or any(selector_problems(spec.selector)):
         return None
-    if find_revision_label(spec.selector):
+    if any(find_keys(spec.selector, (REVISION_LABEL,))):
         return None
     selector = selector_of(spec.selector)
     labels = spec.virtual_machine_template.metadata.labels
@@ -111,7 +110,8 @@ def plan_pool(view: PoolView, selector: LabelSelector, is_taken: Callable[[str],
     healed, heal_again = _plan_healing(view, now)
     if healed:
         return PoolPlan(tuple(healed[:MOST_AT_ONCE]))
-    if len(view.vms) > pool.replicas or (len(view.vms) < pool.replicas and view.may_create):
+    is_over = len(view.vms) > pool.replicas and not _leaves_surplus(pool)
+    if is_over or (len(view.vms) < pool.replicas and view.may_create):
         numbered = _plan_number(view, going, is_taken)
         if numbered or not view.refused:
             return PoolPlan(numbered, heal_again)
@@ -127,6 +127,12 @@ def keeps_state(pool: VirtualMachinePool) -> bool:
     strategy = pool.spec.scale_in_strategy
     chosen = None if strategy is None else strategy.opportunistic or strategy.proactive
     return chosen is not None and chosen.state_preservation in ("Offline", "Online")
+
+
+def _leaves_surplus(pool: VirtualMachinePool) -> bool:
+    """Whether it is the user who deletes VMs that are too many; those follow the template as the others do."""
+    strategy = pool.spec.scale_in_strategy
+    return strategy is not None and (strategy.unmanaged is not None or strategy.opportunistic is not None)
 
 
 def _keeps_disks(pool: VirtualMachinePool, vm: VirtualMachine) -> bool:
@@ -156,8 +162,6 @@ def _plan_number(
                 numbers.append(number)
             number += 1
         return (*_keep_revision(view), *(CreateVm(each, revision) for each in numbers))
-    if strategy is not None and (strategy.unmanaged is not None or strategy.opportunistic is not None):
-        return ()
     policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
     there = [vm for vm in view.open(view.vms) if vm.metadata.deletion_timestamp is None]
     too_many = min(-missing - len(going), MOST_AT_ONCE)

@@ -10,7 +10,7 @@ import copy
 
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.domain import Firmware, Machine
 from kvedge.resources.types.scaling.pools import (
     POOL_FINALIZER,
@@ -22,18 +22,6 @@ from kvedge.resources.types.scaling.pools import (
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec
 from kvedge.resources.types.volumes import CloudInit, Volume
 from kvedge.resources.values.whole_numbers import whole_number
-
-
-def owner_reference(pool: VirtualMachinePool) -> OwnerReference:
-    """The reference by which a VM, or a revision, belongs to this pool."""
-    return OwnerReference(
-        api_version=pool.KIND.api_version,
-        kind=pool.KIND.kind,
-        name=pool.metadata.name,
-        uid=pool.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
 
 
 def number_of(name: str) -> int:

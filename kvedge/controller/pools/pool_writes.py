@@ -21,7 +21,7 @@ from kvedge.controller.pools.pool_actions import (
     UpdateVm,
 )
 from kvedge.controller.pools.pool_plan import revision_name
-from kvedge.controller.pools.pool_template import owner_reference, update_body, vm_of_pool
+from kvedge.controller.pools.pool_template import update_body, vm_of_pool
 from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.events import EventRecorder
@@ -30,7 +30,7 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.patches import at_version
 from kvedge.kube.watches import KubeObject
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.scaling.pools import (
     POOL_FINALIZER,
@@ -117,14 +117,14 @@ class PoolWrites:
             owner = there.metadata.controller_reference()
             if owner is not None and owner.uid == pool.metadata.uid:
                 made = there
-            elif self._is_of_earlier_pool(there):
+            elif self._clear_orphaned(there):
                 made = self.client.create(revision)
             else:
                 raise
         self.revisions.observe(made)
 
-    def _is_of_earlier_pool(self, there: ControllerRevision) -> bool:
-        """Whether a revision in the way was one of an orphaned pool, and is gone now; False for one that goes."""
+    def _clear_orphaned(self, there: ControllerRevision) -> bool:
+        """Delete a revision in the way when it was an orphaned pool's; False for one that goes by itself."""
         meta, owner = there.metadata, there.metadata.controller_reference()
         if meta.deletion_timestamp is not None or (owner is not None and owner.kind == VirtualMachinePool.KIND.kind):
             # It goes with its pool.
@@ -134,7 +134,10 @@ class PoolWrites:
                 self.client.delete(ControllerRevision, meta.namespace, meta.name, Preconditions(uid=meta.uid))
             return True
         whose = "is of no pool" if owner is None else f"belongs to {owner.kind} {owner.name}"
-        raise NotDoneError(f"ControllerRevision {meta.name}, whose name the pool needs, {whose} (UID {meta.uid})")
+        raise NotDoneError(
+            f"ControllerRevision {meta.name}, whose name the pool needs, {whose} (UID {meta.uid}):"
+            " delete it, or make the pool under another name"
+        )
 
     def _create(self, pool: VirtualMachinePool, vm: VirtualMachine) -> None:
         try:
@@ -175,7 +178,7 @@ class PoolWrites:
         patch = at_version(body, meta.resource_version)
         with contextlib.suppress(NotFound):
             patched = self.client.patch(VirtualMachine, meta.namespace, meta.name, patch)
-            if patched.metadata.deletion_timestamp is None or patched.metadata.finalizers:
+            if patched.metadata.is_left:
                 self.vms.observe(patched)
 
     def _tell(self, pool: KubeObject, reason: str, message: str) -> None:

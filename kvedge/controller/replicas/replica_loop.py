@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from kvedge.controller.late_work import LateWork
 from kvedge.controller.replicas.replica_plan import (
     Adopt,
     Release,
@@ -28,12 +29,11 @@ from kvedge.controller.replicas.replica_status import (
     BAD_SELECTOR,
     FAILED_CREATE,
     FAILED_DELETE,
-    FAILURE,
     next_status,
-    status_body,
     told_change,
 )
 from kvedge.controller.replicas.replica_writes import ReplicaWrites
+from kvedge.controller.scaling_status import FAILURE, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.kube.errors import Conflict, KubeError, NotFound
@@ -71,6 +71,14 @@ class ReplicaSources:
     clock: Clock
 
 
+def make_replica_work(
+    client: KubeClient, vmis: Informer[VirtualMachineInstance], events: EventRecorder, clock: Clock
+) -> LateWork:
+    """What keeps ReplicaSets. `vmis` is started and stopped by others, and has not been started yet."""
+    sets = Informer(client, VirtualMachineInstanceReplicaSet)
+    return LateWork("replicas", (sets,), (vmis,), ReplicaLoop(ReplicaSources(client, sets, vmis, events, clock)))
+
+
 class ReplicaLoop:
     """One reconcile loop over all ReplicaSets."""
 
@@ -86,12 +94,8 @@ class ReplicaLoop:
         self._vmis.add_index(_ORPHANS, _orphan_of)
         self._sets.add_index(_SETS, lambda item: (item.metadata.namespace,))
         self.loop = ReconcileLoop("replicas", self.reconcile, _WORKERS)
-
-    def start(self) -> None:
-        """Begin to work on all sets there are."""
         self._sets.on_change(self._on_set)
         self._vmis.on_change(self._on_vmi)
-        self.loop.start()
 
     def stop(self) -> None:
         """End the workers."""

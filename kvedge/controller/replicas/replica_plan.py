@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.label_selectors import LabelSelector, find_keys, selector_of, selector_problems
-from kvedge.resources.meta import ObjectMeta, OwnerReference, condition
+from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.replica_names import free_names
 from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
@@ -181,18 +181,6 @@ def _make(replica_set: VirtualMachineInstanceReplicaSet, name: str) -> VirtualMa
             owner_references=[owner_reference(replica_set)],
         ),
         spec=copy.copy(template.spec),
-    )
-
-
-def owner_reference(replica_set: VirtualMachineInstanceReplicaSet) -> OwnerReference:
-    """The reference by which a VMI belongs to this set."""
-    return OwnerReference(
-        api_version=replica_set.KIND.api_version,
-        kind=replica_set.KIND.kind,
-        name=replica_set.metadata.name,
-        uid=replica_set.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
     )
 
 

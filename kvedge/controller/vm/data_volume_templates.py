@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from kvedge.controller.vm.vmi_template import owner_reference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, KEPT_FOR_POOL
 from kvedge.resources.disks.clone_grants import CLONE_ACCOUNT
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
@@ -23,6 +22,7 @@ from kvedge.resources.types.vm import VirtualMachine
 CREATED: Final = "SuccessfulDataVolumeCreate"
 NOT_CREATED: Final = "FailedDataVolumeCreate"
 UNAUTHORIZED: Final = "UnauthorizedDataVolumeCreate"
+_OTHER_NAME: Final = "give the VM's another name in spec.dataVolumeTemplates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,16 @@ def plan_taking(vm: VirtualMachine, there: DataVolume) -> Taking:
     owner = meta.controller_reference()
     if owner is not None:
         if owner.kind == VirtualMachine.KIND.kind and owner.uid != vm.metadata.uid:
-            return Blocked(f"DataVolume {meta.name} belongs to {owner.kind} {owner.name} (UID {owner.uid})")
+            whose = f"DataVolume {meta.name} belongs to {owner.kind} {owner.name} (UID {owner.uid})"
+            return Blocked(f"{whose}: {_OTHER_NAME}, or to share it name it in spec.template.spec.volumes alone")
         return Use()
     pool = meta.annotations.get(KEPT_FOR_POOL)
     mine = vm.metadata.controller_reference()
     if pool is None or mine is None or mine.kind != VirtualMachinePool.KIND.kind:
         return Use()
     if mine.name != pool:
-        return Blocked(f"DataVolume {meta.name} is kept for VirtualMachinePool {pool}")
+        whose = f"DataVolume {meta.name} is kept for VirtualMachinePool {pool}"
+        return Blocked(f"{whose}: {_OTHER_NAME}, or take its annotation {KEPT_FOR_POOL} away")
     owners = [encode(each) for each in (*meta.owner_references, owner_reference(vm))]
     marks: JsonObject = {"annotations": {KEPT_FOR_POOL: None}, "labels": {CREATED_BY: vm.metadata.uid}}
     return Adopt({"metadata": {"ownerReferences": owners, **marks}})

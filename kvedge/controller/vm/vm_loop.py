@@ -197,7 +197,7 @@ class VmLoop:
         match action:
             case PatchVm(body):
                 patched = self._patch_vm(vm, body, "")
-                return patched if _is_left(patched) else Again(_CAUGHT_UP_SECONDS)
+                return patched if patched.metadata.is_left else Again(_CAUGHT_UP_SECONDS)
             case PatchVmStatus(body):
                 return self._patch_vm(vm, body, "status")
             case PatchVmi(vmi, body):
@@ -216,7 +216,7 @@ class VmLoop:
         meta = vm.metadata
         patch = at_version(body, meta.resource_version)
         patched = self._client.patch(VirtualMachine, meta.namespace, meta.name, patch, subresource)
-        if _is_left(patched):
+        if patched.metadata.is_left:
             self._vms.observe(patched)
         return patched
 
@@ -227,7 +227,7 @@ class VmLoop:
             patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
         except NotFound:
             return
-        if _is_left(patched):
+        if patched.metadata.is_left:
             self._vmis.observe(patched)
 
     def _adopt(self, vm: VirtualMachine, vmi: VirtualMachineInstance, body: JsonObject) -> None:
@@ -289,8 +289,3 @@ class VmLoop:
             self._vmis.observe(left)
         message = f"Stopped the virtual machine by deleting the virtual machine instance {meta.uid}"
         self._events.record(vm, "Normal", "SuccessfulDelete", message)
-
-
-def _is_left(patched: VirtualMachine | VirtualMachineInstance) -> bool:
-    """Whether an object is still there: one whose last finalizer went is gone, though the answer still has it."""
-    return patched.metadata.deletion_timestamp is None or bool(patched.metadata.finalizers)

@@ -31,11 +31,11 @@ from kvedge.controller.vm.vm_actions import (
     VmPlan,
 )
 from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
-from kvedge.controller.vm.vmi_template import owner_reference, vmi_from_vm
+from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.meta import Condition
+from kvedge.resources.meta import Condition, owner_reference
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus

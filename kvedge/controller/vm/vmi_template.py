@@ -19,7 +19,7 @@ from kvedge.controller.vm.start_revision import revision_name
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
 from kvedge.resources.identity import firmware_uuid, guest_mac
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.domain import Firmware
@@ -47,18 +47,6 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
         status=VirtualMachineInstanceStatus(
             virtual_machine_revision_name=revision_name(vm.metadata.uid, vm.metadata.generation)
         ),
-    )
-
-
-def owner_reference(vm: VirtualMachine) -> OwnerReference:
-    """The reference by which a VMI belongs to this VM."""
-    return OwnerReference(
-        api_version=vm.KIND.api_version,
-        kind=vm.KIND.kind,
-        name=vm.metadata.name,
-        uid=vm.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
     )
 
 

@@ -135,7 +135,7 @@ class VmiSteps:
                 meta = vmi.metadata
                 patch = at_version(body, meta.resource_version)
                 patched = self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch)
-                if patched.metadata.deletion_timestamp is not None and not patched.metadata.finalizers:
+                if not patched.metadata.is_left:
                     # The VMI went with its last finalizer, although the server's answer still shows it.
                     return _CAUGHT_UP_SECONDS
                 self._vmis.observe(patched)

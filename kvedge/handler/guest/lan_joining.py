@@ -18,16 +18,15 @@ from kvedge.handler.guest.guest_network import hold_network
 from kvedge.handler.held_process import HeldProcess
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.network.errors import NetworkError
-from kvedge.network.lan.lan_config import LanConfigError, find_unheeded
+from kvedge.network.lan.lan_config import find_unheeded
 from kvedge.network.lan.lan_nics import Port, wanted_nic
-from kvedge.network.lan.node_lans import has_nic, has_other_address, join_nic, joined_nics, leave_all, leave_nic
+from kvedge.network.lan.node_lans import has_nic, has_other_nic, join_nic, joined_nics, leave_all, leave_nic
 from kvedge.resources.meta import condition
 from kvedge.resources.names import MIGRATION_REQUIRED
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.pod_networks import (
     Selection,
-    SelectionError,
     check_namespace,
     is_there,
     lan_interfaces,
@@ -105,7 +104,7 @@ class LanJoining:
                     continue
                 port = _port(self.read, selection, vmi)
                 try:
-                    if has_other_address(port):
+                    if has_other_nic(port):
                         release((index, interface))
                         leave_nic(netns, vmi.metadata.uid, port.interface)
                     join_nic(netns, port)
@@ -152,8 +151,6 @@ def _port(read: Reader, selection: Selection, vmi: VirtualMachineInstance) -> Po
         raise NetworkError(missing_network(selection)) from error
     except Forbidden as error:
         raise NetworkError(_DOING, subject=selection.reference, why=str(error), remedy=_RIGHTS) from error
-    except (SelectionError, LanConfigError) as error:
-        raise _error(selection, str(error)) from error
     except (KubeError, ValueError) as error:
         raise _error(selection, str(error)) from error
 

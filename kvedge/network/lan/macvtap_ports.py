@@ -33,7 +33,7 @@ _IPV6: Final = "ipv6/conf/default/disable_ipv6"
 
 def macvtap_ports(netns: str) -> list[MacvtapPort]:
     """The NICs that a Pod has of this kind already."""
-    return macvtap_ports_of(netns, _list_inside(netns_path(netns))) if is_netns(netns_path(netns)) else []
+    return macvtap_ports_of(netns, list_links_in(netns_path(netns))) if is_netns(netns_path(netns)) else []
 
 
 def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | None = None) -> None:
@@ -43,7 +43,7 @@ def attach_macvtap(config: NodeNetworkConfig, wanted: MacvtapPort, path: Path | 
         NetworkError: when there can be none on that NIC of the host.
     """
     path = path or netns_path(wanted.netns)
-    inside = _list_inside(path)
+    inside = list_links_in(path)
     with Links() as links:
         host = links.list_links()
         wireless = {link.name for link in host if link.name == wanted.network.nic and is_wireless(link.name)}
@@ -89,12 +89,14 @@ def _leave(netns: NetnsRef, keeps: Callable[[str], bool]) -> None:
     run_in_netns(netns, leave)
 
 
-def _list_inside(path: Path) -> list[Link]:
+def list_links_in(netns: NetnsRef) -> list[Link]:
+    """The links of a namespace. Raises NetworkError: when it is gone."""
+
     def look() -> list[Link]:
         with Links() as links:
             return links.list_links()
 
-    return run_in_netns(path, look)
+    return run_in_netns(netns, look)
 
 
 def _apply(links: Links, steps: list[Step]) -> None:

@@ -17,11 +17,10 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_nics import Port, attach_nic
 from kvedge.network.lan.lan_plan import LanPort, lan_port_name
 from kvedge.network.lan.lan_ports import LanHealth, detach_lan, heal_lan, lan_ports_here, remove_lan, renew_keys
-from kvedge.network.lan.macvtap_ports import detach_macvtap
+from kvedge.network.lan.macvtap_ports import detach_macvtap, list_links_in
 from kvedge.network.lan.pods_links import find_pods_reason
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
-from kvedge.network.netns import run_in_netns
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.runtime.rounds import Rounds
 
@@ -40,7 +39,7 @@ def has_nic(netns: int, owner: str, nic: str, index: int) -> bool:
     Raises:
         NetworkError: when the namespace is gone.
     """
-    inside = _links_in(netns)
+    inside = list_links_in(netns)
     names = {nic, names_for(nic, index).nic, names_for(nic, index).tap}
     found = [link for link in inside if link.name in names]
     if not found or any(mark_of(link) is not None for link in inside if link.name == nic):
@@ -56,7 +55,7 @@ def join_nic(netns: int, port: Port) -> None:
     Raises:
         NetworkError: when there can be none of that kind there, or it would be beside the Pods.
     """
-    _refuse_pods_links(_links_in(netns), port)
+    _refuse_pods_links(list_links_in(netns), port)
     attach_nic(NODE_LANS, port, Path(f"/proc/self/fd/{netns}"))
 
 
@@ -65,8 +64,8 @@ def joined_nics(owner: str) -> frozenset[str]:
     return frozenset(port.interface for port in lan_ports_here(NODE_LANS).values() if port.netns == owner)
 
 
-def has_other_address(port: Port) -> bool:
-    """Whether the handler has given the Pod this NIC with another address, which was reserved before.
+def has_other_nic(port: Port) -> bool:
+    """Whether the handler has given the Pod this NIC otherwise: its address or its network has changed since.
 
     Raises:
         NetworkError: when the node's links cannot be listed.
@@ -75,7 +74,7 @@ def has_other_address(port: Port) -> bool:
         return False
     ports = lan_ports_here(NODE_LANS).values()
     known = [each for each in ports if (each.netns, each.interface) == (port.netns, port.interface)]
-    return any((each.address, each.gateway) != (port.address, port.gateway) for each in known)
+    return any(each.alias != port.alias for each in known)
 
 
 def leave_nic(netns: int, owner: str, nic: str) -> None:
@@ -119,14 +118,6 @@ def _refuse_pods_links(inside: Sequence[Link], port: Port) -> None:
         )
 
 
-def _links_in(netns: int) -> list[Link]:
-    def look() -> list[Link]:
-        with Links() as links:
-            return links.list_links()
-
-    return run_in_netns(netns, look)
-
-
 class NodeLansKeeper:
     """Puts back what others undo of such NICs, and takes away what Pods that have gone leave behind."""
 
@@ -159,4 +150,9 @@ class NodeLansKeeper:
             )
         for trouble in set(health.troubles) - set(self._health.troubles):
             log.warning("guests are cut off from a network", extra={"facts": {"trouble": trouble}})
+        if filtered := sorted(set(health.filtered) - set(self._health.filtered)):
+            log.info(
+                "iptables of this host sees what guests send on these bridges, and may drop it",
+                extra={"facts": {"bridges": ", ".join(filtered), "sysctl": "net.bridge.bridge-nf-call-iptables"}},
+            )
         self._health = health

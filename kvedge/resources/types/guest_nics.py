@@ -54,11 +54,14 @@ def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
     each of its VMIs has a MAC of its own.
     """
     known = (each.mac for each in vmi.status.interfaces if each.name == interface.name and each.mac)
-    if given := interface.mac_address or next(known, ""):
-        return given.lower().replace("-", ":")
     owner = vmi.metadata.controller_reference()
-    is_of_vm = owner is not None and owner.kind == _VM
-    return guest_mac(owner.uid if owner is not None and is_of_vm else vmi.metadata.uid, interface.name)
+    uid = owner.uid if owner is not None and owner.kind == _VM else vmi.metadata.uid
+    return find_mac(interface, uid, next(known, ""))
+
+
+def find_mac(interface: Interface, owner_uid: str, known: str = "") -> str:
+    """The MAC as asked for, else the one that is known, else derived from the owner, in the form that links have."""
+    return (interface.mac_address or known or guest_mac(owner_uid, interface.name)).lower().replace("-", ":")
 
 
 def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:

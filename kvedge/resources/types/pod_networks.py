@@ -30,7 +30,6 @@ NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
 DEFAULT_NETWORK: Final = "v1.multus-cni.io/default-network"
 # Why a container waits, on one box: its Pod cannot be given a network. A kubelet says so by events alone.
 NO_NETWORK: Final = "CreatePodSandboxError"
-# An interface's state: the guest is to release its NIC.
 # By which a binding plugin's own CNI plugin learns for which of the VMI's networks it is asked.
 LOGIC_NETWORK: Final = "logicNetworkName"
 # Networks for all namespaces, as Multus has it where it keeps namespaces apart.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.resources.meta import ObjectMeta, ObjectReference, OwnerReference, condition
+from kvedge.resources.meta import ObjectMeta, ObjectReference, condition, owner_reference
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.services import (
@@ -140,16 +140,7 @@ def _slices(service: Service, family: str, ports: _Ports, members: list[_Member]
                 name=f"{meta.name[:_LONGEST_PREFIX]}-{digest}",
                 namespace=meta.namespace,
                 labels=labels,
-                owner_references=[
-                    OwnerReference(
-                        api_version="v1",
-                        kind="Service",
-                        name=meta.name,
-                        uid=meta.uid,
-                        controller=True,
-                        block_owner_deletion=True,
-                    )
-                ],
+                owner_references=[owner_reference(service)],
             ),
             address_type=family,
             endpoints=[_endpoint(service, each) for each in members[first : first + _MOST_IN_A_SLICE]],

@@ -13,7 +13,6 @@ from tests.support.unpacked_packages import unpack_packages
 _SCRIPT: Final = """
 set -e
 mount -t tmpfs none /run
-mkdir -p /var/lib/dhcpcd
 mount -t tmpfs none /var/lib
 mkdir -p /var/lib/dhcpcd /run/dhcpcd
 %(tree)s/usr/sbin/dhcpcd -4 -1 -w -B -t 30 -f %(directory)s/config -c %(directory)s/hook eth0 > %(directory)s/log 2>&1

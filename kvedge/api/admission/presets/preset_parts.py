@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvedge.api.admission.spec_verdict import member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.types.domain import DomainSpec
@@ -54,25 +55,19 @@ def part_of(place: str, value: Any) -> Part:
     return Part(value, _plain(place, value) if place in _TYPED else value)
 
 
-def member(document: JsonObject, name: str) -> JsonObject:
-    """A member that is an object; empty for anything else."""
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _places(domain: JsonObject) -> Iterator[tuple[str, Any]]:
     """What a preset brings, by its place below the domain."""
-    for key, value in member(member(domain, "resources"), "requests").items():
+    for key, value in member_of(member_of(domain, "resources"), "requests").items():
         yield f"resources.requests[{key}]", value
     for name in WHOLE:
         if domain.get(name) is not None:
             yield name, domain[name]
     if domain.get("clock") is not None:
-        clock = member(domain, "clock")
+        clock = member_of(domain, "clock")
         yield "clock.clockoffset", {name: clock.get(name) for name in OFFSET}
         if clock.get("timer") is not None:
             yield "clock.timer", clock["timer"]
-    if (watchdog := member(domain, "devices").get("watchdog")) is not None:
+    if (watchdog := member_of(domain, "devices").get("watchdog")) is not None:
         yield WATCHDOG, watchdog
 
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from kvedge.api.admission.presets.preset_parts import OFFSET, WATCHDOG, WHOLE, Part, Preset, member, part_of
+from kvedge.api.admission.presets.preset_parts import OFFSET, WATCHDOG, WHOLE, Part, Preset, part_of
 from kvedge.api.admission.rules.causes import MOST_CAUSES, Cause, Field
+from kvedge.api.admission.spec_verdict import member_of
 from kvedge.resources.codec import JsonObject
 
 EXCLUDED: Final = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
@@ -38,10 +39,10 @@ _BROUGHT: Final = tuple(f"spec.domain.{place}" for place in (*WHOLE, WATCHDOG, "
 
 def presets_of(document: JsonObject, presets: Sequence[Preset]) -> list[Preset]:
     """Those that select a VMI, by name; none for one that excludes itself."""
-    metadata = member(document, "metadata")
-    if member(metadata, "annotations").get(EXCLUDED) == "true":
+    metadata = member_of(document, "metadata")
+    if member_of(metadata, "annotations").get(EXCLUDED) == "true":
         return []
-    labels = member(metadata, "labels")
+    labels = member_of(metadata, "labels")
     found = [preset for preset in presets if preset.selector.matches(labels)]
     return sorted(found, key=lambda preset: preset.name)
 
@@ -78,7 +79,7 @@ def with_presets(document: JsonObject, presets: Sequence[Preset]) -> JsonObject:
     document = _without_mark(document)
     if not own:
         return document
-    spec = copy.deepcopy(member(document, "spec"))
+    spec = copy.deepcopy(member_of(document, "spec"))
     domain = _OwnDomain(_child(spec, "domain"))
     agreed = {f"{APPLIED}{preset.name}": _VERSION for preset in own if domain.take(preset)}
     return {**_annotate(document, agreed), "spec": spec} if agreed else document
@@ -114,7 +115,7 @@ def unused_members(domain: JsonObject) -> list[str]:
     used = {"cpu", "firmware", "features", "ioThreadsPolicy", "clock"}
     found = [name for name, value in domain.items() if name not in {*used, "resources", "devices"} and value]
     for parent, kept in (("resources", "requests"), ("devices", "watchdog")):
-        found += [f"{parent}.{name}" for name, value in member(domain, parent).items() if name != kept and value]
+        found += [f"{parent}.{name}" for name, value in member_of(domain, parent).items() if name != kept and value]
     return sorted(found)
 
 
@@ -128,7 +129,7 @@ class _OwnDomain:
     def take(self, preset: Preset) -> bool:
         """Bring parts that are not there; whether the VMI has any part as the preset has it."""
         agrees = False
-        if requests := member(preset.domain, "resources").get("requests"):
+        if requests := member_of(preset.domain, "resources").get("requests"):
             agrees |= bool(_bring(_child(self._domain, "resources"), "requests", requests) == requests)
         for name in WHOLE:
             agrees |= self._take_part(preset, name, self._domain, name)
@@ -172,11 +173,11 @@ def _refusals(own: Sequence[Preset]) -> Iterator[Cause]:
 
 
 def _annotations(document: JsonObject) -> JsonObject:
-    return member(member(document, "metadata"), "annotations")
+    return member_of(member_of(document, "metadata"), "annotations")
 
 
 def _annotate(document: JsonObject, added: JsonObject) -> JsonObject:
-    metadata = member(document, "metadata")
+    metadata = member_of(document, "metadata")
     return {**document, "metadata": {**metadata, "annotations": {**_annotations(document), **added}}}
 
 
@@ -186,7 +187,7 @@ def _without_mark(document: JsonObject) -> JsonObject:
     if LEFT_BARE not in annotations:
         return document
     kept = {name: value for name, value in annotations.items() if name != LEFT_BARE}
-    return {**document, "metadata": {**member(document, "metadata"), "annotations": kept}}
+    return {**document, "metadata": {**member_of(document, "metadata"), "annotations": kept}}
 
 
 def _bring(parent: JsonObject, name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, requi
 from kvedge.api.admission.rules.dns_names import label_key_complaints, label_value_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 
-_NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _SPREADS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -100,7 +100,7 @@ def _node_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
     for name in ("matchExpressions", "matchFields"):
         for index, expression in enumerate(_items(term, name)):
             here = at.at(name).item(index)
-            yield from _expression(expression, here, _NODE_OPERATORS)
+            yield from _expression(expression, here, NODE_OPERATORS)
             if expression.get("operator") in ("Gt", "Lt") and len(_values(expression)) != 1:
                 yield required_value_cause(
                     here.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'"

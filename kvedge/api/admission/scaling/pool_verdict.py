@@ -12,19 +12,20 @@ from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause
+from kvedge.api.admission.rules.scheduling_rules import NODE_OPERATORS
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.scaling.replica_set_verdict import number_is_possible, selector_finds_template
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct, member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.label_selectors import selector_problems
+from kvedge.resources.label_selectors import find_keys, selector_problems
 from kvedge.resources.types.scaling.pools import (
+    REVISION_LABEL,
     PoolScaleInStrategy,
     PoolSelectionPolicy,
     PoolUpdateStrategy,
     VirtualMachinePool,
     VirtualMachinePoolSpec,
-    find_revision_label,
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.durations import DurationError, parse_duration
@@ -36,7 +37,6 @@ _TEMPLATE: Final = _SPEC.at("virtualMachineTemplate")
 _PATH: Final = re.compile(r"(?<![\w.])spec\.")
 # A VM's name is at most 63 characters long, of which its number needs some.
 _LONGEST_NAME: Final = 55
-_NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def judge_pool(request: AdmissionRequest, document: JsonObject, judge_vm: Callable[[JsonObject], Verdict]) -> Verdict:
@@ -96,8 +96,7 @@ def _moved_text(text: str) -> str:
 
 
 def _selector_is_lasting(spec: VirtualMachinePoolSpec) -> Iterator[Cause]:
-    path = "" if spec.selector is None else find_revision_label(spec.selector)
-    if path:
+    for path, _ in () if spec.selector is None else find_keys(spec.selector, (REVISION_LABEL,)):
         here = _SPEC.at("selector", path)
         yield Cause(here, f"{here}: kvedge itself writes this label on VMs: select by a label of the template")
 
@@ -157,9 +156,9 @@ def _policy_is_possible(policy: PoolSelectionPolicy, at: Field) -> Iterator[Caus
         yield Cause(field, f"{field}: {text}")
     for index, item in enumerate(policy.selectors.node_selector_requirement_matcher):
         field = at.at("selectors", "nodeSelectorRequirementMatcher").item(index)
-        if item.get("operator") not in _NODE_OPERATORS:
+        if item.get("operator") not in NODE_OPERATORS:
             yield invalid_value(
-                field.at("operator"), item.get("operator"), f"must be one of {', '.join(_NODE_OPERATORS)}"
+                field.at("operator"), item.get("operator"), f"must be one of {', '.join(NODE_OPERATORS)}"
             )
         elif not isinstance(item.get("key"), str) or not item["key"]:
             yield required_cause(field.at("key"), f"{field.at('key')}: the label's key must be given")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
-from kvedge.controller.datavolumes.claim_plan import owner_of
 from kvedge.controller.datavolumes.workers.worker_job_plan import (
     certificates_config_map,
     credentials_secret,
@@ -29,7 +28,7 @@ from kvedge.resources.data_volume_names import (
 )
 from kvedge.resources.disks.uploads import clone_sender_name, upload_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import (
     ConfigMapVolume,
@@ -109,7 +108,7 @@ def worker_pod(
         namespace=dv.metadata.namespace,
         labels={APP_LABEL: APP, WORKER_LABEL: as_label_value(place.claim.metadata.name), **_WITHOUT_SIDECAR},
         annotations=dict(_WITHOUT_MESH),
-        owner_references=[owner_of(dv)],
+        owner_references=[owner_reference(dv)],
     )
     spec = _pod_spec(job, volumes, cluster, config)
     spec.priority_class_name = dv.spec.priority_class_name

@@ -19,7 +19,6 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.network.lan.lan_config import LanConfigError, parse_lan_config
-from kvedge.resources.identity import guest_mac
 from kvedge.resources.lan_reservations import (
     GIVEN,
     Reservation,
@@ -30,7 +29,7 @@ from kvedge.resources.lan_reservations import (
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import Interface
-from kvedge.resources.types.guest_nics import interface_mac
+from kvedge.resources.types.guest_nics import find_mac, interface_mac
 from kvedge.resources.types.pod_networks import GLOBAL_NAMESPACE, attachment_of, is_there, lan_interfaces
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -176,7 +175,7 @@ class LanReservations:
         vm = self._vms.get(namespace, name)
         if vm is None or vm.spec.template is None:
             return True
-        return mac not in {_mac_of_vm(vm, each) for each in vm.spec.template.spec.domain.devices.interfaces}
+        return mac not in {find_mac(each, vm.metadata.uid) for each in vm.spec.template.spec.domain.devices.interfaces}
 
 
 def _is_waiting(vmi: VirtualMachineInstance) -> bool:
@@ -196,9 +195,3 @@ def _nic(vmi: VirtualMachineInstance, interface: Interface) -> NicOnLan:
     row = next((row for row in vmi.status.interfaces if row.name == interface.name), None)
     told = tuple(dict.fromkeys((row.ip_address, *row.ip_addresses))) if row is not None else ()
     return NicOnLan(interface_mac(vmi, interface), f"{vmi.metadata.namespace}/{vmi.metadata.name}", told)
-
-
-def _mac_of_vm(vm: VirtualMachine, interface: Interface) -> str:
-    """Of the VM's next run, as `interface_mac` has it."""
-    given = interface.mac_address or guest_mac(vm.metadata.uid, interface.name)
-    return given.lower().replace("-", ":")

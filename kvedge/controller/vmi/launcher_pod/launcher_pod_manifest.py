@@ -27,7 +27,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
-from kvedge.resources.meta import LocalObjectReference, ObjectMeta, OwnerReference
+from kvedge.resources.meta import LocalObjectReference, ObjectMeta, owner_reference
 from kvedge.resources.names import (
     APP,
     CAPABILITIES_DIRECTORY,
@@ -101,21 +101,12 @@ def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:
 
 def _metadata(vmi: VirtualMachineInstance, config: ClusterConfig) -> ObjectMeta:
     meta = vmi.metadata
-    kind = vmi.KIND
-    owner = OwnerReference(
-        api_version=kind.api_version,
-        kind=kind.kind,
-        name=meta.name,
-        uid=meta.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
     return ObjectMeta(
         name=launcher_pod_name(vmi),
         namespace=meta.namespace,
         labels=_labels(vmi),
         annotations=_annotations(vmi, config),
-        owner_references=[owner],
+        owner_references=[owner_reference(vmi)],
     )
 
 

@@ -25,17 +25,6 @@ SortPolicy = Literal["Random", "AscendingOrder", "DescendingOrder", "Newest", "O
 StatePreservation = Literal["Disabled", "Offline", "Online"]
 
 
-def find_revision_label(selector: LabelSelector) -> str:
-    """Where a pool's selector names the label that the controller changes on VMs, as a path below it; else "".
-
-    A VM would be detached as soon as it is made, and another one made, without end.
-    """
-    if REVISION_LABEL in selector.match_labels:
-        return f"matchLabels[{REVISION_LABEL}]"
-    keys = [item.key for item in selector.match_expressions]
-    return f"matchExpressions[{keys.index(REVISION_LABEL)}].key" if REVISION_LABEL in keys else ""
-
-
 class VirtualMachineTemplate(KubeStruct, kw_only=True):
     """What the VMs of a pool are made from."""
 

@@ -29,9 +29,9 @@ from kvedge.controller.pools.pool_plan import (
     plan_pool,
     selector_in_use,
 )
-from kvedge.controller.pools.pool_template import owner_reference, update_body, vm_of_pool
+from kvedge.controller.pools.pool_template import update_body, vm_of_pool
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.meta import Condition, ObjectMeta, owner_reference
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.scaling.pools import REVISION_LABEL, VirtualMachinePool
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
@@ -192,6 +192,13 @@ def test_a_vm_with_other_labels_is_detached_before_anything_else() -> None:
     pool = a_pool(5)
     stray = a_vm(pool, 0, labels={"app": "other"})
     assert plan(pool, [stray]).actions == (Detach(stray),)
+
+
+@pytest.mark.parametrize("strategy", ["opportunistic", "unmanaged"])
+def test_vms_that_the_user_is_to_delete_follow_the_template_meanwhile(strategy: str) -> None:
+    pool = a_pool(2, scaleInStrategy={strategy: {}})
+    old = [a_vm(pool, number, labels={"app": "web", REVISION_LABEL: "web-0"}) for number in range(3)]
+    assert [type(action) for action in plan(pool, old).actions] == [KeepRevision, UpdateVm, UpdateVm, UpdateVm]
 
 
 def test_a_paused_pool_changes_nothing() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kvedge.controller.pools.pool_plan import selector_in_use
-from kvedge.controller.pools.pool_status import next_status, status_body, told_change
+from kvedge.controller.pools.pool_status import next_status, told_change
+from kvedge.controller.scaling_status import status_body
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.scaling.pools import VirtualMachinePool, VirtualMachinePoolStatus

@@ -12,13 +12,13 @@ from kvedge.controller.replicas.replica_plan import (
     Release,
     ReplicaPlan,
     ReplicaView,
-    owner_reference,
     plan_claims,
     plan_replicas,
     selector_fault,
     selector_in_use,
 )
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import owned_by, replica_set_of, small_vmi, vmi_with

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from kvedge.controller.replicas.replica_plan import selector_in_use
-from kvedge.controller.replicas.replica_status import next_status, status_body, told_change
+from kvedge.controller.replicas.replica_status import next_status, told_change
+from kvedge.controller.scaling_status import status_body
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.scaling.replica_sets import (
     VirtualMachineInstanceReplicaSet,

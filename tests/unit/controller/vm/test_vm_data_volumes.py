@@ -8,13 +8,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.controller.vm.vm_data_volumes import Making, VmDataVolumes
-from kvedge.controller.vm.vmi_template import owner_reference
 from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.object_cache import ObjectCache
 from kvedge.kube.patches import document
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import KEPT_FOR_POOL
+from kvedge.resources.meta import owner_reference
 from kvedge.resources.names import CREATED_BY
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine

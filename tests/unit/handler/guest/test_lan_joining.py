@@ -71,7 +71,7 @@ class Node:
         monkeypatch.setattr(
             lan_joining, "joined_nics", lambda owner: {each.interface for each in self.joined if each.netns == owner}
         )
-        monkeypatch.setattr(lan_joining, "has_other_address", lambda port: self.is_other)
+        monkeypatch.setattr(lan_joining, "has_other_nic", lambda port: self.is_other)
         monkeypatch.setattr(lan_joining, "leave_nic", lambda netns, owner, nic: self.left.append((owner, nic)))
         monkeypatch.setattr(lan_joining, "leave_all", lambda owner: self.left.append((owner,)))
 
