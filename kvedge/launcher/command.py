@@ -23,10 +23,11 @@ starts for disks that come while its guest runs.
   --keep-after-failure       do not exit when the guest has failed, so that one can look
   --log-level LEVEL          debug, info, warning or error (info)
   --root DIRECTORY           put before every path of the Pod's layout
+  --incoming UID             the guest comes by this migration, instead of being started here
   --emulation                probe QEMU's own CPU emulation instead of KVM
 """
 
-_WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe"})
+_WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe", "incoming"})
 _FLAGS = frozenset({"disk-documents", "monitor", "keep-after-failure", "emulation", "help"})
 
 
@@ -109,6 +110,7 @@ def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
         keep_after_failure="keep-after-failure" in flags,
         root=values.get("root", ""),
         log_level=values.get("log-level", "info"),
+        incoming=values.get("incoming", ""),
     )
 
 

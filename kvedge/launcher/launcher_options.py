@@ -6,15 +6,27 @@ for the guest's whole life: nothing heavier than `os` may be imported here, whic
 
 from __future__ import annotations
 
+from kvedge.resources.migration_channels import MIGRATION_FOLDER
+
 
 class LauncherOptions:
     """The identity of one VMI's run and the rules for its end.
 
     `grace_period_seconds` is how long the guest gets after SIGTERM until QEMU is ended. `root` is put before every path
-    of the Pod's layout: "" in a Pod, a directory in a test.
+    of the Pod's layout: "" in a Pod, a directory in a test. `incoming` is the UID of the migration by which the guest
+    comes, "" for a guest that starts here.
     """
 
-    __slots__ = ("grace_period_seconds", "keep_after_failure", "log_level", "name", "namespace", "root", "uid")
+    __slots__ = (
+        "grace_period_seconds",
+        "incoming",
+        "keep_after_failure",
+        "log_level",
+        "name",
+        "namespace",
+        "root",
+        "uid",
+    )
 
     def __init__(
         self,
@@ -26,6 +38,7 @@ class LauncherOptions:
         keep_after_failure: bool = False,
         root: str = "",
         log_level: str = "info",
+        incoming: str = "",
     ) -> None:
         for field, value in (("namespace", namespace), ("name", name), ("uid", uid)):
             # They become parts of paths.
@@ -38,6 +51,7 @@ class LauncherOptions:
         self.keep_after_failure = keep_after_failure
         self.root = root.rstrip("/")
         self.log_level = log_level
+        self.incoming = incoming
 
     @property
     def domain_name(self) -> str:
@@ -85,6 +99,11 @@ class LauncherOptions:
         return f"{self.private_directory}/libvirt"
 
     @property
+    def migration_directory(self) -> str:
+        """The sockets by which a guest comes or goes."""
+        return f"{self.public_directory}/{MIGRATION_FOLDER}"
+
+    @property
     def capabilities_directory(self) -> str:
         """The node's seed of libvirt's capabilities cache, read-only."""
         return f"{self.root}/var/run/kubevirt-capabilities"
@@ -114,4 +133,5 @@ class LauncherOptions:
         made = ["--namespace", self.namespace, "--name", self.name, "--uid", self.uid]
         made += ["--grace-period-seconds", str(self.grace_period_seconds), "--log-level", self.log_level]
         made += ["--root", self.root] if self.root else []
+        made += ["--incoming", self.incoming] if self.incoming else []
         return [*made, "--keep-after-failure"] if self.keep_after_failure else made

@@ -14,6 +14,8 @@ PROTOCOL: Final = 1
 # Where a relay repeats the reason of a refusal: a client that wanted a websocket gets to see headers only.
 REASON_HEADER: Final = "X-Kvedge-Reason"
 RELAY_PREFIX: Final = "/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
+# From handler to handler: a connection to a socket of the launcher that a guest comes to.
+MIGRATION_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/{{channel}}"
 NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # Options and parameters of single verbs on the way to the relay.
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"
@@ -27,3 +29,8 @@ LARGEST_PICTURE: Final = 32 << 20
 def relay_path(namespace: str, name: str, verb: str) -> str:
     """The path at a relay by which a verb of one VMI is called."""
     return f"{RELAY_PREFIX.format(namespace=namespace, name=name)}/{verb}"
+
+
+def migration_path(namespace: str, name: str, uid: str, channel: str) -> str:
+    """The path at a relay to a socket of the launcher that awaits the guest of this migration."""
+    return MIGRATION_ROUTE.format(namespace=namespace, name=name, uid=uid, channel=channel)

@@ -7,6 +7,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class OutgoingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTGOING_NONE: _ClassVar[OutgoingState]
+    OUTGOING_ACTIVE: _ClassVar[OutgoingState]
+    OUTGOING_RESUMING: _ClassVar[OutgoingState]
+    OUTGOING_KEPT: _ClassVar[OutgoingState]
+    OUTGOING_GONE: _ClassVar[OutgoingState]
+
+class IncomingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INCOMING_NONE: _ClassVar[IncomingState]
+    INCOMING_EMPTY: _ClassVar[IncomingState]
+    INCOMING_READY: _ClassVar[IncomingState]
+    INCOMING_ARRIVING: _ClassVar[IncomingState]
+    INCOMING_COMPLETE: _ClassVar[IncomingState]
+    INCOMING_OWNED: _ClassVar[IncomingState]
+    INCOMING_FAILED: _ClassVar[IncomingState]
+
 class DomainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOMAIN_STATE_ABSENT: _ClassVar[DomainState]
@@ -30,6 +48,7 @@ class DomainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DOMAIN_REASON_PANICKED: _ClassVar[DomainReason]
     DOMAIN_REASON_FAILED: _ClassVar[DomainReason]
     DOMAIN_REASON_STARTING_UP: _ClassVar[DomainReason]
+    DOMAIN_REASON_MIGRATED: _ClassVar[DomainReason]
 
 class NicAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -45,6 +64,18 @@ class DiskAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DISK_ACTION_DETACH: _ClassVar[DiskAction]
     DISK_ACTION_INSERT: _ClassVar[DiskAction]
     DISK_ACTION_EJECT: _ClassVar[DiskAction]
+OUTGOING_NONE: OutgoingState
+OUTGOING_ACTIVE: OutgoingState
+OUTGOING_RESUMING: OutgoingState
+OUTGOING_KEPT: OutgoingState
+OUTGOING_GONE: OutgoingState
+INCOMING_NONE: IncomingState
+INCOMING_EMPTY: IncomingState
+INCOMING_READY: IncomingState
+INCOMING_ARRIVING: IncomingState
+INCOMING_COMPLETE: IncomingState
+INCOMING_OWNED: IncomingState
+INCOMING_FAILED: IncomingState
 DOMAIN_STATE_ABSENT: DomainState
 DOMAIN_STATE_STARTING: DomainState
 DOMAIN_STATE_RUNNING: DomainState
@@ -63,6 +94,7 @@ DOMAIN_REASON_CRASHED: DomainReason
 DOMAIN_REASON_PANICKED: DomainReason
 DOMAIN_REASON_FAILED: DomainReason
 DOMAIN_REASON_STARTING_UP: DomainReason
+DOMAIN_REASON_MIGRATED: DomainReason
 NIC_ACTION_UNSPECIFIED: NicAction
 NIC_ACTION_ATTACH: NicAction
 NIC_ACTION_DETACH: NicAction
@@ -214,6 +246,95 @@ class SyncRequest(_message.Message):
     options: NodeOptions
     def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ...) -> None: ...
 
+class PrepareIncomingRequest(_message.Message):
+    __slots__ = ("migration_uid", "guest", "image_bytes")
+    class ImageBytesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    GUEST_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    guest: SyncRequest
+    image_bytes: _containers.ScalarMap[str, int]
+    def __init__(self, migration_uid: _Optional[str] = ..., guest: _Optional[_Union[SyncRequest, _Mapping]] = ..., image_bytes: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class ReleaseIncomingRequest(_message.Message):
+    __slots__ = ("migration_uid", "paused")
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    paused: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class DiscardIncomingRequest(_message.Message):
+    __slots__ = ("migration_uid",)
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
+
+class MigrateRequest(_message.Message):
+    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms")
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    BANDWIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    AUTO_CONVERGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    bandwidth_bytes: int
+    connections: int
+    auto_converge: bool
+    max_downtime_ms: int
+    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ...) -> None: ...
+
+class AbortMigrationRequest(_message.Message):
+    __slots__ = ("migration_uid",)
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
+
+class OutgoingMigration(_message.Message):
+    __slots__ = ("migration_uid", "state", "message", "started_unix_ms", "ended_unix_ms", "total_bytes", "sent_bytes", "left_bytes", "memory_rate_bytes", "downtime_ms", "aborting", "paused")
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_RATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ABORTING_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    state: OutgoingState
+    message: str
+    started_unix_ms: int
+    ended_unix_ms: int
+    total_bytes: int
+    sent_bytes: int
+    left_bytes: int
+    memory_rate_bytes: int
+    downtime_ms: int
+    aborting: bool
+    paused: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[OutgoingState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., total_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., left_bytes: _Optional[int] = ..., memory_rate_bytes: _Optional[int] = ..., downtime_ms: _Optional[int] = ..., aborting: _Optional[bool] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class IncomingMigration(_message.Message):
+    __slots__ = ("migration_uid", "state", "message")
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    state: IncomingState
+    message: str
+    def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[IncomingState, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
 class PauseRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -361,7 +482,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -383,6 +504,9 @@ class DomainStatus(_message.Message):
     FOLLOWS_NICS_FIELD_NUMBER: _ClassVar[int]
     NIC_TROUBLES_FIELD_NUMBER: _ClassVar[int]
     UNGROWN_DISKS_FIELD_NUMBER: _ClassVar[int]
+    OUTGOING_FIELD_NUMBER: _ClassVar[int]
+    INCOMING_FIELD_NUMBER: _ClassVar[int]
+    MIGRATES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -404,7 +528,10 @@ class DomainStatus(_message.Message):
     follows_nics: bool
     nic_troubles: _containers.RepeatedCompositeFieldContainer[NicTrouble]
     ungrown_disks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ...) -> None: ...
+    outgoing: OutgoingMigration
+    incoming: IncomingMigration
+    migrates: bool
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ...) -> None: ...
 
 class DomainNic(_message.Message):
     __slots__ = ("name", "mac", "tap", "down", "queues")

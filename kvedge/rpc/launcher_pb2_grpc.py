@@ -134,6 +134,31 @@ class LauncherStub:
                 request_serializer=launcher__pb2.DescribeDomainRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainDescription.FromString,
                 _registered_method=True)
+        self.PrepareIncoming = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/PrepareIncoming',
+                request_serializer=launcher__pb2.PrepareIncomingRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
+        self.ReleaseIncoming = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/ReleaseIncoming',
+                request_serializer=launcher__pb2.ReleaseIncomingRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
+        self.DiscardIncoming = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/DiscardIncoming',
+                request_serializer=launcher__pb2.DiscardIncomingRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
+        self.Migrate = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/Migrate',
+                request_serializer=launcher__pb2.MigrateRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
+        self.AbortMigration = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/AbortMigration',
+                request_serializer=launcher__pb2.AbortMigrationRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -275,6 +300,45 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PrepareIncoming(self, request, context):
+        """Live migration. The next three are answered by a launcher that was started for a guest that comes, and until the
+        guest is its own by nobody else; FAILED_PRECONDITION for another migration than its own.
+        Makes the guest's files and has libvirt listen for it. May be repeated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseIncoming(self, request, context):
+        """The source is off for good: the guest, which has come and waits, runs here. May be repeated. The launcher then starts
+        again, to own its guest like any other.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiscardIncoming(self, request, context):
+        """No guest is wanted here: what has come is ended, and the launcher goes. Refused once the guest was released.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Migrate(self, request, context):
+        """Begins to move the guest to the launcher at the other end of the migration's sockets; DomainStatus tells how it goes.
+        Once for each migration: repeated, it tells how that went.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortMigration(self, request, context):
+        """The guest stays; it is too late when it has left already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -377,6 +441,31 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.DescribeDomain,
                     request_deserializer=launcher__pb2.DescribeDomainRequest.FromString,
                     response_serializer=launcher__pb2.DomainDescription.SerializeToString,
+            ),
+            'PrepareIncoming': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrepareIncoming,
+                    request_deserializer=launcher__pb2.PrepareIncomingRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'ReleaseIncoming': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseIncoming,
+                    request_deserializer=launcher__pb2.ReleaseIncomingRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'DiscardIncoming': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscardIncoming,
+                    request_deserializer=launcher__pb2.DiscardIncomingRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'Migrate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Migrate,
+                    request_deserializer=launcher__pb2.MigrateRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'AbortMigration': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortMigration,
+                    request_deserializer=launcher__pb2.AbortMigrationRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -919,6 +1008,141 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/DescribeDomain',
             launcher__pb2.DescribeDomainRequest.SerializeToString,
             launcher__pb2.DomainDescription.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrepareIncoming(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/PrepareIncoming',
+            launcher__pb2.PrepareIncomingRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseIncoming(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/ReleaseIncoming',
+            launcher__pb2.ReleaseIncomingRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscardIncoming(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/DiscardIncoming',
+            launcher__pb2.DiscardIncomingRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Migrate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/Migrate',
+            launcher__pb2.MigrateRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortMigration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/AbortMigration',
+            launcher__pb2.AbortMigrationRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,9 +18,17 @@ from kvedge.resources.manifests.role_rights import HANDLER_SIGNER
 from kvedge.resources.types.certificate_requests import APPROVED, DENIED, FAILED, CertificateSigningRequest
 from kvedge.runtime.clock import parse_rfc3339
 from kvedge.runtime.tls.certificate_requests import RequestedNames, parse_request, read_requested_names
-from kvedge.runtime.tls.certificates import HANDLER_NAME, LEAF_LIFE, CertificateError, LeafRequest, handler_server_name
+from kvedge.runtime.tls.certificates import (
+    HANDLER_NAME,
+    LEAF_LIFE,
+    MIGRATION_NAME,
+    CertificateError,
+    LeafRequest,
+    handler_server_name,
+)
 
-_SERVER_USAGE: Final = "server auth"
+# What a handler's certificate may be for, and the name that it then has.
+_NAMES: Final = {"server auth": HANDLER_NAME, "client auth": MIGRATION_NAME}
 _HARMLESS_USAGES: Final = frozenset({"digital signature", "key encipherment"})
 _SHORTEST: Final = timedelta(minutes=10)
 # A handler takes its certificate within seconds; what is older is of no use to anybody.
@@ -74,7 +82,9 @@ def plan_request(request: CertificateSigningRequest, now: datetime) -> Step | No
     seconds = request.spec.expiration_seconds
     life = LEAF_LIFE if seconds is None else max(_SHORTEST, min(timedelta(seconds=seconds), LEAF_LIFE))
     # All names are ours to write: of the request, only the key is taken.
-    leaf = LeafRequest(HANDLER_NAME, hosts=[handler_server_name(node)], client=False, life=life)
+    name = _name_for(request)
+    serves = name == HANDLER_NAME
+    leaf = LeafRequest(name, hosts=[handler_server_name(node)], server=serves, client=not serves, life=life)
     return Sign(key, leaf)
 
 
@@ -84,22 +94,32 @@ def _is_old(request: CertificateSigningRequest, now: datetime) -> bool:
     return bool(moments) and now - max(moments) > REQUEST_LIFE
 
 
+def _name_for(request: CertificateSigningRequest) -> str:
+    """The name of a certificate with these usages; empty when no handler gets one."""
+    wanted = set(request.spec.usages) - _HARMLESS_USAGES
+    return _NAMES.get(wanted.pop(), "") if len(wanted) == 1 else ""
+
+
 def _judge(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePublicKey | None]:
     """What is wrong with a request, or its key."""
     who = request.spec.requestor
     if not who.is_handler or not who.node:
         return f"{who.username or 'nobody'} is not the handler of a node", None
-    usages = set(request.spec.usages)
-    if _SERVER_USAGE not in usages or usages - _HARMLESS_USAGES - {_SERVER_USAGE}:
-        return "a handler's certificate is for server auth, with digital signature and key encipherment at most", None
+    common_name = _name_for(request)
+    if not common_name:
+        return (
+            "a handler's certificate is for server auth or for client auth, with digital signature and key "
+            "encipherment at most",
+            None,
+        )
     try:
         parsed = parse_request(base64.b64decode(request.spec.request, validate=True))
         names = read_requested_names(parsed)
     except (CertificateError, ValueError) as error:
         return str(error), None
-    if names != RequestedNames((HANDLER_NAME,), hosts=(handler_server_name(who.node),)):
+    if names != RequestedNames((common_name,), hosts=(handler_server_name(who.node),)):
         return (
-            f"{who.username} may ask for {HANDLER_NAME} at {handler_server_name(who.node)} and for nothing else",
+            f"{who.username} may ask for {common_name} at {handler_server_name(who.node)} and for nothing else",
             None,
         )
     key = parsed.public_key()

@@ -10,6 +10,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_DESTROYED,
+    DOMAIN_REASON_MIGRATED,
     DOMAIN_REASON_SHUTDOWN,
     DOMAIN_STATE_CRASHED,
     DOMAIN_STATE_PAUSED,
@@ -37,6 +38,9 @@ def phase_of(vmi: VirtualMachineInstance, status: DomainStatus) -> Phase:
 def _phase_of_shutoff(vmi: VirtualMachineInstance, status: DomainStatus) -> Phase:
     if status.reason == DOMAIN_REASON_SHUTDOWN:
         return "Succeeded"
+    if status.reason == DOMAIN_REASON_MIGRATED:
+        # The guest goes on somewhere else: whoever has it there says what becomes of it.
+        return vmi.status.phase
     if status.reason == DOMAIN_REASON_DESTROYED:
         # Killed although it was asked nicely and had time: that is a failure. Killed because nothing else was
         # possible or wanted is not.

@@ -1,4 +1,6 @@
-"""The certificate of this node's relay: asked of the cluster, signed by the api role.
+"""The certificates of this node's handler: asked of the cluster, signed by the api role.
+
+One is the relay's, and serves; the other one calls other nodes' relays, to send guests there.
 
 Used by relay_service.py. The key is made here and never leaves this process; the request goes out under the handler's
 own credentials, by which the api role knows which node it is for. Whom to trust is read from the ConfigMap that only
@@ -46,13 +48,22 @@ class _Pending:
 
 
 class RelayCertificate:
-    """Asks for the certificate of one node's relay; used by one thread."""
+    """Asks for one certificate of one node's handler; used by one thread."""
 
-    def __init__(self, client: KubeClient, node: str, clock: Clock, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        node: str,
+        clock: Clock,
+        stop: threading.Event,
+        common_name: str = HANDLER_NAME,
+    ) -> None:
+        """`common_name` is HANDLER_NAME for the relay's, or MIGRATION_NAME for one to call other relays with."""
         self._client = client
         self._node = node
         self._clock = clock
         self._stop = stop
+        self._common_name = common_name
         # One request at a time: while nobody signs, no second one is made.
         self._pending: _Pending | None = None
         self._refused_until = 0.0
@@ -100,15 +111,15 @@ class RelayCertificate:
         self._refused_until = self._clock.monotonic() + _REFUSED_SECONDS
 
     def _ask(self) -> _Pending:
-        made = new_request(HANDLER_NAME, hosts=[handler_server_name(self._node)])
+        made = new_request(self._common_name, hosts=[handler_server_name(self._node)])
         # Names of nodes may be as long as names of objects may be.
         prefix = re.sub(r"[^a-z0-9]+", "-", self._node[:_LONGEST_NODE].lower()).strip("-")
         spec = CertificateRequestSpec(
             request=base64.b64encode(made.request).decode(),
             signer_name=HANDLER_SIGNER,
-            usages=["digital signature", "server auth"],
+            usages=["digital signature", "server auth" if self._common_name == HANDLER_NAME else "client auth"],
         )
-        meta = ObjectMeta(generate_name=f"kvedge-handler-{prefix}-")
+        meta = ObjectMeta(generate_name=f"{self._common_name}-{prefix}-")
         created = self._client.create(CertificateSigningRequest(metadata=meta, spec=spec))
         return _Pending(created.metadata.name, made.key)
 

@@ -6,6 +6,7 @@ Used by relay_server.py and by the door to launchers. Touches nothing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Final, Protocol
 
 from kvedge.handler.launchers.console_log import LogRequest
@@ -62,6 +63,18 @@ class LauncherDoor(Protocol):
 
     async def console_log(self, namespace: str, name: str, wanted: LogRequest) -> bytes:
         """What the guest has written to its serial console, also of one that has ended. Raises DoorError."""
+
+
+class MigrationDoor(Protocol):
+    """The way to the launchers of this node that await a guest; called in the relay's event loop."""
+
+    async def open_channel(
+        self, namespace: str, name: str, uid: str, channel: str, peer_hosts: Collection[str]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection for the handler whose certificate has these names; as `incoming_channels` has it."""
+
+    def release_channel(self, uid: str) -> None:
+        """A connection has ended."""
 
 
 def build_takeover_farewell(kind: str) -> Farewell:

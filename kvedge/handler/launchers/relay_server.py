@@ -1,7 +1,8 @@
 """The relay of one node: the api role's way to the launchers here, over mutual TLS.
 
-Started by relay_service.py, in an event loop of its own thread. Believes nobody but the api role's certificate. Each
-stream has one viewer; a second one takes it over and the first is told.
+Started by relay_service.py, in an event loop of its own thread. Believes nobody but the api role's certificate, and of
+other handlers' one thing: that they send a guest that is expected from their node. Each stream has one viewer; a second
+one takes it over and the first is told.
 """
 
 from __future__ import annotations
@@ -15,19 +16,33 @@ import msgspec
 from aiohttp import web
 
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
-from kvedge.handler.launchers.relay_core import VNC_IS_BUSY, DoorError, LauncherDoor, build_takeover_farewell
+from kvedge.handler.launchers.relay_core import (
+    VNC_IS_BUSY,
+    DoorError,
+    LauncherDoor,
+    MigrationDoor,
+    build_takeover_farewell,
+)
 from kvedge.network.insight.capture import BadCaptureRequest, capture_request
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
-from kvedge.resources.relay_protocol import MOVE_CURSOR, NO_UPGRADE, PRESERVE_SESSION, REASON_HEADER, RELAY_PREFIX
+from kvedge.resources.relay_protocol import (
+    MIGRATION_ROUTE,
+    MOVE_CURSOR,
+    NO_UPGRADE,
+    PRESERVE_SESSION,
+    REASON_HEADER,
+    RELAY_PREFIX,
+)
 from kvedge.runtime.serving.stream_core import ViewerDesk
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, nobody_there, wants_websocket
-from kvedge.runtime.tls.certificates import API_NAME
-from kvedge.runtime.tls.tls_contexts import peer_common_name
+from kvedge.runtime.tls.certificates import API_NAME, MIGRATION_NAME
+from kvedge.runtime.tls.tls_contexts import peer_common_name, peer_hosts
 
 log = logging.getLogger(__name__)
 
+_MIGRATION: Final = "migration"
 _LONGEST_REASON: Final = 1000
 _HANDOVER_SECONDS: Final = 10.0
 # Pictures of screens, and records of frames, that are in memory at the same time.
@@ -64,8 +79,11 @@ class GuestEnd(ConnectionSource):
 class RelayServer:
     """The relay's routes; made and used in one event loop."""
 
-    def __init__(self, door: LauncherDoor) -> None:
+    def __init__(self, door: LauncherDoor, migrations: MigrationDoor | None = None) -> None:
+        """Without `migrations` no guest comes to this node."""
         self._door = door
+        self._migrations = migrations
+        self._moving: set[Session] = set()
         self._desk: ViewerDesk[Session] = ViewerDesk()
         self._pictures = asyncio.Semaphore(_PICTURES)
         self._captures = asyncio.Semaphore(_PICTURES)
@@ -77,7 +95,7 @@ class RelayServer:
 
     def application(self) -> web.Application:
         """The server's application."""
-        application = web.Application(middlewares=[_admit_only_api_role, _answer_errors], client_max_size=64 * 1024)
+        application = web.Application(middlewares=[_only_the_right_role, _answer_errors], client_max_size=64 * 1024)
         ways: Mapping[Way, Callable[[GuestVerb], Handler]] = {
             "change": self._call_handler,
             "command": self._call_handler,
@@ -90,6 +108,7 @@ class RelayServer:
         }
         for verb in RELAYED_VERBS.values():
             application.router.add_route(verb.method, f"{RELAY_PREFIX}/{verb.name}", ways[verb.way](verb))
+        application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
         application.on_shutdown.append(self._send_all_away)
         return application
 
@@ -182,8 +201,26 @@ class RelayServer:
         log.info("viewer left", extra={"facts": facts | {"reason": farewell.reason}})
         return viewer.socket
 
+    async def _migration(self, request: web.Request) -> web.StreamResponse:
+        if self._migrations is None:
+            raise DoorError(501, "no guest moves to this node")
+        if not wants_websocket(request):
+            raise DoorError(400, NO_UPGRADE)
+        where, session = request.match_info, Session()
+        hosts = peer_hosts(_peer_certificate(request))
+        reader, writer = await self._migrations.open_channel(
+            where["namespace"], where["name"], where["uid"], where["channel"], hosts
+        )
+        self._moving.add(session)
+        try:
+            stream = (where["namespace"], where["name"], f"migration {where['channel']}")
+            return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
+        finally:
+            self._moving.discard(session)
+            self._migrations.release_channel(where["uid"])
+
     async def _send_all_away(self, application: web.Application) -> None:
-        sessions = self._desk.viewers()
+        sessions = [*self._desk.viewers(), *self._moving]
         for session in sessions:
             session.send_away(GOING_DOWN)
 
@@ -195,15 +232,21 @@ def _options(body: bytes) -> JsonObject:
         raise DoorError(400, f"the options are no object: {error}") from error
 
 
+def _peer_certificate(request: web.Request) -> object:
+    return request.transport.get_extra_info("peercert") if request.transport is not None else None
+
+
 @web.middleware
-async def _admit_only_api_role(
+async def _only_the_right_role(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """TLS has checked the authority; here the role is checked, as handlers have certificates of it, too."""
-    peer = peer_common_name(request.transport.get_extra_info("peercert") if request.transport is not None else None)
-    if peer != API_NAME:
+    peer = peer_common_name(_peer_certificate(request))
+    # Guests come from other handlers; all else is for the api role.
+    wanted = MIGRATION_NAME if request.match_info.route.name == _MIGRATION else API_NAME
+    if peer != wanted:
         log.warning("refused", extra={"facts": {"peer": peer or "unknown", "path": request.path}})
-        return web.json_response({"message": f"only {API_NAME} may ask here"}, status=403)
+        return web.json_response({"message": f"only {wanted} may ask here"}, status=403)
     return await handler(request)
 
 

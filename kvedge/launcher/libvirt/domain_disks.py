@@ -39,7 +39,8 @@ def read_disks(document: ElementTree.Element) -> Iterator[DomainDisk]:
         if target is not None:
             name = "" if alias is None else alias.get("name", "").removeprefix(ALIAS)
             path = "" if source is None else source.get("file") or source.get("dev") or ""
-            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path)
+            read_only = disk.find("readonly") is not None
+            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path, read_only)
 
 
 def drive_with_medium(document: ElementTree.Element, name: str, path: str, *, block: bool) -> ElementTree.Element:

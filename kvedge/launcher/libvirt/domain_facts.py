@@ -29,6 +29,9 @@ class Why(Enum):
     BOOTED = "booted"
     UNPAUSED = "unpaused"
     STARTING_UP = "starting up"
+    MIGRATING = "stopped by a migration"
+    CANCELLED = "let go on by libvirt after a migration that failed"
+    MIGRATED = "left for another host"
     USER = "paused by request"
     IO_ERROR = "paused after an I/O error"
     SHUTDOWN = "the guest powered off"
@@ -44,12 +47,16 @@ ENDED: Final = frozenset({Life.SHUTOFF, Life.CRASHED, Life.UNKNOWN})
 
 
 class DomainDisk(NamedTuple):
-    """One disk of the domain: `name` is the VMI's, `device` disk, cdrom or lun, `source` a path, "" for none."""
+    """One disk of the domain: `name` is the VMI's, `device` disk, cdrom or lun, `source` a path, "" for none.
+
+    `read_only` says that the guest cannot write it.
+    """
 
     name: str
     target: str
     device: str = "disk"
     source: str = ""
+    read_only: bool = False
 
 
 class DomainNic(NamedTuple):
@@ -111,6 +118,8 @@ class DomainFacts:
     nics: tuple[DomainNic, ...] = ()
     io_threads: int = 0
     agent_connected: bool = False
+    # libvirt has its definition, too: a guest that comes has one once it is here as a whole.
+    is_persistent: bool = False
 
     @property
     def is_active(self) -> bool:

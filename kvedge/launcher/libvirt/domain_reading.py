@@ -25,9 +25,17 @@ _LIVES: Final = {
     libvirt.VIR_DOMAIN_PMSUSPENDED: Life.SUSPENDED,
 }
 
+# Of libvirt 9.2 and later; the name is missing where an older one was built against.
+_PAUSED_API_ERROR: Final = 14
+
 _WHYS: Final = {
     (Life.RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED): Why.BOOTED,
     (Life.RUNNING, libvirt.VIR_DOMAIN_RUNNING_UNPAUSED): Why.UNPAUSED,
+    (Life.RUNNING, libvirt.VIR_DOMAIN_RUNNING_MIGRATION_CANCELED): Why.CANCELLED,
+    (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION): Why.MIGRATING,
+    # libvirt wanted it to go on after a migration that failed, and could not.
+    (Life.PAUSED, _PAUSED_API_ERROR): Why.MIGRATING,
+    (Life.SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED): Why.MIGRATED,
     (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER): Why.USER,
     (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR): Why.IO_ERROR,
     (Life.PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP): Why.STARTING_UP,
@@ -56,6 +64,7 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
         disks=tuple(read_disks(document)),
         nics=tuple(read_nics(document, ALIAS)),
         io_threads=int(document.findtext("iothreads") or 0),
+        is_persistent=bool(domain.isPersistent()),
         agent_connected=channel is not None and channel.get("state") == "connected",
     )
 

@@ -18,6 +18,7 @@ import libvirt
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
+from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import read_facts, read_look, read_sizes
 from kvedge.launcher.libvirt.host_reading import read_host_documents
@@ -33,8 +34,8 @@ _PIECE: Final = 64 << 10
 class LibvirtSession:
     """One open embedded driver, for one domain name."""
 
-    def __init__(self, root: str, domain_name: str) -> None:
-        """Open the driver at `root`; what runs there already is found again.
+    def __init__(self, root: str, domain_name: str, daemon_socket: str = "") -> None:
+        """Open the driver at `root`, or the daemon that has it; what runs there already is found again.
 
         Raises:
             LauncherError: when it cannot be opened.
@@ -46,7 +47,10 @@ class LibvirtSession:
         libvirt.registerErrorHandler(lambda _context, _error: None, None)
         start_event_loop()
         with translate_errors("opening libvirt"):
-            self._connection = libvirt.open(f"qemu:///embed?root={root}")
+            self._connection = libvirt.open(
+                f"qemu+unix:///session?socket={daemon_socket}" if daemon_socket else f"qemu:///embed?root={root}"
+            )
+        self.migration = DomainMigration(self._domain)
 
     @property
     def libvirt_version(self) -> int:

@@ -85,7 +85,8 @@ class DomainLife:
         """
         with self._making:
             step = plan_sync(self._view.verdict())
-            if step is SyncStep.LEAVE:
+            # A guest that moves takes no changes; one that stays after all gets them with the next Sync.
+            if step is SyncStep.LEAVE or self._view.outgoing.is_moving:
                 return self._view.look()
             if step is SyncStep.START:
                 self._make(request)

@@ -15,7 +15,7 @@ from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongStat
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.run_state import RunState
-from kvedge.rpc.launcher_pb2 import DomainStatus
+from kvedge.rpc.launcher_pb2 import DomainStatus, MigrateRequest
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -34,6 +34,8 @@ class DomainOrders:
 
     def pause(self) -> DomainStatus:
         """Stop the guest's CPUs."""
+        # libvirt would let it go on at the end of the migration, here or there.
+        self._view.outgoing.refuse_while_moving()
         # Also when an I/O error has stopped them already: it then does not go on by itself.
         self._state.remember(held=True)
         self._session.pause()
@@ -41,24 +43,27 @@ class DomainOrders:
 
     def unpause(self) -> DomainStatus:
         """Let them run."""
+        self._view.outgoing.refuse_while_moving()
         self._state.remember(never_ran=False, held=False)
         self._session.unpause()
         return self._view.look()
 
     def go_on(self) -> None:
         """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
-        if self._state.memory.held:
+        if self._state.memory.held or self._view.outgoing.is_moving:
             return
         log.info("the guest goes on, to repeat what failed with an I/O error")
         self._session.unpause()
 
     def reset(self) -> DomainStatus:
         """Press the reset button."""
+        self._view.outgoing.give_way()
         self._session.reset()
         return self._view.look()
 
     def soft_reboot(self) -> DomainStatus:
         """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
+        self._view.outgoing.give_way()
         if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
             self._agent.freezer.thaw_soon()
             self._session.soft_reboot(agent=False)
@@ -66,6 +71,8 @@ class DomainOrders:
 
     def shut_down(self) -> DomainStatus:
         """Ask the guest to power off: its agent when it is there, the ACPI power button otherwise or when it fails."""
+        # While libvirt moves a guest it takes no such order, and lets the caller wait for half a minute.
+        self._view.outgoing.give_way()
         facts = self._session.facts()
         if facts is None or not facts.is_active:
             raise DomainMissing("there is no guest to shut down")
@@ -81,12 +88,25 @@ class DomainOrders:
             self._session.shut_down(agent=False)
         return self._view.look()
 
+    def migrate(self, request: MigrateRequest) -> DomainStatus:
+        """Begin to move the guest to another launcher."""
+        if self._state.memory.kill_requested:
+            raise WrongState("the guest is to end")
+        self._view.outgoing.begin(request, self._session.facts())
+        return self._view.look()
+
+    def abort_migration(self, uid: str) -> DomainStatus:
+        """The guest stays here."""
+        self._view.outgoing.abort(uid)
+        return self._view.look()
+
     def freeze(self, unfreeze_seconds: int) -> DomainStatus:
         """Have the guest's agent freeze its file systems; they thaw after so many seconds, 0 for when asked.
 
         Raises:
             LauncherError: when it did not; then they are thawed again.
         """
+        self._view.outgoing.refuse_while_moving()
         self._view.expect_change()
         self._agent.freezer.freeze(unfreeze_seconds)
         return self._view.look()

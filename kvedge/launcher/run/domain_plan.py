@@ -16,6 +16,7 @@ from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_DESTROYED,
     DOMAIN_REASON_FAILED,
     DOMAIN_REASON_IO_ERROR,
+    DOMAIN_REASON_MIGRATED,
     DOMAIN_REASON_PANICKED,
     DOMAIN_REASON_SHUTDOWN,
     DOMAIN_REASON_STARTING_UP,
@@ -44,7 +45,7 @@ class RunMemory(NamedTuple):
     """What libvirt does not know: `begun` says that a start was attempted in this Pod, by this launcher or one before
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
     doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet; `held` that a
-    user has paused it.
+    user has paused it; `left` that a migration was on its way when its QEMU ended, and nothing says that it failed.
     """
 
     begun: bool = False
@@ -53,6 +54,7 @@ class RunMemory(NamedTuple):
     kill_requested: bool = False
     never_ran: bool = False
     held: bool = False
+    left: bool = False
 
 
 class Verdict(NamedTuple):
@@ -98,6 +100,9 @@ def _judge_active(facts: DomainFacts, memory: RunMemory) -> Verdict:
     if facts.life is Life.PAUSED:
         if facts.why is Why.PANICKED:
             return Verdict(DOMAIN_STATE_CRASHED, DOMAIN_REASON_PANICKED, Why.PANICKED.value)
+        if facts.why is Why.MIGRATING:
+            # A moment, after which it runs: there or here.
+            return Verdict(DOMAIN_STATE_RUNNING, DOMAIN_REASON_UNSPECIFIED)
         message = "QEMU paused the guest after an I/O error on a disk" if facts.why is Why.IO_ERROR else ""
         return Verdict(DOMAIN_STATE_PAUSED, _PAUSED.get(facts.why, DOMAIN_REASON_UNSPECIFIED), message)
     if facts.life is Life.SHUTTING_DOWN:
@@ -107,6 +112,8 @@ def _judge_active(facts: DomainFacts, memory: RunMemory) -> Verdict:
 
 def _judge_ended(facts: DomainFacts | None, memory: RunMemory) -> Verdict:
     why = Why.OTHER if facts is None else facts.why
+    if why is Why.MIGRATED or (memory.left and why is Why.OTHER):
+        return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_MIGRATED)
     if why is Why.SHUTDOWN:
         return Verdict(DOMAIN_STATE_SHUTOFF, DOMAIN_REASON_SHUTDOWN)
     if why is Why.DESTROYED or (memory.kill_requested and why is not Why.PANICKED):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
+from kvedge.launcher.migration.migration_record import MigrationRecord
+from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.run.domain_description import Descriptions
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
@@ -47,13 +49,14 @@ class DomainRun:
         `root` is before the Pod's paths.
         """
         self._session = session
-        self._watch = DomainWatch(on_round)
+        self._watch = DomainWatch(lambda: on_round() or self.outgoing.is_unsettled)
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
         self._nics = NicKeeper(session, self._watch.look_soon)
-        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks, self._nics)
+        self.outgoing = OutgoingGuest(session, MigrationRecord(record.directory), self._watch.look_soon, root)
+        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks, self._nics, self.outgoing)
         self.orders = DomainOrders(session, self.state, self.agent, self.view)
         keepers = (self._disks, self._nics)
         self.life = DomainLife(

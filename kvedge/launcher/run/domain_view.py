@@ -17,12 +17,14 @@ from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
+from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
+from kvedge.launcher.migration.outgoing_plan import Outgoing
 from kvedge.launcher.run.domain_plan import Verdict
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
-from kvedge.rpc.launcher_pb2 import DiskTarget, DomainNic, DomainStatus
+from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskTarget, DomainNic, DomainStatus
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -42,6 +44,7 @@ class DomainView:
         nics: NicLeases,
         disks: DiskKeeper,
         nic_keeper: NicKeeper,
+        outgoing: OutgoingGuest,
     ) -> None:
         self._session = session
         self._record = record
@@ -50,6 +53,7 @@ class DomainView:
         self._nics = nics
         self._disks = disks
         self._nic_keeper = nic_keeper
+        self.outgoing = outgoing
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # The agent's part of the status, which changes no more often than the API can bear.
@@ -68,9 +72,11 @@ class DomainView:
         """Read the domain and publish what it is like; the run is over when it has ended."""
         with self._looking:
             facts = self._facts = self._session.facts()
+            word = self.outgoing.look(facts, killed=self._state.memory.kill_requested)
+            self._state.remember(left=word is Outgoing.GONE)
             verdict = self._state.judge(facts)
             self._follow_agent(facts)
-            status = self.board.publish(self._status(facts, verdict))
+            status = self.board.publish(self._status(facts, verdict, word))
             if verdict.has_ended and not self._state.ended.is_set():
                 log.info("the run is over", extra={"facts": {"reason": verdict.reason, "why": verdict.message}})
                 self._state.outcome = verdict
@@ -93,9 +99,14 @@ class DomainView:
             # The watchers have been told; only a handler that was away will have to guess.
             log.error("cannot write the last word", extra={"facts": {"why": str(error)}})
 
-    def _status(self, facts: DomainFacts | None, verdict: Verdict) -> DomainStatus:
+    def _status(self, facts: DomainFacts | None, verdict: Verdict, word: Outgoing) -> DomainStatus:
         status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
-        status.follows_nics = True
+        status.follows_nics = status.migrates = True
+        if self.outgoing.came_by:
+            status.incoming.migration_uid, status.incoming.state = self.outgoing.came_by, INCOMING_OWNED
+        outgoing = self.outgoing.describe(word)
+        if outgoing is not None:
+            status.outgoing.CopyFrom(outgoing)
         status.started_unix_ms = self._record.begun_unix_ms
         if facts is not None:
             status.uuid = facts.uuid

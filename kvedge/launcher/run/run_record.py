@@ -11,9 +11,9 @@ import fcntl
 import json
 import os
 import time
-from typing import Any
 
 from kvedge.launcher.launcher_errors import WrongState
+from kvedge.launcher.launcher_files import replace_json
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.rpc.launcher_pb2 import DomainReason, DomainState, DomainStatus
 
@@ -27,7 +27,8 @@ class RunRecord:
         Raises:
             WrongState: when another launcher of this VMI is alive in this Pod.
         """
-        os.makedirs(options.run_directory, mode=0o700, exist_ok=True)
+        self.directory = options.run_directory
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
         self._begun = options.begun_path
         self._leases = f"{options.run_directory}/leases.json"
         self._freeze = f"{options.run_directory}/freeze.json"
@@ -72,7 +73,7 @@ class RunRecord:
 
     def keep_leases(self, leases: dict[str, str]) -> None:
         """Remember them for the next launcher."""
-        _replace(self._leases, leases)
+        replace_json(self._leases, leases)
 
     def freeze(self) -> float | None:
         """When the guest that was frozen is to thaw, infinity for not by itself; None when it was not frozen."""
@@ -93,7 +94,7 @@ class RunRecord:
         Raises:
             OSError: when it cannot be written.
         """
-        _replace(self._freeze, {"thawAt": thaw_at})
+        replace_json(self._freeze, {"thawAt": thaw_at})
 
     def forget_freeze(self) -> None:
         """It has thawed."""
@@ -108,11 +109,4 @@ class RunRecord:
             "reason": DomainReason.Name(status.reason),
             "message": status.message,
         }
-        _replace(self._final, word)
-
-
-def _replace(path: str, document: dict[str, Any]) -> None:
-    staged = f"{path}.new"
-    with open(staged, "w") as file:
-        json.dump(document, file)
-    os.rename(staged, path)
+        replace_json(self._final, word)

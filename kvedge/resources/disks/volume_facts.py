@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
-from kvedge.resources.names import PRIVATE_DIRECTORY
+from kvedge.resources.names import CLAIM_DIRECTORY, PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk, Volume
 
@@ -30,7 +30,6 @@ IMAGE_FILE: Final = "disk.img"
 # Kinds of hostDisk: the file is there, or it is made when it is absent.
 DISK: Final = "Disk"
 DISK_OR_CREATE: Final = "DiskOrCreate"
-CLAIM_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/vmi-disks"
 DEVICE_DIRECTORY: Final = "/dev"
 CONFIG_MAP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/config-map"
 SECRET_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/secret"

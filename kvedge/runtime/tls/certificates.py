@@ -30,6 +30,8 @@ LEAF_LIFE: Final = timedelta(days=365)
 # The common names by which roles know each other.
 API_NAME: Final = "kvedge-api"
 HANDLER_NAME: Final = "kvedge-handler"
+# A handler that sends a guest to another node's handler: a certificate of its own, good for that alone.
+MIGRATION_NAME: Final = "kvedge-migration"
 
 
 def handler_server_name(node: str) -> str:

@@ -56,6 +56,13 @@ def peer_common_name(certificate: object) -> str:
     return ""
 
 
+def peer_hosts(certificate: object) -> frozenset[str]:
+    """The DNS names in what `getpeercert()` gave."""
+    if not isinstance(certificate, dict):
+        return frozenset()
+    return frozenset(str(value) for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")
+
+
 def _load_ca(context: ssl.SSLContext, ca: bytes) -> None:
     try:
         context.load_verify_locations(cadata=ca.decode("ascii"))

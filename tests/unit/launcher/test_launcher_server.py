@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/launcher_service.py
 """Which status code says what, and who waits for whom."""
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from kvedge.launcher.launcher_errors import (
     Unanswered,
     WrongState,
 )
-from kvedge.launcher.launcher_server import LONGEST_PROBE, MOST_PROBES, LauncherServer, status_code
+from kvedge.launcher.launcher_server import LONGEST_PROBE, MOST_PROBES, LauncherServer
+from kvedge.launcher.launcher_service import status_code
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.rpc import launcher_pb2 as messages

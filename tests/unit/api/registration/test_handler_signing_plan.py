@@ -60,6 +60,21 @@ def test_a_handler_gets_a_certificate_for_its_node() -> None:
     assert step.leaf.organizations == ()
 
 
+def test_a_handler_gets_another_certificate_to_send_guests_with() -> None:
+    pem = new_request("kvedge-migration", hosts=["n1.handler.kvedge.io"]).request
+    asked = request(pem, usages=["digital signature", "client auth"])
+    assert plan_request(asked, NOW) == Approve("n1")
+    step = plan_request(with_status(asked, "", APPROVED), NOW)
+    assert isinstance(step, Sign)
+    assert (step.leaf.common_name, list(step.leaf.hosts)) == ("kvedge-migration", ["n1.handler.kvedge.io"])
+    # It serves nobody, and neither of the two can stand in for the other.
+    assert (step.leaf.server, step.leaf.client) == (False, True)
+    assert isinstance(plan_request(request(pem), NOW), Deny)
+    assert isinstance(plan_request(request(GOOD, usages=["client auth"]), NOW), Deny)
+    other = new_request("kvedge-migration", hosts=["n2.handler.kvedge.io"]).request
+    assert isinstance(plan_request(request(other, usages=["client auth"]), NOW), Deny)
+
+
 def test_a_service_account_is_the_handler_of_the_node_that_its_token_names() -> None:
     account = {"username": HANDLER_ACCOUNT, "groups": ["system:serviceaccounts"]}
     assert plan_request(request(**account, extra={NODE_EXTRA: ["n1"]}), NOW) == Approve("n1")
@@ -150,7 +165,7 @@ def test_a_request_that_is_signed_by_another_key_is_denied() -> None:
     [[], ["client auth"], ["server auth", "client auth"], ["server auth", "cert sign"], ["digital signature"], ["any"]],
     ids=str,
 )
-def test_a_handlers_certificate_is_for_a_server_only(usages: list[str]) -> None:
+def test_a_handlers_certificate_is_for_one_thing_only(usages: list[str]) -> None:
     assert isinstance(plan_request(request(usages=usages), NOW), Deny)
 
 

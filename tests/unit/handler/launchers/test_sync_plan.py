@@ -80,6 +80,7 @@ def test_a_running_guest_is_told_of_other_name_servers() -> None:
     [
         pytest.param(pb.DOMAIN_STATE_SHUTOFF, pb.DOMAIN_REASON_SHUTDOWN, {}, "Succeeded", id="the guest powered off"),
         pytest.param(pb.DOMAIN_STATE_SHUTOFF, pb.DOMAIN_REASON_DESTROYED, {}, "Failed", id="killed after its grace"),
+        pytest.param(pb.DOMAIN_STATE_SHUTOFF, pb.DOMAIN_REASON_MIGRATED, {}, "Running", id="left for another node"),
         pytest.param(
             pb.DOMAIN_STATE_SHUTOFF,
             pb.DOMAIN_REASON_DESTROYED,

@@ -30,7 +30,7 @@ def test_each_disk_has_the_name_of_the_vmi_and_its_file_or_device() -> None:
     assert list(read_disks(ElementTree.fromstring(DOCUMENT))) == [
         DomainDisk("root", "vda", "disk", "/a/root.img"),
         DomainDisk("lun", "sda", "lun", "/dev/claim"),
-        DomainDisk("drive", "sdb", "cdrom", "/a/old.iso"),
+        DomainDisk("drive", "sdb", "cdrom", "/a/old.iso", read_only=True),
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
@@ -55,3 +56,14 @@ def test_what_a_user_should_hear_of_the_disks_is_in_the_status(options: Launcher
     run.state.disk_notes, run.state.growth_notes = ("PV size too small",), ("Disk a does not grow",)
     assert list(run.view.look().small_disks) == ["PV size too small"]
     assert list(run.view.look().ungrown_disks) == ["Disk a does not grow"]
+
+
+def test_a_guest_that_came_says_by_which_migration(options: LauncherOptions) -> None:
+    record = RunRecord(options)
+    record.begin()
+    MigrationRecord(record.directory).keep_incoming(IncomingRecord("m-1", prepared=True, arrived=True))
+    run = DomainRun(cast("LibvirtSession", OneDomain()), record, None, lambda: None, lambda: False)
+    status = run.view.look()
+    assert (status.state, status.incoming.migration_uid) == (m.DOMAIN_STATE_RUNNING, "m-1")
+    assert status.incoming.state == m.INCOMING_OWNED
+    assert not status.HasField("outgoing")

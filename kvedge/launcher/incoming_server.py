@@ -1,0 +1,48 @@
+"""The gRPC service of a launcher that awaits its guest: prepare, release, discard, and what the handler always asks.
+
+Started by `incoming_process`; hands everything to `incoming_guest`.
+"""
+
+# The methods have the names that the .proto gives them.
+# ruff: noqa: N802
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from kvedge.launcher.launcher_service import LauncherService, answer
+from kvedge.launcher.migration.incoming_guest import IncomingGuest
+from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.rpc import launcher_pb2 as messages
+
+# Preparing, and two orders that come meanwhile.
+_WORKERS: Final = 3
+_DISCARDED: Final = "the migration was given up"
+
+
+class IncomingServer(LauncherService):
+    """The service of one guest that comes."""
+
+    def __init__(self, guest: IncomingGuest, board: StatusBoard, vmi_uid: str) -> None:
+        super().__init__(board, vmi_uid, _WORKERS)
+        self._guest = guest
+
+    def PrepareIncoming(
+        self, request: messages.PrepareIncomingRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """Make its files, and listen for it."""
+        return answer(context, lambda: self._guest.prepare(request))
+
+    def ReleaseIncoming(
+        self, request: messages.ReleaseIncomingRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """Let it run."""
+        return answer(context, lambda: self._guest.release(request.migration_uid, paused=request.paused))
+
+    def DiscardIncoming(
+        self, request: messages.DiscardIncomingRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """End it, and go."""
+        return answer(context, lambda: self._guest.discard(request.migration_uid, _DISCARDED))

@@ -1,0 +1,104 @@
+"""Moving the one domain to the libvirt at the other end of some sockets, how far that is, and ending it.
+
+Part of the door to libvirt; made by `libvirt_session`. `move` takes as long as the migration does; the other calls may
+come from other threads meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import libvirt
+
+from kvedge.launcher.libvirt.libvirt_errors import translate_errors
+
+_MEBIBYTE: Final = 1 << 20
+
+
+class MigrationWish(NamedTuple):
+    """How to move: sockets of this Pod, the targets of the disks to copy, and limits (0 for none)."""
+
+    control: str
+    memory: str
+    disks: str
+    copied: tuple[str, ...]
+    bandwidth_bytes: int = 0
+    connections: int = 0
+    auto_converge: bool = False
+    max_downtime_ms: int = 0
+
+
+class MigrationFacts(NamedTuple):
+    """How far it is, in bytes of memory and disks, and bytes a second."""
+
+    total: int = 0
+    sent: int = 0
+    left: int = 0
+    memory_rate: int = 0
+
+
+class DomainMigration:
+    """The migration of one domain away from here."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        """`find()` is the domain; raises LauncherError."""
+        self._find = find
+
+    def move(self, wish: MigrationWish) -> None:
+        """Move it; after a success its QEMU has ended here, and waits, paused, over there.
+
+        Raises:
+            LauncherError: when it came to nothing; libvirt has then let the guest go on here, or it has ended.
+        """
+        domain = self._find()
+        flags = (
+            libvirt.VIR_MIGRATE_LIVE
+            | libvirt.VIR_MIGRATE_PEER2PEER
+            | libvirt.VIR_MIGRATE_PERSIST_DEST
+            # The other side lets it run, once it is known that it is off here.
+            | libvirt.VIR_MIGRATE_PAUSED
+        )
+        parameters: dict[str, Any] = {
+            libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{wish.memory}",
+            libvirt.VIR_MIGRATE_PARAM_DEST_NAME: domain.name(),
+        }
+        if wish.copied:
+            # libvirt 9.0 copies nothing, and says that all is well, when it gets the list without the flag.
+            flags |= libvirt.VIR_MIGRATE_NON_SHARED_INC
+            parameters[libvirt.VIR_MIGRATE_PARAM_DISKS_URI] = f"unix://{wish.disks}"
+            parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = list(wish.copied)
+        if wish.connections > 1:
+            flags |= libvirt.VIR_MIGRATE_PARALLEL
+            parameters[libvirt.VIR_MIGRATE_PARAM_PARALLEL_CONNECTIONS] = wish.connections
+        if wish.auto_converge:
+            flags |= libvirt.VIR_MIGRATE_AUTO_CONVERGE
+        if wish.bandwidth_bytes:
+            parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = max(1, wish.bandwidth_bytes // _MEBIBYTE)
+        with translate_errors("moving the guest"):
+            if wish.max_downtime_ms:
+                domain.migrateSetMaxDowntime(wish.max_downtime_ms)
+            domain.migrateToURI3(f"qemu+unix:///session?socket={wish.control}", parameters, flags)
+
+    def progress(self) -> MigrationFacts | None:
+        """How far it is; None when nothing is known now."""
+        with contextlib.suppress(libvirt.libvirtError), translate_errors("reading how far the migration is"):
+            found = self._find().jobStats()
+            if found.get("type") and "data_total" in found:
+                return MigrationFacts(
+                    total=found["data_total"],
+                    sent=found.get("data_processed", 0),
+                    left=found.get("data_remaining", 0),
+                    memory_rate=found.get("memory_bps", 0),
+                )
+        return None
+
+    def abort(self) -> None:
+        """End it; `move` then raises.
+
+        Raises:
+            LauncherError: when none is under way.
+        """
+        with translate_errors("ending the migration"):
+            self._find().abortJob()

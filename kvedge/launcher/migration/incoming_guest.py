@@ -1,0 +1,248 @@
+"""A guest that comes from another launcher: prepared for, awaited, and released or ended.
+
+Kept by `incoming_process`; called by the gRPC server's threads and by the thread that watches. What to do and to say is
+decided in `incoming_plan`. From its release on, the launcher starts again and owns the guest like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+from xml.etree import ElementTree
+
+from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, WrongState
+from kvedge.launcher.libvirt.domain_disks import read_disks
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.migration.incoming_plan import (
+    Incoming,
+    IncomingQemu,
+    IncomingSeen,
+    IncomingStep,
+    judge_incoming,
+    may_release,
+    plan_incoming,
+)
+from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
+from kvedge.rpc.launcher_pb2 import (
+    INCOMING_ARRIVING,
+    INCOMING_COMPLETE,
+    INCOMING_EMPTY,
+    INCOMING_FAILED,
+    INCOMING_OWNED,
+    INCOMING_READY,
+    DomainStatus,
+    IncomingMigration,
+    PrepareIncomingRequest,
+    SyncRequest,
+)
+
+log = logging.getLogger(__name__)
+
+# Of Secrets, ConfigMaps and cloud-init's documents, which the API keeps below some megabytes.
+_LARGEST_ISO: Final = 64 << 20
+_STATES: Final = {
+    Incoming.EMPTY: INCOMING_EMPTY,
+    Incoming.READY: INCOMING_READY,
+    Incoming.ARRIVING: INCOMING_ARRIVING,
+    Incoming.COMPLETE: INCOMING_COMPLETE,
+    Incoming.OWNED: INCOMING_OWNED,
+    Incoming.FAILED: INCOMING_FAILED,
+}
+
+
+class Session(Protocol):
+    """What is asked of the daemon; as `libvirt_session` has it."""
+
+    @property
+    def libvirt_version(self) -> int: ...
+    def facts(self) -> DomainFacts | None: ...
+    def unpause(self) -> None: ...
+    def destroy(self, *, graceful: bool) -> None: ...
+
+
+class Preparation(Protocol):
+    """Makes the guest's files; as `preparation_process` has it."""
+
+    def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared: ...
+
+
+class BegunMark(Protocol):
+    """The mark that a guest was started in this Pod; as `run_record` has it."""
+
+    @property
+    def begun_unix_ms(self) -> int: ...
+    def begin(self) -> None: ...
+
+
+class IncomingGuest:
+    """The one guest that comes; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        uid: str,
+        store: MigrationRecord,
+        begun: BegunMark,
+        preparation: Preparation,
+        connect: Callable[[], Session],
+        publish: Callable[[DomainStatus], DomainStatus],
+        on_end: Callable[[], None],
+    ) -> None:
+        """`connect()` starts the daemon if it does not run, and is a session to it; `on_end()` says that the guest is
+        released, or that none is wanted any more.
+        """
+        self._uid = uid
+        self._store = store
+        self._begun = begun
+        self._preparation = preparation
+        self._connect = connect
+        self._publish = publish
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        found = store.incoming()
+        self._record = found if found.uid == uid else IncomingRecord(uid)
+        self._session: Session | None = None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the guest is this launcher's."""
+        return self._begun.begun_unix_ms > 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no guest is awaited any more."""
+        return self.is_released or self._record.discarded
+
+    def prepare(self, request: PrepareIncomingRequest) -> DomainStatus:
+        """Make the guest's files, and listen for it.
+
+        Raises:
+            LauncherError: of the kind that says whether trying again can help.
+        """
+        self._check(request.migration_uid)
+        with self._lock:
+            if not self._record.prepared:
+                session = self._ensure_session()
+                prepared = self._preparation.prepare(request.guest, session.libvirt_version)
+                _set_sizes(prepared.xml, request.image_bytes)
+                self._keep(prepared=True)
+            return self._look()
+
+    def release(self, uid: str, *, paused: bool) -> DomainStatus:
+        """The source is off: let the guest run, unless a user had paused it.
+
+        Raises:
+            WrongState: when no guest waits here.
+        """
+        self._check(uid)
+        with self._lock:
+            if self.is_released:
+                return self._look()
+            seen = self._observe()
+            if not may_release(seen):
+                raise WrongState(f"no guest waits to be released: {judge_incoming(seen).value}")
+            # In this order: a launcher that is killed in between finds what is still to be done.
+            self._keep(goes_on=not paused)
+            self._begun.begin()
+            if not paused:
+                self._ensure_session().unpause()
+                self._keep(goes_on=False)
+            log.info("the guest runs here", extra={"facts": {"migration": uid}})
+            status = self._look()
+        self._on_end()
+        return status
+
+    def discard(self, uid: str, why: str) -> DomainStatus:
+        """No guest is wanted here any more.
+
+        Raises:
+            WrongState: when it was released.
+        """
+        self._check(uid)
+        with self._lock:
+            if self.is_released:
+                raise WrongState("the guest was released, and runs here")
+            self._keep(discarded=True, message=self._record.message or why)
+            status = self._look()
+        self._on_end()
+        return status
+
+    def look(self) -> DomainStatus:
+        """Look at what has come, do what is to be done about it, and publish it."""
+        with self._lock:
+            return self._look()
+
+    def _look(self) -> DomainStatus:
+        seen = self._observe()
+        if plan_incoming(seen) is IncomingStep.END:
+            log.info("a guest that is not wanted is ended")
+            with contextlib.suppress(DomainMissing, WrongState):
+                self._ensure_session().destroy(graceful=False)
+        word = judge_incoming(seen)
+        told = IncomingMigration(migration_uid=self._uid, state=_STATES[word], message=self._message(word))
+        return self._publish(DomainStatus(incoming=told, migrates=True))
+
+    def _message(self, word: Incoming) -> str:
+        if word is not Incoming.FAILED:
+            return ""
+        return self._record.message or "the guest did not come whole; the source knows why"
+
+    def _observe(self) -> IncomingSeen:
+        qemu = self._qemu()
+        if qemu is not IncomingQemu.NONE and not self._record.arrived:
+            # Written before it is said: what is said rests on it.
+            self._keep(arrived=True)
+        record = self._record
+        return IncomingSeen(record.prepared, record.arrived, self.is_released, record.discarded, qemu)
+
+    def _qemu(self) -> IncomingQemu:
+        if not self._record.prepared and self._session is None:
+            return IncomingQemu.NONE
+        try:
+            facts = self._ensure_session().facts()
+        except LauncherError as error:
+            # The daemon may have ended. The next one finds a guest that is whole, and ends half a one.
+            log.warning("libvirt's daemon is asked again", extra={"facts": {"why": str(error)}})
+            self._session = None
+            facts = self._ensure_session().facts()
+        return _qemu_of(facts)
+
+    def _ensure_session(self) -> Session:
+        if self._session is None:
+            self._session = self._connect()
+        return self._session
+
+    def _check(self, uid: str) -> None:
+        if uid != self._uid:
+            raise WrongState(f"this launcher was started for migration {self._uid}, not for {uid or 'none'}")
+
+    def _keep(self, **changes: bool | str) -> None:
+        changed = self._record._replace(**changes)  # type: ignore[arg-type]
+        self._store.keep_incoming(changed)
+        self._record = changed
+
+
+def _qemu_of(facts: DomainFacts | None) -> IncomingQemu:
+    if facts is None or not facts.is_active:
+        return IncomingQemu.NONE
+    if facts.life in (Life.RUNNING, Life.BLOCKED):
+        return IncomingQemu.RUNS
+    # libvirt defines a guest once it has come whole, and then pauses it as a user would.
+    whole = facts.is_persistent and facts.life is Life.PAUSED and facts.why is Why.USER
+    return IncomingQemu.WAITS if whole else IncomingQemu.ARRIVING
+
+
+def _set_sizes(xml: str, wanted: Mapping[str, int]) -> None:
+    """Make ISOs as large as the source's: this node may have written the same files in another order."""
+    for disk in read_disks(ElementTree.fromstring(xml)):
+        size = wanted.get(disk.name, 0)
+        if not size or not disk.source.endswith(".iso"):
+            continue
+        if not 0 < size <= _LARGEST_ISO:
+            raise BadRequest(f"image_bytes[{disk.name}]", f"{size} is no size of an ISO that a launcher makes")
+        if os.path.getsize(disk.source) != size:
+            os.truncate(disk.source, size)

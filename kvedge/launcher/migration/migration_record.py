@@ -1,0 +1,76 @@
+"""What must outlast a launcher of a migration, in either direction.
+
+Written by `outgoing_guest` and `incoming_guest`, below the directory of the run. The Pod is gone after a power cut, so
+nothing is synced to disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any, Final, NamedTuple
+
+from kvedge.launcher.launcher_files import replace_json
+
+# Of libvirt's words.
+_LONGEST: Final = 16 << 10
+
+
+class OutgoingRecord(NamedTuple):
+    """`kept` says that the guest stays, or ended here, `paused` that a user had paused it;
+    `qemu_pid` is its QEMU here.
+
+    Times are in milliseconds since 1970.
+    """
+
+    uid: str = ""
+    kept: bool = False
+    message: str = ""
+    paused: bool = False
+    qemu_pid: int = 0
+    started_ms: int = 0
+    ended_ms: int = 0
+
+
+class IncomingRecord(NamedTuple):
+    """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run."""
+
+    uid: str = ""
+    prepared: bool = False
+    arrived: bool = False
+    discarded: bool = False
+    goes_on: bool = False
+    message: str = ""
+
+
+class MigrationRecord:
+    """The records of one run in one Pod."""
+
+    def __init__(self, directory: str) -> None:
+        self._outgoing = f"{directory}/outgoing.json"
+        self._incoming = f"{directory}/incoming.json"
+
+    def outgoing(self) -> OutgoingRecord:
+        """What is known of the last migration away from here."""
+        return OutgoingRecord(**_read(self._outgoing, OutgoingRecord()._asdict()))
+
+    def keep_outgoing(self, record: OutgoingRecord) -> None:
+        """Remember it. Raises OSError."""
+        replace_json(self._outgoing, record._asdict())
+
+    def incoming(self) -> IncomingRecord:
+        """What is known of the migration by which the guest comes."""
+        return IncomingRecord(**_read(self._incoming, IncomingRecord()._asdict()))
+
+    def keep_incoming(self, record: IncomingRecord) -> None:
+        """Remember it. Raises OSError."""
+        replace_json(self._incoming, record._asdict())
+
+
+def _read(path: str, blank: dict[str, Any]) -> dict[str, Any]:
+    with contextlib.suppress(FileNotFoundError, ValueError), open(path) as file:
+        found = json.loads(file.read(_LONGEST))
+        if isinstance(found, dict):
+            kept = {name: found[name] for name, value in blank.items() if isinstance(found.get(name), type(value))}
+            return blank | kept
+    return blank

@@ -1,0 +1,310 @@
+"""A guest that counts, and moves between launchers of this machine: there and back, and with all that can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from kvedge.resources.migration_channels import MEMORY
+from kvedge.rpc import launcher_pb2 as m
+from tests.support.guest import build_guest
+from tests.support.launcher_pod import NETWORK as POD_NETWORK
+from tests.support.launcher_pod import QEMU_USER, LauncherPod, guest_interface, kill, launcher_pod
+from tests.support.migration_relays import MigrationRelays
+from tests.support.migration_wire import MigrationWire
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.machine
+
+# Counts in memory and on the second disk, and says so when these differ.
+COUNTER = """#!/bin/sh
+( n=0; while sleep 0.2; do
+    [ $n = 0 ] || [ "$(head -n 1 /dev/vdb)" = $n ] || echo "WRONG $n" >/dev/console
+    n=$((n + 1)); { echo $n; } | dd of=/dev/vdb conv=fsync 2>/dev/null; echo "count $n" >/dev/console
+done ) &
+"""
+
+
+def counting_vmi(pod: LauncherPod) -> dict[str, Any]:
+    """Container disk, empty disk and cloud-init's ISO: all are the Pod's own, and have to be copied."""
+    disk = {"bus": "virtio"}
+    return pod.vmi(
+        domain={
+            "memory": {"guest": "128Mi"},
+            "devices": {
+                "disks": [{"name": name, "disk": disk} for name in ("root", "scratch", "seed")],
+                "interfaces": POD_NETWORK["interfaces"],
+            },
+        },
+        networks=POD_NETWORK["networks"],
+        volumes=[
+            {"name": "root", "containerDisk": {"image": "guest"}},
+            {"name": "scratch", "emptyDisk": {"capacity": "64Mi"}},
+            {"name": "seed", "cloudInitNoCloud": {"userData": COUNTER}},
+        ],
+    )
+
+
+def last_count(pod: LauncherPod) -> int:
+    """The last number that the guest has said in this Pod; 0 for none."""
+    log = pod.directory / "private" / pod.uid / "virt-serial0-log"
+    if not log.exists():
+        return 0
+    text = log.read_bytes()
+    assert b"WRONG" not in text, text[-500:]
+    found = [line.split()[1] for line in text.split(b"\n")[:-1] if line.startswith(b"count ")]
+    return int(found[-1]) if found else 0
+
+
+def counts_on(pod: LauncherPod) -> int:
+    """A number after the present one, which the guest has said meanwhile."""
+    now = last_count(pod)
+    return wait_until(lambda: (count := last_count(pod)) > now and count, "the guest counts on", pause=0.1)
+
+
+@dataclass
+class Place:
+    """Where Pods of this guest are made, one after the other."""
+
+    directory: Path
+    seed: Path
+    image: Path
+    stack: contextlib.ExitStack
+    made: int = 0
+
+    def pod(self, incoming: str = "") -> LauncherPod:
+        """Another Pod; for a guest that comes by a migration, or for one that starts."""
+        self.made += 1
+        options = ("--incoming", incoming) if incoming else ()
+        return self.stack.enter_context(
+            launcher_pod(
+                self.directory / f"pod{self.made}",
+                seed=self.seed,
+                images={"disk_0": self.image},
+                options=options,
+                # The Pod's image has this user, and libvirt's daemon asks for its name.
+                before=f"mount --bind {self.directory}/passwd /etc/passwd",
+            )
+        )
+
+    def wire(self, source: LauncherPod, target: LauncherPod) -> MigrationWire:
+        """The wire between the two, listening."""
+        wire = MigrationWire(source.directory / "public", target.directory / "public")
+        self.stack.callback(wire.close)
+        wire.start()
+        return wire
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, seed: Path) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("move")
+    directory.chmod(0o755)
+    user = f"qemu:x:{QEMU_USER}:{QEMU_USER}:qemu:/:/usr/sbin/nologin\n"
+    (directory / "passwd").write_text(Path("/etc/passwd").read_text() + user)
+    image = directory / "image"
+    (image / "disk").mkdir(parents=True)
+    shutil.copyfile(build_guest().disk, image / "disk" / "guest.qcow2")
+    with contextlib.ExitStack() as stack:
+        yield Place(directory, seed, image, stack)
+
+
+@pytest.fixture(scope="module")
+def running(place: Place) -> dict[str, LauncherPod]:
+    """Where the guest runs now, under `here`; each test leaves it running somewhere."""
+    pod = place.pod()
+    pod.sync(counting_vmi(pod), network=True)
+    wait_until(lambda: last_count(pod), "the guest counts", seconds=90, pause=0.2)
+    return {"here": pod}
+
+
+def prepare(target: LauncherPod, source: LauncherPod, uid: str) -> Any:
+    """Have the target make the guest's files, and listen."""
+    status = source.call("GetDomain")
+    guest = m.SyncRequest(
+        vmi_json=json.dumps(counting_vmi(target)).encode(),
+        interfaces=[guest_interface()],
+        options=m.NodeOptions(emulation=True),
+    )
+    sizes = {disk.name: disk.image_bytes for disk in status.disks if disk.image_bytes}
+    request = m.PrepareIncomingRequest(migration_uid=uid, guest=guest, image_bytes=sizes)
+    return target.call("PrepareIncoming", request, 60)
+
+
+def coming(pod: LauncherPod) -> int:
+    return int(pod.call("GetDomain").incoming.state)
+
+
+def leaving(pod: LauncherPod) -> int:
+    return int(pod.call("GetDomain").outgoing.state)
+
+
+def wait_coming(pod: LauncherPod, state: int) -> None:
+    wait_until(lambda: coming(pod) == state, m.IncomingState.Name(state), seconds=60, pause=0.05)
+
+
+def wait_leaving(pod: LauncherPod, state: int) -> None:
+    wait_until(lambda: leaving(pod) == state, m.OutgoingState.Name(state), seconds=60, pause=0.05)
+
+
+def begin(place: Place, source: LauncherPod, uid: str) -> tuple[LauncherPod, MigrationWire]:
+    """A target that is ready, and a wire to it."""
+    target = place.pod(uid)
+    assert prepare(target, source, uid).incoming.state == m.INCOMING_READY
+    return target, place.wire(source, target)
+
+
+def release(target: LauncherPod, uid: str) -> Any:
+    return target.call("ReleaseIncoming", m.ReleaseIncomingRequest(migration_uid=uid))
+
+
+def reconnect(pod: LauncherPod) -> None:
+    """The launcher has started again: its socket is another one."""
+    if pod.channel is not None:
+        pod.channel.close()
+        pod.channel = None
+
+
+def owned(pod: LauncherPod) -> Any:
+    """The status, once the launcher owns its guest like any other."""
+
+    def look() -> Any:
+        with contextlib.suppress(grpc.RpcError, OSError):
+            status = pod.call("GetDomain", seconds=5)
+            if status.state == m.DOMAIN_STATE_RUNNING:
+                return status
+        reconnect(pod)
+        return None
+
+    return wait_until(look, "the launcher that owns its guest", seconds=60, pause=0.1)
+
+
+def begin_relayed(place: Place, source: LauncherPod, uid: str) -> tuple[LauncherPod, MigrationRelays]:
+    """As :func:`begin`, with the handlers' own way between the two."""
+    target = place.pod(uid)
+    assert prepare(target, source, uid).incoming.state == m.INCOMING_READY
+    relays = MigrationRelays(place.directory / f"kubelet-{uid}", uid, source.directory, target.directory)
+    relays.start()
+    return target, relays
+
+
+def move(place: Place, source: LauncherPod, uid: str, *, relayed: bool = False, **wishes: Any) -> LauncherPod:
+    """A migration without trouble; the Pod where the guest runs then."""
+    target, wire = begin_relayed(place, source, uid) if relayed else begin(place, source, uid)
+    before = last_count(source)
+    source.call("Migrate", m.MigrateRequest(migration_uid=uid, **wishes))
+    wait_leaving(source, m.OUTGOING_GONE)
+    wait_coming(target, m.INCOMING_COMPLETE)
+    assert source.qemu_pids() == []
+    left = last_count(source)
+    assert left >= before
+    release(target, uid)
+    status = owned(target)
+    assert (status.migrates, status.incoming.migration_uid, status.incoming.state) == (True, uid, m.INCOMING_OWNED)
+    # The next number after the last one, whatever was on its way to the log when the guest stopped.
+    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    wire.close()
+    return target
+
+
+def test_a_guest_goes_there_and_back_and_counts_on(place: Place, running: dict[str, LauncherPod]) -> None:
+    source = running["here"]
+    boot = source.guest_facts()["boot_id"]
+    target = move(place, source, "m-1")
+    running["here"] = target
+    final = source.final()
+    assert (final["state"], final["reason"]) == ("DOMAIN_STATE_SHUTOFF", "DOMAIN_REASON_MIGRATED")
+    assert target.guest_facts()["boot_id"] == boot
+    assert "libvirtd" not in " ".join(target.processes().values())
+    # Its launcher is one like any other: it serves, and the guest can go on to the next place.
+    target.sync(counting_vmi(target), network=True)
+    target.call("Pause")
+    target.call("Unpause")
+    back = running["here"] = move(place, target, "m-2", relayed=True, connections=4)
+    assert back.guest_facts()["boot_id"] == boot
+    assert source.wait_exit() == 0
+
+
+def test_a_target_that_was_not_released_never_runs_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
+    source = running["here"]
+    target, wire = begin(place, source, "m-3")
+    with pytest.raises(grpc.RpcError) as refused:
+        release(target, "m-3")
+    assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    # The answer that all has come is lost, as the only one that is due after memory has begun to flow.
+    source.call("Migrate", m.MigrateRequest(migration_uid="m-3"))
+    wait_until(lambda: wire.seen[MEMORY], "memory flows", seconds=60, pause=0.01)
+    wire.mute.set()
+    wait_coming(target, m.INCOMING_COMPLETE)
+    assert leaving(source) == m.OUTGOING_ACTIVE
+    with pytest.raises(grpc.RpcError):
+        source.call("Unpause")
+    # libvirt lets the source go on once it knows that the wire is cut.
+    wire.cut()
+    wait_leaving(source, m.OUTGOING_KEPT)
+    counts_on(source)
+    assert last_count(target) == 0
+    target.call("DiscardIncoming", m.DiscardIncomingRequest(migration_uid="m-3"))
+    assert target.wait_exit() == 0
+
+
+def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, running: dict[str, LauncherPod]) -> None:
+    source = running["here"]
+    target, _wire = begin(place, source, "m-4")
+    source.call("Migrate", m.MigrateRequest(migration_uid="m-4", bandwidth_bytes=1 << 20))
+    wait_coming(target, m.INCOMING_ARRIVING)
+    with pytest.raises(grpc.RpcError, match="moving to another node"):
+        source.call("Pause")
+    source.call("AbortMigration", m.AbortMigrationRequest(migration_uid="m-4"))
+    wait_leaving(source, m.OUTGOING_KEPT)
+    wait_coming(target, m.INCOMING_FAILED)
+    counts_on(source)
+    assert target.qemu_pids() == []
+    os.kill(target.monitor_pid(), signal.SIGTERM)
+    assert target.wait_exit() == 0
+
+
+def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
+    source = running["here"]
+    target, _wire = begin(place, source, "m-5")
+    source.call("Migrate", m.MigrateRequest(migration_uid="m-5", bandwidth_bytes=1 << 20))
+    wait_coming(target, m.INCOMING_ARRIVING)
+    kill(source.launcher_pid())
+    reconnect(source)
+    owned(source)
+    wait_leaving(source, m.OUTGOING_KEPT)
+    counts_on(source)
+    wait_coming(target, m.INCOMING_FAILED)
+
+
+def test_a_target_launcher_killed_before_the_release_still_has_its_guest(
+    place: Place, running: dict[str, LauncherPod]
+) -> None:
+    source = running["here"]
+    target, wire = begin(place, source, "m-6")
+    source.call("Migrate", m.MigrateRequest(migration_uid="m-6"))
+    wait_leaving(source, m.OUTGOING_GONE)
+    left = last_count(source)
+    for number in range(2):
+        # The second time libvirt's daemon goes, too.
+        if number:
+            for pid, name in target.processes().items():
+                if name.startswith("libvirtd"):
+                    kill(pid)
+        kill(target.launcher_pid())
+        reconnect(target)
+        wait_coming(target, m.INCOMING_COMPLETE)
+    release(target, "m-6")
+    owned(target)
+    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    wire.close()
+    running["here"] = target

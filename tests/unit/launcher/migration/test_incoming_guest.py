@@ -1,0 +1,184 @@
+"""A guest that comes: what is written before it runs, and what a launcher that was killed in between still knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.launcher_errors import BadRequest, Unanswered, WrongState
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.migration.incoming_guest import IncomingGuest
+from kvedge.launcher.migration.migration_record import MigrationRecord
+from kvedge.rpc import launcher_pb2 as m
+
+ARRIVING = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.MIGRATING)
+WAITS = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.USER, is_persistent=True)
+RUNS = DomainFacts(uuid="u", life=Life.RUNNING, why=Why.UNPAUSED, is_persistent=True)
+
+
+class PlayedPod:
+    """The daemon, the preparation and the mark of one Pod; a launcher that starts again finds them as they are."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = MigrationRecord(str(directory))
+        self.iso = directory / "seed.iso"
+        self.iso.write_bytes(b"iso")
+        self.found: DomainFacts | None = None
+        self.begun_unix_ms = 0
+        self.daemons = 0
+        self.broken = False
+        self.told: list[str] = []
+        self.ended = 0
+        # Whether the mark was there when the guest was let run.
+        self.unpaused: list[bool] = []
+
+    def launcher(self, uid: str = "m-1") -> IncomingGuest:
+        """Another launcher."""
+        return IncomingGuest(uid, self.store, self, self, self.connect, self.publish, self.end)
+
+    libvirt_version = 9_000_000
+
+    def connect(self) -> PlayedPod:
+        self.daemons += 1
+        self.broken = False
+        return self
+
+    def prepare(self, request: m.SyncRequest, libvirt_version: int) -> Prepared:
+        source = f"<source file='{self.iso}'/><target dev='vda'/><alias name='ua-seed'/>"
+        return Prepared(f"<domain><devices><disk device='disk'>{source}</disk></devices></domain>", paused=False)
+
+    def facts(self) -> DomainFacts | None:
+        if self.broken:
+            raise Unanswered("client socket is closed")
+        return self.found
+
+    def unpause(self) -> None:
+        self.unpaused.append(self.begun_unix_ms > 0)
+        self.found = RUNS
+
+    def destroy(self, *, graceful: bool) -> None:
+        self.found = None
+
+    def begin(self) -> None:
+        self.begun_unix_ms = 1
+
+    def publish(self, status: m.DomainStatus) -> m.DomainStatus:
+        self.told.append(m.IncomingState.Name(status.incoming.state).removeprefix("INCOMING_"))
+        return status
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> PlayedPod:
+    return PlayedPod(tmp_path)
+
+
+def prepared(pod: PlayedPod, size: int = 0) -> IncomingGuest:
+    """A launcher that listens."""
+    guest = pod.launcher()
+    request = m.PrepareIncomingRequest(migration_uid="m-1", image_bytes={"seed": size} if size else {})
+    assert guest.prepare(request).incoming.state == m.INCOMING_READY
+    return guest
+
+
+def test_isos_become_as_large_as_those_of_the_source(pod: PlayedPod) -> None:
+    prepared(pod, 4096)
+    assert pod.iso.read_bytes() == b"iso" + bytes(4093)
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 40])
+def test_no_iso_becomes_as_large_as_anybody_likes(pod: PlayedPod, size: int) -> None:
+    with pytest.raises(BadRequest, match=r"image_bytes\[seed\]"):
+        prepared(pod, size)
+    assert pod.iso.read_bytes() == b"iso"
+    assert not pod.store.incoming().prepared
+
+
+def test_no_daemon_is_started_before_something_is_prepared(pod: PlayedPod) -> None:
+    pod.launcher().look()
+    assert (pod.daemons, pod.told) == (0, ["EMPTY"])
+
+
+def test_a_guest_waits_until_it_is_released_and_the_mark_is_there_before_it_runs(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = ARRIVING
+    guest.look()
+    with pytest.raises(WrongState, match="on its way"):
+        guest.release("m-1", paused=False)
+    pod.found = WAITS
+    guest.look()
+    assert not pod.unpaused
+    assert guest.release("m-1", paused=False).incoming.state == m.INCOMING_OWNED
+    assert (pod.unpaused, pod.ended, pod.told[1:]) == ([True], 1, ["ARRIVING", "COMPLETE", "OWNED"])
+    assert not pod.store.incoming().goes_on
+    # A repeated order finds it so; no other order undoes it.
+    guest.release("m-1", paused=False)
+    with pytest.raises(WrongState, match="was released"):
+        guest.discard("m-1", "given up")
+    assert (pod.unpaused, pod.found) == ([True], RUNS)
+
+
+def test_a_guest_that_a_user_had_paused_stays_paused(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+    guest.release("m-1", paused=True)
+    assert (pod.unpaused, pod.store.incoming().goes_on, guest.is_released) == ([], False, True)
+
+
+def test_the_next_launcher_finds_a_guest_that_waits(pod: PlayedPod) -> None:
+    prepared(pod)
+    pod.found = WAITS
+    guest = pod.launcher()
+    assert guest.look().incoming.state == m.INCOMING_COMPLETE
+    guest.release("m-1", paused=False)
+    assert pod.unpaused == [True]
+
+
+def test_a_guest_that_came_and_went_does_not_come_again(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = ARRIVING
+    guest.look()
+    pod.found = None
+    told = guest.look().incoming
+    assert (told.state, told.message) == (m.INCOMING_FAILED, "the guest did not come whole; the source knows why")
+    assert pod.launcher().look().incoming.state == m.INCOMING_FAILED
+
+
+def test_a_guest_that_is_not_wanted_is_ended(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+    told = guest.discard("m-1", "given up").incoming
+    assert (pod.found, told.state, told.message, guest.is_over) == (None, m.INCOMING_FAILED, "given up", True)
+    with pytest.raises(WrongState):
+        guest.release("m-1", paused=False)
+
+
+def test_a_guest_that_runs_without_a_release_is_ended(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = RUNS
+    assert guest.look().incoming.state == m.INCOMING_FAILED
+    assert pod.found is None
+
+
+def test_a_daemon_that_ended_is_started_again(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found, pod.broken = WAITS, True
+    assert guest.look().incoming.state == m.INCOMING_COMPLETE
+    assert pod.daemons == 2
+
+
+def test_another_migration_is_refused(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+    for order in (
+        lambda: guest.release("m-2", paused=False),
+        lambda: guest.discard("m-2", "given up"),
+        lambda: guest.prepare(m.PrepareIncomingRequest(migration_uid="m-2")),
+    ):
+        with pytest.raises(WrongState, match="started for migration m-1"):
+            order()
+    assert pod.found == WAITS

@@ -1,0 +1,217 @@
+"""What a launcher says and does about a guest that is to leave, with libvirt played."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
+from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
+from kvedge.launcher.migration.migration_record import MigrationRecord
+from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
+from kvedge.launcher.migration.outgoing_plan import Outgoing
+from kvedge.rpc import launcher_pb2 as m
+from tests.support.needs import NEEDS_LIBVIRT
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+pytestmark = NEEDS_LIBVIRT
+
+DISKS = (
+    DomainDisk("root", "vda", "disk", "/var/run/kubevirt-ephemeral-disks/disk-data/root/disk.qcow2"),
+    DomainDisk("data", "vdb", "disk", "/var/run/kubevirt-private/vmi-disks/data/disk.img"),
+)
+
+
+def facts(life: Life, why: Why = Why.OTHER) -> DomainFacts:
+    return DomainFacts(uuid="u", life=life, why=why, disks=DISKS)
+
+
+RUNS = facts(Life.RUNNING, Why.BOOTED)
+HELD = facts(Life.PAUSED, Why.MIGRATING)
+CANCELLED = facts(Life.RUNNING, Why.CANCELLED)
+LEFT = facts(Life.SHUTOFF, Why.MIGRATED)
+
+
+class PlayedLibvirt:
+    """Moves for as long as the test wants; `failure` is how it ends."""
+
+    def __init__(self) -> None:
+        self.migration = self
+        self.wishes: list[Any] = []
+        self.go = threading.Event()
+        self.failure = ""
+        self.unpaused = 0
+
+    def move(self, wish: Any) -> None:
+        self.wishes.append(wish)
+        assert self.go.wait(30)
+        if self.failure:
+            raise LibvirtFailed("moving the guest", 1, 7, self.failure)
+
+    def progress(self) -> None:
+        return None
+
+    def abort(self) -> None:
+        self.failure = "canceled by client"
+        self.go.set()
+
+    def unpause(self) -> None:
+        self.unpaused += 1
+
+
+@pytest.fixture
+def libvirt() -> Iterator[PlayedLibvirt]:
+    played = PlayedLibvirt()
+    yield played
+    played.go.set()
+
+
+def new_guest(libvirt: PlayedLibvirt, directory: Path, done: threading.Event | None = None) -> OutgoingGuest:
+    """As a launcher has it that has just started."""
+    on_change = (lambda: None) if done is None else done.set
+    return OutgoingGuest(cast("LibvirtSession", libvirt), MigrationRecord(str(directory)), on_change)
+
+
+def begin(guest: OutgoingGuest, uid: str = "m-1", found: DomainFacts = RUNS) -> None:
+    guest.begin(m.MigrateRequest(migration_uid=uid), found)
+
+
+def end(libvirt: PlayedLibvirt, done: threading.Event) -> None:
+    """libvirt's call returns."""
+    libvirt.go.set()
+    assert done.wait(30)
+
+
+def test_only_the_pods_own_disks_are_copied(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    begin(new_guest(libvirt, tmp_path, done))
+    end(libvirt, done)
+    assert libvirt.wishes[0].copied == ("vda",)
+    assert libvirt.wishes[0].control == "/var/run/kubevirt/migration/libvirt-sock"
+
+
+def test_a_guest_that_left_is_gone_also_for_the_next_launcher(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    begin(guest)
+    assert guest.look(RUNS, killed=False) is Outgoing.ACTIVE
+    assert guest.look(HELD, killed=False) is Outgoing.ACTIVE
+    end(libvirt, done)
+    assert guest.look(LEFT, killed=False) is Outgoing.GONE
+    assert new_guest(libvirt, tmp_path).look(None, killed=False) is Outgoing.GONE
+    assert libvirt.unpaused == 0
+
+
+def test_a_failure_of_libvirt_keeps_the_guest_and_says_why(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    libvirt.failure = "no route"
+    begin(guest)
+    end(libvirt, done)
+    word = guest.look(RUNS, killed=False)
+    told = guest.describe(word)
+    assert told is not None
+    assert (word, told.state, told.message) == (Outgoing.KEPT, m.OUTGOING_KEPT, "moving the guest: no route")
+    assert told.ended_unix_ms >= told.started_unix_ms > 0
+    # Whatever becomes of it later is no move.
+    assert guest.look(None, killed=False) is Outgoing.KEPT
+
+
+def test_a_new_launcher_lets_a_stopped_guest_go_on(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    begin(new_guest(libvirt, tmp_path))
+    after = new_guest(libvirt, tmp_path)
+    assert after.look(HELD, killed=False) is Outgoing.RESUMING
+    assert libvirt.unpaused == 1
+    assert MigrationRecord(str(tmp_path)).outgoing().kept
+
+
+def test_a_guest_that_libvirt_let_go_on_is_kept_before_its_call_returns(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    begin(guest)
+    guest.look(HELD, killed=False)
+    assert guest.look(CANCELLED, killed=False) is Outgoing.KEPT
+
+
+def test_the_cancelled_move_before_says_nothing_of_the_next(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    begin(guest, "m-2", CANCELLED)
+    assert guest.look(CANCELLED, killed=False) is Outgoing.ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("found", "killed"),
+    [
+        pytest.param(facts(Life.SHUTOFF, Why.SHUTDOWN), False, id="shut down"),
+        pytest.param(facts(Life.SHUTOFF, Why.CRASHED), False, id="crashed"),
+        pytest.param(facts(Life.SHUTOFF), True, id="killed"),
+    ],
+)
+def test_an_end_on_the_way_is_no_move(
+    libvirt: PlayedLibvirt, tmp_path: Path, found: DomainFacts, *, killed: bool
+) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    begin(guest)
+    assert guest.look(found, killed=killed) is Outgoing.KEPT
+    assert new_guest(libvirt, tmp_path).look(None, killed=False) is Outgoing.KEPT
+
+
+def test_a_migration_begins_once_and_no_second_one_beside_it(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    begin(guest)
+    begin(guest)
+    with pytest.raises(WrongState, match="m-1 moves the guest already"):
+        begin(guest, "m-2")
+    with pytest.raises(WrongState, match="try again"):
+        guest.refuse_while_moving()
+    end(libvirt, done)
+    assert len(libvirt.wishes) == 1
+    begin(guest)
+    assert not guest.is_moving
+
+
+def test_a_migration_that_was_given_up_never_begins(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    guest.abort("m-1")
+    begin(guest)
+    assert not guest.is_moving
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+
+
+def test_something_that_cannot_wait_ends_the_migration_first(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    begin(guest)
+    guest.give_way()
+    assert not guest.is_moving
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+
+
+def test_a_guest_is_not_gone_while_its_qemu_is_there(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    with subprocess.Popen(["sleep", "60"]) as qemu:
+        guest.begin(m.MigrateRequest(migration_uid="m-1"), replace(RUNS, pid=qemu.pid))
+        assert guest.look(LEFT, killed=False) is Outgoing.ACTIVE
+        after = new_guest(libvirt, tmp_path)
+        assert after.look(None, killed=False) is Outgoing.ACTIVE
+        assert after.is_unsettled
+        qemu.kill()
+        qemu.wait()
+    assert after.look(None, killed=False) is Outgoing.GONE
+    assert not after.is_unsettled
+    assert libvirt.unpaused == 0
+
+
+def test_a_guest_that_is_not_there_does_not_move(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    for found in (None, facts(Life.SHUTOFF, Why.SHUTDOWN)):
+        with pytest.raises(WrongState, match="no guest to move"):
+            guest.begin(m.MigrateRequest(migration_uid="m-1"), found)
+    assert guest.describe(guest.look(None, killed=False)) is None
