@@ -13,6 +13,8 @@ APP: Final = "kubevirt.io"
 LAUNCHER_APP: Final = "virt-launcher"
 CREATED_BY: Final = "kubevirt.io/created-by"
 NODE_NAME: Final = "kubevirt.io/nodeName"
+# On a VMI: the node that its guest is to come to, by which that node's handler finds it.
+MIGRATION_TARGET_NODE: Final = "kubevirt.io/migrationTargetNodeName"
 SCHEDULABLE: Final = "kubevirt.io/schedulable"
 VMI_ID: Final = "vmi.kubevirt.io/id"
 VM_NAME: Final = "vm.kubevirt.io/name"
@@ -27,7 +29,7 @@ RESERVED_LABELS: Final = frozenset(
         CREATED_BY,
         "kubevirt.io/migrationJobUID",
         NODE_NAME,
-        "kubevirt.io/migrationTargetNodeName",
+        MIGRATION_TARGET_NODE,
         SCHEDULABLE,
         "kubevirt.io/install-strategy",
     }

@@ -15,6 +15,7 @@ from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.phases import FINAL_PHASES, Phase
 from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.probes import Probe
 from kvedge.resources.types.volumes import Network, Volume
 from kvedge.resources.values.quantities import Quantity
@@ -167,6 +168,9 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     launcher_container_image_version: str = ""
     migration_method: str = ""
     migration_transport: str = ""
+    migration_state: MigrationState | None = None
+    # The node that its guest is to leave, as an eviction asked.
+    evacuation_node_name: str = ""
     virtual_machine_revision_name: str = ""
     selinux_context: str = ""
     current_cpu_topology: CpuTopology | None = field(default=None, name="currentCPUTopology")

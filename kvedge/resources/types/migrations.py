@@ -1,0 +1,151 @@
+"""Live migrations: one job, what a VMI says of its latest one, and policies (kubevirt.io/v1, migrations.kubevirt.io).
+
+Touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal
+
+from msgspec import field
+
+from kvedge.resources.codec import JsonObject, KubeStruct
+from kvedge.resources.kinds import Kind
+from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.types.kubevirt_configuration import MigrationConfiguration
+from kvedge.resources.values.quantities import Quantity
+
+MIGRATIONS_GROUP: Final = "migrations.kubevirt.io"
+MIGRATION_FINALIZER: Final = "kubevirt.io/migrationJobFinalize"
+# On a migration: the VMI that it moves, for those who list.
+VMI_NAME_LABEL: Final = "kubevirt.io/vmi-name"
+# On a launcher Pod that a guest comes to: the UID of the migration, and, as an annotation, its name.
+MIGRATION_JOB_UID: Final = "kubevirt.io/migrationJobUID"
+MIGRATION_JOB_NAME: Final = "kubevirt.io/migrationJobName"
+
+MigrationPhase = Literal[
+    "", "Pending", "Scheduling", "Scheduled", "PreparingTarget", "TargetReady", "Running", "Succeeded", "Failed"
+]
+MigrationPriority = Literal["system-critical", "user-triggered", "system-maintenance"]
+AbortStatus = Literal["", "Aborting", "Succeeded", "Failed"]
+
+
+class MigrationState(KubeStruct, kw_only=True):
+    """`status.migrationState` of a VMI: its latest migration. Times are RFC 3339; each field has one writer.
+
+    The controller writes, at once when it hands over: the UID, nodes, Pods, policy and configuration; later
+    `abort_requested`, and `source_pod_gone_timestamp` once the source's Pod is proven to run nothing any more.
+
+    The source's handler: `start_timestamp`, `mode`, `abort_status`, and `source_node_domain_gone_timestamp`, which says
+    that nothing of the guest is left there and that it did not end. If the guest stays there: `failed`, `completed`,
+    `end_timestamp` and `failure_reason`. Both words stay true, and never come together.
+
+    The target's handler: `target_node_address` when it listens, `target_node_domain_detected` and
+    `target_node_domain_ready_timestamp`; `completed` and `end_timestamp` in the same write as the VMI's new node.
+    Once the source is gone and nothing has come: `failed`, `completed`, `end_timestamp` and `failure_reason`.
+    """
+
+    migration_uid: str = ""
+    source_node: str = ""
+    target_node: str = ""
+    source_pod: str = ""
+    target_pod: str = ""
+    migration_policy_name: str | None = None
+    migration_configuration: MigrationConfiguration | None = None
+    abort_requested: bool = False
+    abort_status: AbortStatus = ""
+    # The relay of the target's handler: address and port.
+    target_node_address: str = ""
+    target_node_domain_detected: bool = False
+    target_node_domain_ready_timestamp: str | None = None
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    mode: str = ""
+    completed: bool = False
+    failed: bool = False
+    failure_reason: str = ""
+    # Ours.
+    source_node_domain_gone_timestamp: str | None = None
+    source_pod_gone_timestamp: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its outcome is not recorded yet."""
+        return bool(self.migration_uid) and not self.completed and not self.failed
+
+
+class MigrationPhaseTransition(KubeStruct, kw_only=True):
+    """When a phase was entered."""
+
+    phase: MigrationPhase
+    phase_transition_timestamp: str
+
+
+class MigrationEnd(KubeStruct, kw_only=True):
+    """One half of a migration between clusters."""
+
+    migration_id: str = field(default="", name="migrationID")
+    connect_url: str = field(default="", name="connectURL")
+
+
+class VirtualMachineInstanceMigrationSpec(KubeStruct, kw_only=True):
+    """Which VMI is to move, and where to."""
+
+    vmi_name: str = ""
+    added_node_selector: dict[str, str] = {}
+    priority: MigrationPriority | None = None
+    send_to: MigrationEnd | None = None
+    receive: MigrationEnd | None = None
+
+
+class VirtualMachineInstanceMigrationStatus(KubeStruct, kw_only=True):
+    """How far it is; `migration_state` is the VMI's, copied when the migration has ended."""
+
+    phase: MigrationPhase = ""
+    conditions: list[Condition] = []
+    phase_transition_timestamps: list[MigrationPhaseTransition] = []
+    migration_state: MigrationState | None = None
+
+
+class VirtualMachineInstanceMigration(KubeStruct, kw_only=True):
+    """kubevirt.io/v1 VirtualMachineInstanceMigration."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "kubevirt.io", "v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations"
+    )
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VirtualMachineInstanceMigrationSpec = field(default_factory=VirtualMachineInstanceMigrationSpec)
+    status: VirtualMachineInstanceMigrationStatus = field(default_factory=VirtualMachineInstanceMigrationStatus)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class PolicySelectors(KubeStruct, kw_only=True):
+    """VMIs that a policy is for: by labels of their namespace, and their own. Without either, none."""
+
+    namespace_selector: dict[str, str] | None = None
+    virtual_machine_instance_selector: dict[str, str] | None = None
+
+
+class MigrationPolicySpec(KubeStruct, kw_only=True):
+    """What it changes of the KubeVirt object's configuration of migrations."""
+
+    selectors: PolicySelectors | None = None
+    allow_auto_converge: bool | None = None
+    bandwidth_per_migration: Quantity | None = None
+    completion_timeout_per_gib: int | None = field(default=None, name="completionTimeoutPerGiB")
+    allow_post_copy: bool | None = None
+    allow_workload_disruption: bool | None = None
+    max_downtime_ms: int | None = None
+
+
+class MigrationPolicy(KubeStruct, kw_only=True):
+    """migrations.kubevirt.io/v1alpha1 MigrationPolicy."""
+
+    KIND: ClassVar[Kind] = Kind(MIGRATIONS_GROUP, "v1alpha1", "MigrationPolicy", "migrationpolicies", namespaced=False)
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: MigrationPolicySpec = field(default_factory=MigrationPolicySpec)
+    status: JsonObject = {}
