@@ -12,11 +12,12 @@ from typing import Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.pools.pool_actions import CreateVm, KeepRevision, PoolAction
-from kvedge.controller.pools.pool_plan import PoolView, plan_pool, selector_in_use
+from kvedge.controller.pools.pool_plan import PoolView, plan_pool, selector_fault, selector_in_use
 from kvedge.controller.pools.pool_refusals import Refusals
 from kvedge.controller.pools.pool_status import next_status, told_change
 from kvedge.controller.pools.pool_writes import PoolWrites
 from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
+from kvedge.controller.scaling_selector import BAD_SELECTOR
 from kvedge.controller.scaling_status import FAILURE, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
@@ -110,6 +111,7 @@ class PoolLoop:
                 return None
             selector = selector_in_use(pool)
             if selector is None:
+                self._report(pool, None, (BAD_SELECTOR, selector_fault(pool)))
                 return None
             if POOL_FINALIZER not in pool.metadata.finalizers:
                 self._patch_pool(pool, {"metadata": {"finalizers": [*pool.metadata.finalizers, POOL_FINALIZER]}}, "")
@@ -229,7 +231,9 @@ class PoolLoop:
         left = [item for item in pool.metadata.finalizers if item != POOL_FINALIZER]
         self._patch_pool(pool, {"metadata": {"finalizers": left}}, "")
 
-    def _report(self, pool: VirtualMachinePool, selector: LabelSelector, failure: tuple[str, str] | None) -> None:
+    def _report(
+        self, pool: VirtualMachinePool, selector: LabelSelector | None, failure: tuple[str, str] | None
+    ) -> None:
         status = next_status(pool, self._view(pool).vms, selector, failure, self._sources.clock.now())
         body = status_body(pool, status)
         if not body:

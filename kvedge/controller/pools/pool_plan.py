@@ -27,8 +27,9 @@ from kvedge.controller.pools.pool_actions import (
 )
 from kvedge.controller.pools.pool_choice import in_order
 from kvedge.controller.pools.pool_template import template_of
+from kvedge.controller.scaling_selector import find_selector_fault
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.label_selectors import LabelSelector, find_keys, selector_of, selector_problems
+from kvedge.resources.label_selectors import LabelSelector, selector_of
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.scaling.pools import (
@@ -79,15 +80,16 @@ class PoolView:
 
 
 def selector_in_use(pool: VirtualMachinePool) -> LabelSelector | None:
-    """The pool's selector; None where nothing can be done by it, which admission refuses."""
-    spec = pool.spec
-    if spec.selector is None or spec.virtual_machine_template is None or any(selector_problems(spec.selector)):
-        return None
-    if any(find_keys(spec.selector, (REVISION_LABEL,))):
-        return None
-    selector = selector_of(spec.selector)
-    labels = spec.virtual_machine_template.metadata.labels
-    return selector if labels and selector.matches(labels) else None
+    """The pool's selector; None where nothing can be done by it, for which :func:`selector_fault` has the words."""
+    selector = pool.spec.selector
+    return None if selector is None or selector_fault(pool) else selector_of(selector)
+
+
+def selector_fault(pool: VirtualMachinePool) -> str:
+    """Why the pool is left alone, which admission refuses, too; empty for one that is kept."""
+    template = pool.spec.virtual_machine_template
+    labels = None if template is None else template.metadata.labels
+    return find_selector_fault(pool.spec.selector, "virtualMachineTemplate", labels, (REVISION_LABEL,))
 
 
 def revision_name(pool: VirtualMachinePool) -> str:

@@ -22,17 +22,21 @@ _PAUSED: Final = ("SuccessfulPaused", "Pool controller is paused")
 def next_status(
     pool: VirtualMachinePool,
     vms: Sequence[VirtualMachine],
-    selector: LabelSelector,
+    selector: LabelSelector | None,
     failure: tuple[str, str] | None,
     now: datetime,
 ) -> VirtualMachinePoolStatus:
-    """The status that follows; `failure` is the reason and the message of what the server refused in this pass."""
+    """The status that follows.
+
+    `failure` is the reason and the message of what the server refused in this pass, or of why there is no selector:
+    what autoscalers count by stays then.
+    """
     paused = _PAUSED if pool.spec.paused else None
     return VirtualMachinePoolStatus(
         replicas=len(vms),
         ready_replicas=sum(1 for vm in vms if _is_ready(vm)),
         conditions=make_conditions(pool.status.conditions, paused, failure, now),
-        label_selector=str(selector),
+        label_selector=pool.status.label_selector if selector is None else str(selector),
     )
 
 

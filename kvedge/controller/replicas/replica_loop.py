@@ -26,13 +26,13 @@ from kvedge.controller.replicas.replica_plan import (
     selector_in_use,
 )
 from kvedge.controller.replicas.replica_status import (
-    BAD_SELECTOR,
     FAILED_CREATE,
     FAILED_DELETE,
     next_status,
     told_change,
 )
 from kvedge.controller.replicas.replica_writes import ReplicaWrites
+from kvedge.controller.scaling_selector import BAD_SELECTOR
 from kvedge.controller.scaling_status import FAILURE, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing

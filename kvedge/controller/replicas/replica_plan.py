@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.scaling_selector import find_selector_fault
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.label_selectors import LabelSelector, find_keys, selector_of, selector_problems
+from kvedge.resources.label_selectors import LabelSelector, selector_of
 from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.names import RESERVED_LABELS
 from kvedge.resources.replica_names import free_names
@@ -92,21 +93,9 @@ def selector_in_use(replica_set: VirtualMachineInstanceReplicaSet) -> LabelSelec
 
 def selector_fault(replica_set: VirtualMachineInstanceReplicaSet) -> str:
     """Why the set is left alone, which admission refuses, too; empty for one that is kept."""
-    spec, template = replica_set.spec, replica_set.spec.template
-    if template is None:
-        return "spec.template is missing"
-    if not template.metadata.labels:
-        return "spec.template.metadata.labels: the template needs a label by which its copies are known"
-    if spec.selector is None:
-        return "spec.selector is missing"
-    for path, text in selector_problems(spec.selector):
-        return f"spec.selector{'.' if path else ''}{path}: {text}"
-    for path, key in find_keys(spec.selector, RESERVED_LABELS):
-        # A VMI would be released once it is placed, and another one made, without end.
-        return f"spec.selector.{path}: kvedge itself writes the label {key} on VMIs: select by a label of the template"
-    if not selector_of(spec.selector).matches(template.metadata.labels):
-        return "spec.selector does not match spec.template.metadata.labels"
-    return ""
+    template = replica_set.spec.template
+    labels = None if template is None else template.metadata.labels
+    return find_selector_fault(replica_set.spec.selector, "template", labels, RESERVED_LABELS)
 
 
 def plan_claims(view: ReplicaView, selector: LabelSelector) -> list[Adopt | Release]:

@@ -17,7 +17,6 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 FAILED_CREATE: Final = "FailedCreate"
 FAILED_DELETE: Final = "FailedDelete"
-BAD_SELECTOR: Final = "SelectorNotUsable"
 _PAUSED: Final = ("Paused", "Controller got paused")
 
 

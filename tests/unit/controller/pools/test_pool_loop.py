@@ -18,7 +18,7 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import KEPT_FOR_POOL
-from kvedge.resources.meta import ObjectMeta, OwnerReference
+from kvedge.resources.meta import LabelSelector, ObjectMeta, OwnerReference
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_OF_POOL, VirtualMachinePool
@@ -303,6 +303,25 @@ def test_a_guest_of_a_vms_name_that_is_another_owners_is_not_restarted() -> None
     server.vmis.deliver()
     server.turn()
     assert set(server.ended) == {("VirtualMachineInstance", "web-0")}
+
+
+def test_a_pool_whose_selector_selects_no_copy_makes_nothing_and_says_why() -> None:
+    server = PoolServer(1)
+    settle(server)
+    known = server.pool.status.label_selector
+    selector = server.pool.spec.selector
+    server.pool.spec.selector = LabelSelector(match_labels={"app": "other"})
+    server.scale(3)
+    settle(server)
+    (condition,) = server.pool.status.conditions
+    assert (condition.type, condition.reason) == ("ReplicaFailure", "SelectorNotUsable")
+    assert condition.message == "spec.selector does not match spec.virtualMachineTemplate.metadata.labels"
+    assert (len(server.live), server.pool.status.replicas, server.pool.status.label_selector) == (1, 1, known)
+    # A selector that is mended is used again.
+    server.pool.spec.selector = selector
+    server.scale(2)
+    settle(server)
+    assert (len(server.live), server.pool.status.conditions) == (2, [])
 
 
 def test_a_refused_vm_holds_up_no_other_and_is_tried_again_after_a_while() -> None:
