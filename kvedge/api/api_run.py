@@ -14,6 +14,7 @@ from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
 from kvedge.api.admission.clone_admission import CloneAdmission
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
+from kvedge.api.admission.migrations.migration_admission import MigrationAdmission
 from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.registration.registration_loop import Registration
@@ -128,6 +129,7 @@ class ApiRun:
             admission_routes(self._current_cluster, self._clock, judgement, presets.of_namespace, presets.doubt)
         )
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
+        application.add_routes(MigrationAdmission(self._client, judgement).routes())
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes())
         reader = ClusterReader(self._client)

@@ -10,5 +10,6 @@ VALIDATE_PATH: Final = "/validate"
 # CDI's own path for it.
 MUTATE_CLONE_PATH: Final = "/datavolume-mutate"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
+VALIDATE_MIGRATION_PATH: Final = "/validate-migration"
 SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
 SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")

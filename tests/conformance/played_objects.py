@@ -62,8 +62,6 @@ KINDS: Final = (
     PlayedKind("export.kubevirt.io", "v1", "VirtualMachineExport", "virtualmachineexports"),
     PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackup", "virtualmachinebackups"),
     PlayedKind(_BACKUPS, "v1alpha1", "VirtualMachineBackupTracker", "virtualmachinebackuptrackers"),
-    PlayedKind("migrations.kubevirt.io", "v1alpha1", "MigrationPolicy", "migrationpolicies", False),
-    PlayedKind("kubevirt.io", "v1", "VirtualMachineInstanceMigration", "virtualmachineinstancemigrations"),
 )
 # The Service by whose address the tests learn the cluster's DNS server, to give it to guests.
 _DNS: Final[dict[str, Any]] = {

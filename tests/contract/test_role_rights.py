@@ -130,6 +130,17 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch virtualmachineinstancereplicasets/status.kubevirt.io",
         "kvedge:controllers: update virtualmachineinstancereplicasets/finalizers.kubevirt.io",
     ),
+    "a guest moves, which takes two nodes (test_migrations of the api and of the controller)": (
+        "kvedge:apis: create virtualmachineinstancemigrations.kubevirt.io",
+        "kvedge:apis: read virtualmachineinstancemigrations.kubevirt.io",
+        "kvedge:controllers: create virtualmachineinstancemigrations.kubevirt.io",
+        "kvedge:controllers: delete virtualmachineinstancemigrations.kubevirt.io",
+        "kvedge:controllers: patch virtualmachineinstancemigrations.kubevirt.io",
+        "kvedge:controllers: patch virtualmachineinstancemigrations/status.kubevirt.io",
+        "kvedge:controllers: read migrationpolicies.migrations.kubevirt.io",
+        "kvedge:controllers: read namespaces",
+        "kvedge:controllers: read virtualmachineinstancemigrations.kubevirt.io",
+    ),
     "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
         "kvedge:controllers: read persistentvolumes",
     ),

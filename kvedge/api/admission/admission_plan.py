@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.migrations.migration_verdict import judge_update
+from kvedge.api.admission.migrations.policy_verdict import judge_policy
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
 from kvedge.api.admission.presets.preset_parts import Preset
 from kvedge.api.admission.presets.preset_plan import name_presets, preset_causes, preset_doubts, preset_warnings
@@ -41,6 +43,7 @@ from kvedge.api.admission.spec_verdict import (
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
@@ -78,6 +81,11 @@ def plan_verdict(
         return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document, preset_doubt)))
     if request.resource.resource == VirtualMachinePool.KIND.plural:
         return judge_pool(request, document, lambda vm: _judge_new_vm(request, vm, cluster))
+    if request.resource.resource == VirtualMachineInstanceMigration.KIND.plural:
+        # Another webhook judges new ones: it asks what else there is.
+        return Verdict(tuple(judge_update(document, request.old_object)) if request.old_object is not None else ())
+    if request.resource.resource == MigrationPolicy.KIND.plural:
+        return judge_policy(request, document)
     if request.resource.resource == PRESET_KIND.plural:
         return judge_preset(request, document, cluster)
     if request.resource.resource == "virtualmachineinstancereplicasets":

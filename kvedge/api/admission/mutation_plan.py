@@ -11,6 +11,7 @@ from typing import cast
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.json_patch_plan import difference, member_difference
+from kvedge.api.admission.migrations.migration_verdict import label_migration
 from kvedge.api.admission.presets.preset_parts import Preset
 from kvedge.api.admission.presets.preset_plan import with_presets
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
@@ -38,6 +39,8 @@ def plan_mutation(
             return _vmi(request, document, cluster, now, presets)
         case "virtualmachines", ("CREATE" | "UPDATE"):
             return _vm(request, document, cluster)
+        case "virtualmachineinstancemigrations", "CREATE":
+            return list(difference(document, label_migration(document)))
     return []
 
 

@@ -21,6 +21,7 @@ from kvedge.api.served_paths import (
     SUBRESOURCE_GROUP,
     SUBRESOURCE_VERSIONS,
     VALIDATE_KUBEVIRT_PATH,
+    VALIDATE_MIGRATION_PATH,
     VALIDATE_PATH,
 )
 from kvedge.resources.codec import JsonObject
@@ -29,6 +30,7 @@ from kvedge.resources.manifests.role_rights import CA_BUNDLE_KEY, CA_BUNDLE_NAME
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
+from kvedge.resources.types.migrations import MigrationPolicy
 from kvedge.resources.types.scaling.pools import POOL_GROUP
 
 _SERVICE_PORT: Final = 443
@@ -291,6 +293,9 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
         # Fail, as status is what roles act on; roles themselves and the end of a deletion do not pass here.
         webhook("virtualmachineinstances-status-mutator.kvedge.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
                  operations=("UPDATE",), conditions=(_NOT_BY_ROLES, _MORE_THAN_LETTING_GO)),
+        # Fail: a migration without its label could be one of two that move the same guest.
+        webhook("migrations-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstancemigrations",
+                 operations=("CREATE",)),
     ]  # fmt: skip
     for each in webhooks:
         each["reinvocationPolicy"] = "Never"
@@ -318,6 +323,17 @@ def validating_webhooks(
         # embedded API's authorizer on one box.
         webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
+        # Fail: a guest that cannot move must not be tried to move, and not twice at a time.
+        webhook("migration-create-validator.kubevirt.io", VALIDATE_MIGRATION_PATH, ca_bundle,
+                 "virtualmachineinstancemigrations", operations=("CREATE",)),
+        # Fail: the roles act on what a migration was made for, also while it is cancelled. Letting go of it passes by.
+        webhook("migration-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineinstancemigrations", operations=("UPDATE",),
+                 conditions=(_NOT_A_REPORT_OF_ROLES, _MORE_THAN_LETTING_GO)),
+        # Fail: a policy that means nothing would be found out when a guest moves.
+        webhook("migration-policy-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, MigrationPolicy.KIND.plural,
+                 operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                 served=(MigrationPolicy.KIND.group, (MigrationPolicy.KIND.version,))),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),

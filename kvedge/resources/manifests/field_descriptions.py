@@ -11,6 +11,7 @@ from typing import Final
 
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
+from kvedge.resources.manifests.migration_kinds import MIGRATION_DESCRIPTIONS
 from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
 from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
@@ -361,5 +362,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **STATUS_DESCRIPTIONS,
     **DATA_VOLUME_DESCRIPTIONS,
     **REPLICA_DESCRIPTIONS,
+    **MIGRATION_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

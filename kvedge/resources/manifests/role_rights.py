@@ -82,6 +82,11 @@ _CONTROLLER: Final = (
     right((*READ, "patch"), "pool.kubevirt.io", "virtualmachinepools"),
     right(("patch",), "pool.kubevirt.io", "virtualmachinepools/status"),
     right(("update",), "pool.kubevirt.io", "virtualmachinepools/finalizers"),
+    # It carries migrations out, and makes those that drains need; policies are chosen by labels of namespaces, too.
+    right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstancemigrations"),
+    right(("patch",), "kubevirt.io", "virtualmachineinstancemigrations/status"),
+    right(READ, "migrations.kubevirt.io", "migrationpolicies"),
+    right(READ, "core", "namespaces"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
@@ -139,7 +144,10 @@ _API: Final = (
     right(("get", "list", "patch"), "kubevirt.io", "virtualmachines virtualmachineinstances"),
     right(("patch",), "kubevirt.io", "virtualmachines/status"),
     right(("list",), "core", "pods"),
-    right(("get",), "core", "nodes"),
+    # Where a stream goes, and whether a guest has another node to go to.
+    right(("get", "list"), "core", "nodes"),
+    # Migrations that users ask for, and whether one is under way.
+    right(("list", "create"), "kubevirt.io", "virtualmachineinstancemigrations"),
     # Which front proxy to believe about the name of a caller, and what callers may do.
     right(("get",), "core", "configmaps", names=("extension-apiserver-authentication",), namespace="kube-system"),
     right(("create",), "authorization.k8s.io", "subjectaccessreviews"),

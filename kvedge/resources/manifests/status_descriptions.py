@@ -54,6 +54,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "launcherContainerImageVersion": "The image of its launcher.",
         "migrationMethod": "How it would be migrated: LiveMigration or BlockMigration.",
         "migrationTransport": "What a migration goes through: Unix.",
+        "evacuationNodeName": "The node that its guest is to leave, as a drain of the node asked.",
         "virtualMachineRevisionName": "The ControllerRevision with the VM's spec that it was made from.",
         "selinuxContext": "The SELinux context of its Pod; none without SELinux.",
         "fsFreezeStatus": "frozen while its filesystems are held still.",

@@ -16,6 +16,8 @@ from kvedge.resources.types.kubevirt_configuration import MigrationConfiguration
 from kvedge.resources.values.quantities import Quantity
 
 MIGRATIONS_GROUP: Final = "migrations.kubevirt.io"
+# The longest that a guest may be asked to stand still is more than half an hour; QEMU takes no more.
+DOWNTIME_MS: Final = (1, 2_000_000)
 MIGRATION_FINALIZER: Final = "kubevirt.io/migrationJobFinalize"
 # On a migration: the VMI that it moves, for those who list.
 VMI_NAME_LABEL: Final = "kubevirt.io/vmi-name"
@@ -140,6 +142,11 @@ class MigrationPolicySpec(KubeStruct, kw_only=True):
     allow_post_copy: bool | None = None
     allow_workload_disruption: bool | None = None
     max_downtime_ms: int | None = None
+    experimental: JsonObject | None = None
+
+
+class MigrationPolicyStatus(KubeStruct, kw_only=True):
+    """Nothing: a policy is only read."""
 
 
 class MigrationPolicy(KubeStruct, kw_only=True):
@@ -148,4 +155,4 @@ class MigrationPolicy(KubeStruct, kw_only=True):
     KIND: ClassVar[Kind] = Kind(MIGRATIONS_GROUP, "v1alpha1", "MigrationPolicy", "migrationpolicies", namespaced=False)
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: MigrationPolicySpec = field(default_factory=MigrationPolicySpec)
-    status: JsonObject = {}
+    status: MigrationPolicyStatus = field(default_factory=MigrationPolicyStatus)

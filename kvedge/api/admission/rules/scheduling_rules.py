@@ -6,7 +6,7 @@ accepted, and nobody would be there to read the answer. Called by admission_plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_value_cause, unsupported_value_cause
@@ -24,12 +24,12 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def node_selector_is_of_labels(subject: Subject) -> Iterator[Cause]:
     """A node has labels, so that what is selected by must be one."""
-    yield from _labels(subject.spec.node_selector, subject.at.at("nodeSelector"))
+    yield from labels_are_labels(subject.spec.node_selector, subject.at.at("nodeSelector"))
 
 
 def template_labels_are_labels(subject: Subject) -> Iterator[Cause]:
     """A template's labels become those of objects that are made later, when nobody reads an answer."""
-    yield from _labels(subject.metadata.labels, subject.metadata_at.at("labels"))
+    yield from labels_are_labels(subject.metadata.labels, subject.metadata_at.at("labels"))
 
 
 def affinity_is_one_of_a_pod(subject: Subject) -> Iterator[Cause]:
@@ -123,7 +123,7 @@ def _pod_term(term: dict[str, Any], at: Field) -> Iterator[Cause]:
 
 
 def _label_selector(selector: dict[str, Any], at: Field) -> Iterator[Cause]:
-    yield from _labels(_object(selector, "matchLabels"), at.at("matchLabels"))
+    yield from labels_are_labels(_object(selector, "matchLabels"), at.at("matchLabels"))
     for index, expression in enumerate(_items(selector, "matchExpressions")):
         yield from _expression(expression, at.at("matchExpressions").item(index), _LABEL_OPERATORS)
 
@@ -157,7 +157,8 @@ def _weight(preferred: dict[str, Any], at: Field) -> Iterator[Cause]:
         yield invalid_value(at.at("weight"), weight, "must be in the range 1-100")
 
 
-def _labels(labels: dict[str, Any], at: Field) -> Iterator[Cause]:
+def labels_are_labels(labels: Mapping[str, Any], at: Field) -> Iterator[Cause]:
+    """Keys and values are those that a label can have."""
     for key, value in labels.items():
         for complaint in label_key_complaints(key):
             yield invalid_value(at, key, complaint)

@@ -32,6 +32,8 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "virtualmachineinstances",
         "virtualmachineinstancereplicasets",
         "virtualmachineinstancepresets",
+        "virtualmachineinstancemigrations",
+        "migrationpolicies",
         "virtualmachinepools",
         "kubevirts",
         "datavolumes",
@@ -46,6 +48,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
     assert {group for rule in rules for group in rule["apiGroups"]} == {
         "kubevirt.io",
         "pool.kubevirt.io",
+        "migrations.kubevirt.io",
         "k8s.cni.cncf.io",
     }
 

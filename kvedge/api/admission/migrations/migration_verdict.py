@@ -1,0 +1,157 @@
+"""Whether a VirtualMachineInstanceMigration may enter; worded as KubeVirt words it, in KubeVirt's order.
+
+Called by migration_admission.py, which finds out what else there is, and by admission_plan.py for updates. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause, unsupported_cause
+from kvedge.api.admission.rules.scheduling_rules import labels_are_labels
+from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
+from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
+from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct, member_of
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.label_selectors import is_label_value
+from kvedge.resources.meta import condition
+from kvedge.resources.types.migrations import (
+    MIGRATION_FINALIZER,
+    VMI_NAME_LABEL,
+    VirtualMachineInstanceMigration,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_SPEC: Final = Field("spec")
+_LONGEST_NAME: Final = 63
+_FINAL: Final = ("Succeeded", "Failed")
+_BETWEEN_CLUSTERS: Final = (
+    "migrations between clusters are not supported yet: leave it out, and the VMI moves to another node of its cluster"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What else there is when a migration is made.
+
+    `nodes` are some nodes of the cluster, two at least where it has so many; `suitable` are some that take VMs and have
+    the labels that the migration asks for, likewise.
+    """
+
+    vmi: VirtualMachineInstance | None
+    others: Sequence[VirtualMachineInstanceMigration]
+    nodes: Sequence[str]
+    suitable: Sequence[str]
+
+
+def label_migration(document: JsonObject) -> JsonObject:
+    """The migration with the label and the finalizer that each one has."""
+    metadata, name = member_of(document, "metadata"), member_of(document, "spec").get("vmiName")
+    made = dict(metadata)
+    if isinstance(name, str) and name and is_label_value(name):
+        made["labels"] = {**(metadata.get("labels") or {}), VMI_NAME_LABEL: name}
+    finalizers = metadata.get("finalizers") or []
+    if MIGRATION_FINALIZER not in finalizers:
+        made["finalizers"] = [*finalizers, MIGRATION_FINALIZER]
+    return {**document, "metadata": made}
+
+
+def judge_spec(request: AdmissionRequest, document: JsonObject) -> tuple[Cause, ...]:
+    """What is wrong with a new migration, whatever else there is."""
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
+        return too_large
+    causes = list(unknown_fields(VirtualMachineInstanceMigration, body_of(document), Field("")))
+    try:
+        migration = decode(VirtualMachineInstanceMigration, document)
+    except DecodeError as error:
+        return tuple(distinct([*causes, Cause(error.path, str(error), "FieldValueTypeInvalid")]))
+    spec, at = migration.spec, _SPEC.at("vmiName")
+    if not spec.vmi_name:
+        causes.append(required_cause(at, "vmiName is missing"))
+    elif not is_label_value(spec.vmi_name):
+        text = f"it becomes the value of the label {VMI_NAME_LABEL}, which has at most {_LONGEST_NAME} characters"
+        causes.append(invalid_value(at, spec.vmi_name, text))
+    causes += labels_are_labels(spec.added_node_selector, _SPEC.at("addedNodeSelector"))
+    if spec.priority is not None and not request.user.is_controller:
+        text = "Migration priority queue, only virt-controller is allowed to set priority field"
+        causes.append(Cause("spec.migrationPriority", text, "FieldValueForbidden"))
+    return tuple(distinct(causes))
+
+
+def refusal_words(migration: VirtualMachineInstanceMigration, around: Around) -> str:
+    """Why this VMI cannot be moved now; empty when it can."""
+    namespace, name = migration.metadata.namespace, migration.spec.vmi_name
+    vmi = around.vmi
+    if vmi is None:
+        return f'the VMI "{namespace}/{name}" does not exist'
+    if vmi.is_final:
+        return "Cannot migrate VMI in finalized state."
+    migratable = condition(vmi.status.conditions, "LiveMigratable")
+    if migratable is not None and migratable.status == "False":
+        return f"Cannot migrate VMI, Reason: {migratable.reason}, Message: {migratable.message}"
+    active = next((other for other in around.others if not other.is_final), None)
+    if active is not None:
+        return (
+            f"in-flight migration detected. Active migration job ({active.metadata.uid}) is currently already in "
+            f"progress for VMI {name}."
+        )
+    return ""
+
+
+def judge_surroundings(migration: VirtualMachineInstanceMigration, around: Around) -> Verdict:
+    """What else keeps it out, and what its author should know."""
+    causes = list(_is_within_the_cluster(migration))
+    if causes:
+        return Verdict(tuple(causes))
+    if len(around.nodes) < 2:
+        return Verdict((_no_other_node(migration, around),))
+    return Verdict((), tuple(_warnings(migration, around)))
+
+
+def _is_within_the_cluster(migration: VirtualMachineInstanceMigration) -> Iterator[Cause]:
+    for name, half in (("sendTo", migration.spec.send_to), ("receive", migration.spec.receive)):
+        if half is not None:
+            yield unsupported_cause(_SPEC.at(name), f"{_SPEC.at(name)}: {_BETWEEN_CLUSTERS}")
+
+
+def _no_other_node(migration: VirtualMachineInstanceMigration, around: Around) -> Cause:
+    only = f"node {around.nodes[0]} is the only one" if around.nodes else "there are no nodes"
+    text = (
+        f'VMI "{migration.metadata.namespace}/{migration.spec.vmi_name}" has no other node to go to: {only}. A guest '
+        "moves between the nodes of one cluster: join another node, or stop the VM here and start it on the other host."
+    )
+    return Cause(_SPEC.at("vmiName"), text, "FieldValueInvalid")
+
+
+def _warnings(migration: VirtualMachineInstanceMigration, around: Around) -> Iterator[str]:
+    assert around.vmi is not None
+    wanted, own = migration.spec.added_node_selector, around.vmi.spec.node_selector
+    at = _SPEC.at("addedNodeSelector")
+    for key in [key for key, value in wanted.items() if own.get(key, value) != value][:1]:
+        yield f"{at.key(key)}: the VMI's own nodeSelector says {own[key]}, which wins"
+    if any(name != around.vmi.status.node_name for name in around.suitable):
+        return
+    which = f"{at}: no other node that takes VMs has these labels" if wanted else "no other node takes VMs now"
+    yield f"{which}: the migration waits for one, and fails when none comes"
+
+
+def judge_update(document: JsonObject, old: JsonObject) -> Iterator[Cause]:
+    """A migration does what it was made for: another one is made for anything else."""
+    if old.get("spec") != document.get("spec"):
+        yield unsupported_cause("spec", "update of Migration object's spec is restricted")
+        return
+    before, after = _labels(old), _labels(document)
+    if member_of(document, "status").get("phase") in _FINAL or VMI_NAME_LABEL not in before:
+        return
+    at = Field("metadata.labels").key(VMI_NAME_LABEL)
+    if not after:
+        yield unsupported_cause(at, "selector label can't be removed from an in-flight migration")
+    elif after.get(VMI_NAME_LABEL) != before[VMI_NAME_LABEL]:
+        yield unsupported_cause(at, "selector label can't be modified on an in-flight migration")
+
+
+def _labels(document: JsonObject) -> JsonObject:
+    return member_of(member_of(document, "metadata"), "labels")
