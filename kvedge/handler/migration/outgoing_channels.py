@@ -21,6 +21,7 @@ import aiohttp
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, volume_directory
 from kvedge.handler.migration.incoming_channels import MOST_CONNECTIONS, PUBLIC
 from kvedge.resources.migration_channels import CHANNELS, MIGRATION_FOLDER
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.relay_protocol import REASON_HEADER, migration_path
 from kvedge.runtime.background_tasks import passing_task
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
@@ -56,10 +57,16 @@ class _Opened:
 class OutgoingChannels:
     """All guests that leave one node; made and used in one event loop."""
 
-    def __init__(self, kubelet: Path, tls: Callable[[], ssl.SSLContext]) -> None:
-        """`tls()` is a context with this handler's certificate as it is now."""
+    def __init__(
+        self,
+        kubelet: Path,
+        tls: Callable[[], ssl.SSLContext],
+        owner: tuple[int, int] = (LAUNCHER_UID, LAUNCHER_GID),
+    ) -> None:
+        """`tls()` is a context with this handler's certificate as it is now; `owner` is user and group of launchers."""
         self._kubelet = kubelet
         self._tls = tls
+        self._owner = owner
         self._opened: dict[str, _Opened] = {}
 
     async def open(self, uid: str, guest: LeavingGuest) -> None:
@@ -76,7 +83,8 @@ class OutgoingChannels:
         await self.close(uid)
         opened = _Opened(guest)
         try:
-            with _hold_folder(volume_directory(self._kubelet, guest.pod_uid, PUBLIC)) as folder:
+            volume = volume_directory(self._kubelet, guest.pod_uid, PUBLIC)
+            with _hold_folder(volume, self._owner) as folder:
                 for channel in CHANNELS:
                     opened.servers.append(await self._listen(uid, opened, folder, channel))
         except BaseException:
@@ -108,8 +116,7 @@ class OutgoingChannels:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(channel, dir_fd=folder)
         server = await asyncio.start_unix_server(take, f"/proc/self/fd/{folder}/{channel}", limit=_BUFFER)
-        owner = os.fstat(folder)
-        os.chown(channel, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+        os.chown(channel, *self._owner, dir_fd=folder, follow_symlinks=False)
         return server
 
     async def _serve(self, uid: str, opened: _Opened, channel: str, source: ConnectionSource) -> None:
@@ -191,18 +198,19 @@ async def _close(opened: _Opened) -> None:
 
 
 @contextlib.contextmanager
-def _hold_folder(volume: Path) -> Iterator[int]:
-    """The sockets' folder in a Pod's volume, made when it is missing, for the Pod's user; no link is followed."""
+def _hold_folder(volume: Path, user: tuple[int, int]) -> Iterator[int]:
+    """The sockets' folder in a Pod's volume, made when it is missing, and the launcher's; no link is followed.
+
+    A kubelet's volume is root's, and open to the Pod's group: its owner says nothing of who the launcher is.
+    """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         above = os.open(volume, flags)
     except FileNotFoundError as error:
         raise NotThere(str(volume)) from error
     try:
-        owner = os.fstat(above)
         with contextlib.suppress(FileExistsError):
             os.mkdir(MIGRATION_FOLDER, 0o700, dir_fd=above)
-            os.chown(MIGRATION_FOLDER, owner.st_uid, owner.st_gid, dir_fd=above, follow_symlinks=False)
         try:
             folder = os.open(MIGRATION_FOLDER, flags, dir_fd=above)
         except OSError as error:
@@ -210,6 +218,7 @@ def _hold_folder(volume: Path) -> Iterator[int]:
     finally:
         os.close(above)
     try:
+        os.fchown(folder, *user)
         yield folder
     finally:
         os.close(folder)

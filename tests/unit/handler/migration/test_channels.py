@@ -25,6 +25,8 @@ from kvedge.runtime.tls.rotating_tls import RotatingTls
 from kvedge.runtime.tls.tls_contexts import client_context
 from tests.support.echo_door import EchoDoor
 
+# Who is not root can give nothing away.
+USER = (107, 107) if os.geteuid() == 0 else (os.getuid(), os.getgid())
 NOW = datetime.now(UTC)
 AUTHORITY = CertificateAuthority.create("kvedge-ca", NOW)
 
@@ -61,7 +63,7 @@ class Site:
 
         async def session() -> None:
             async with echoing(self.target):
-                channels = OutgoingChannels(self.source, lambda: context)
+                channels = OutgoingChannels(self.source, lambda: context, USER)
                 try:
                     await asyncio.wait_for(test(channels), 60)
                 finally:
@@ -159,13 +161,17 @@ def test_many_streams_go_there_and_back_at_once_and_whole(site: Site) -> None:
     site.run(test)
 
 
-def test_a_socket_belongs_to_the_user_of_its_pod(site: Site) -> None:
+@pytest.mark.parametrize("is_made", [False, True], ids=["the first migration", "one after another user's folder"])
+def test_folder_and_sockets_are_the_launchers_whoever_has_the_volume(site: Site, is_made: bool) -> None:
+    folder = public(site.source) / "migration"
+    if is_made:
+        folder.mkdir()
+
     async def test(channels: OutgoingChannels) -> None:
         await channels.open("m-1", site.guest())
-        folder = public(site.source) / "migration"
-        for channel in CHANNELS:
-            found = (folder / channel).lstat()
-            assert (found.st_uid, found.st_gid) == (folder.stat().st_uid, folder.stat().st_gid)
+        for path in (folder, *(folder / channel for channel in CHANNELS)):
+            found = path.lstat()
+            assert (found.st_uid, found.st_gid) == USER
 
     site.run(test)
 
