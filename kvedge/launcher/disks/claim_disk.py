@@ -123,7 +123,8 @@ def _open_image(plan: ClaimPlan) -> DiskSource:
             raise ClaimUnusable(
                 plan.field, plan.claim, f"found {plan.file}, but it's no regular file", f"remove {plan.file}"
             )
-        if plan.exclusive and is_locked(image, writes=plan.writes):
+        # QEMU opens the disk of a guest that comes without a lock, and takes the lock when the guest goes on.
+        if plan.exclusive and not plan.comes and is_locked(image, writes=plan.writes):
             raise ClaimUnusable(
                 plan.field,
                 plan.claim,
@@ -191,6 +192,14 @@ def _make(root: int, plan: ClaimPlan) -> str:
     if plan.host_file:
         text = f"{plan.file} does not exist in that directory on this node"
         raise ClaimUnusable(plan.field, plan.claim, text, "put the image there, or use type: DiskOrCreate")
+    if plan.comes:
+        # An empty one in its place would be what the guest finds here of its data.
+        raise ClaimUnusable(
+            plan.field,
+            plan.claim,
+            f"{plan.file} of the guest is not in it on this node",
+            "use storage that all nodes share for a claim with ReadWriteMany",
+        )
     if plan.read_only:
         raise ClaimUnusable(
             plan.field,

@@ -69,7 +69,8 @@ class ClaimPlan:
 
     `size` is that of an image that has to be made, in bytes, 0 when the claim does not say; `run` names this run of the
     VMI; `thick` says that its blocks were allocated on purpose, `writes` that the guest can write it, `exclusive` that
-    nobody else may have it open then.
+    nobody else may have it open then; `comes` says that the guest is on its way here, and that the launcher that it
+    leaves has the disk open.
     """
 
     volume: str
@@ -84,6 +85,7 @@ class ClaimPlan:
     thick: bool = False
     writes: bool = True
     exclusive: bool = True
+    comes: bool = False
     # Of a hostDisk: the file beneath the directory, which has no claim and is not made here.
     host_file: str = ""
 
@@ -209,6 +211,7 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         thick=info.preallocated,
         writes=not (read_only or only_reads(disk)),
         exclusive=not disk.shareable,
+        comes=bool(options.incoming),
     )
 
 
@@ -231,6 +234,7 @@ def _plan_host_disk(
         run=vmi.metadata.uid,
         writes=not only_reads(disk),
         exclusive=not disk.shareable,
+        comes=bool(options.incoming),
         host_file=file,
     )
 

@@ -193,6 +193,29 @@ def test_an_image_that_became_smaller_is_told_in_kubevirt_s_words(
     assert prepare_volumes(vmi(), options)["root"].note == ""
 
 
+@pytest.fixture
+def coming(tmp_path: Path) -> LauncherOptions:
+    """Of a launcher that awaits its guest."""
+    return LauncherOptions(namespace="n", name="v", uid=UID, root=str(tmp_path), incoming="m-1")
+
+
+def test_a_guest_that_comes_has_its_image_open_where_it_leaves(
+    options: LauncherOptions, coming: LauncherOptions, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "disk.img").write_bytes(b"x" * MIB)
+    monkeypatch.setattr(claim_disk, "is_locked", lambda image, *, writes: writes)
+    assert prepare_volumes(vmi(), coming)["root"].path == str(place / "disk.img")
+    with pytest.raises(ClaimUnusable, match="open in another QEMU"):
+        prepare_volumes(vmi(), options)
+
+
+def test_a_guest_that_comes_finds_no_new_image_in_place_of_its_own(coming: LauncherOptions, place: Path) -> None:
+    with pytest.raises(ClaimUnusable, match="is not in it on this node") as refused:
+        prepare_volumes(vmi(), coming)
+    assert "ReadWriteMany" in refused.value.remedy
+    assert os.listdir(place) == []
+
+
 def test_what_a_killed_launcher_left_half_made_is_made_anew(options: LauncherOptions, place: Path) -> None:
     (place / f".disk.img.{UID}").write_bytes(b"half")
     prepare_volumes(vmi(), options)
