@@ -278,18 +278,20 @@ class DiscardIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
 
 class MigrateRequest(_message.Message):
-    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms")
+    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     BANDWIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     AUTO_CONVERGE_FIELD_NUMBER: _ClassVar[int]
     MAX_DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    UNSAFE_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     bandwidth_bytes: int
     connections: int
     auto_converge: bool
     max_downtime_ms: int
-    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ...) -> None: ...
+    unsafe: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ...) -> None: ...
 
 class AbortMigrationRequest(_message.Message):
     __slots__ = ("migration_uid",)

@@ -12,13 +12,17 @@ from typing import Any, Final, NamedTuple
 
 import libvirt
 
+from kvedge.launcher.launcher_errors import DomainMissing, WrongState
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 _MEBIBYTE: Final = 1 << 20
 
 
 class MigrationWish(NamedTuple):
-    """How to move: sockets of this Pod, the targets of the disks to copy, and limits (0 for none)."""
+    """How to move: sockets of this Pod, the targets of the disks to copy, and limits (0 for none).
+
+    `unsafe` is for disks that are not copied: libvirt has a list of file systems that nodes share, and refuses others.
+    """
 
     control: str
     memory: str
@@ -28,6 +32,7 @@ class MigrationWish(NamedTuple):
     connections: int = 0
     auto_converge: bool = False
     max_downtime_ms: int = 0
+    unsafe: bool = False
 
 
 class MigrationFacts(NamedTuple):
@@ -74,6 +79,8 @@ class DomainMigration:
             parameters[libvirt.VIR_MIGRATE_PARAM_PARALLEL_CONNECTIONS] = wish.connections
         if wish.auto_converge:
             flags |= libvirt.VIR_MIGRATE_AUTO_CONVERGE
+        if wish.unsafe:
+            flags |= libvirt.VIR_MIGRATE_UNSAFE
         if wish.bandwidth_bytes:
             parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = max(1, wish.bandwidth_bytes // _MEBIBYTE)
         with translate_errors("moving the guest"):
@@ -83,7 +90,11 @@ class DomainMigration:
 
     def progress(self) -> MigrationFacts | None:
         """How far it is; None when nothing is known now."""
-        with contextlib.suppress(libvirt.libvirtError), translate_errors("reading how far the migration is"):
+        # It may be over since it was asked for.
+        with (
+            contextlib.suppress(DomainMissing, WrongState),
+            translate_errors("reading how far the migration is"),
+        ):
             found = self._find().jobStats()
             if found.get("type") and "data_total" in found:
                 return MigrationFacts(

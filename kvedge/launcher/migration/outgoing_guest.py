@@ -212,6 +212,7 @@ class OutgoingGuest:
             connections=min(request.connections, _MOST_CONNECTIONS),
             auto_converge=request.auto_converge,
             max_downtime_ms=request.max_downtime_ms,
+            unsafe=request.unsafe,
         )
         log.info("the guest begins to move", extra={"facts": {"migration": request.migration_uid, "disks": copied}})
         message = ""
