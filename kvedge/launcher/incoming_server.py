@@ -1,4 +1,4 @@
-"""The gRPC service of a launcher that awaits its guest: prepare, release, discard, and what the handler always asks.
+"""The gRPC service of a launcher that awaits its guest: prepare, release, discard, and what is always asked.
 
 Started by `incoming_process`; hands everything to `incoming_guest`.
 """
@@ -46,3 +46,11 @@ class IncomingServer(LauncherService):
     ) -> messages.DomainStatus:
         """End it, and go."""
         return answer(context, lambda: self._guest.discard(request.migration_uid, _DISCARDED))
+
+    def GuestPing(self, request: messages.GuestPingRequest, context: grpc.ServicerContext) -> messages.GuestPingReply:
+        """The guest answers where it still is: a liveness probe must not end the Pod to which it comes."""
+        return messages.GuestPingReply()
+
+    def GuestExec(self, request: messages.GuestExecRequest, context: grpc.ServicerContext) -> messages.GuestExecReply:
+        """As `GuestPing`."""
+        return messages.GuestExecReply()

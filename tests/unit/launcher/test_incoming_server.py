@@ -1,0 +1,49 @@
+"""What a launcher answers whose guest is still elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import grpc
+import pytest
+
+from kvedge.launcher.guest_probe import main
+from kvedge.launcher.incoming_server import IncomingServer
+from kvedge.launcher.launcher_errors import WrongState
+from kvedge.launcher.migration.incoming_guest import IncomingGuest
+from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.rpc import launcher_pb2 as m
+from kvedge.rpc.launcher_pb2_grpc import LauncherStub
+
+
+class AbsentGuest:
+    """One that does not come."""
+
+    def release(self, uid: str, *, paused: bool) -> m.DomainStatus:
+        raise WrongState(f"no guest waits to be released by {uid}, paused {paused}")
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Iterator[str]:
+    server = IncomingServer(cast("IncomingGuest", AbsentGuest()), StatusBoard(), "u-1")
+    server.start(str(tmp_path / "sock"))
+    yield str(tmp_path / "sock")
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    "question", [("--guest-agent-ping",), ("--command", "/bin/false")], ids=["a ping", "a program"]
+)
+def test_a_probe_of_the_agent_does_not_fail_before_the_guest_is_there(socket: str, question: tuple[str, ...]) -> None:
+    assert main(["--socket", socket, *question]) == 0
+
+
+def test_what_cannot_be_done_is_refused_in_its_words(socket: str) -> None:
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call: Callable[..., m.DomainStatus] = LauncherStub(channel).ReleaseIncoming
+        with pytest.raises(grpc.RpcError) as refused:
+            call(m.ReleaseIncomingRequest(migration_uid="m-1", paused=True), timeout=10)
+    assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert refused.value.details() == "no guest waits to be released by m-1, paused True"
