@@ -167,6 +167,14 @@ def release(target: LauncherPod, uid: str) -> Any:
     return target.call("ReleaseIncoming", m.ReleaseIncomingRequest(migration_uid=uid))
 
 
+def kill_launcher(pod: LauncherPod) -> None:
+    """End it, and wait until it has: a call to one that is just ending is lost with it."""
+    pid = pod.launcher_pid()
+    kill(pid)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the launcher has ended", pause=0.01)
+    reconnect(pod)
+
+
 def reconnect(pod: LauncherPod) -> None:
     """The launcher has started again: its socket is another one."""
     if pod.channel is not None:
@@ -278,8 +286,7 @@ def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, runni
     target, _wire = begin(place, source, "m-5")
     source.call("Migrate", m.MigrateRequest(migration_uid="m-5", bandwidth_bytes=1 << 20))
     wait_coming(target, m.INCOMING_ARRIVING)
-    kill(source.launcher_pid())
-    reconnect(source)
+    kill_launcher(source)
     owned(source)
     wait_leaving(source, m.OUTGOING_KEPT)
     counts_on(source)
@@ -300,8 +307,7 @@ def test_a_target_launcher_killed_before_the_release_still_has_its_guest(
             for pid, name in target.processes().items():
                 if name.startswith("libvirtd"):
                     kill(pid)
-        kill(target.launcher_pid())
-        reconnect(target)
+        kill_launcher(target)
         wait_coming(target, m.INCOMING_COMPLETE)
     release(target, "m-6")
     owned(target)
