@@ -49,3 +49,12 @@ def parse_rfc3339(text: str) -> datetime:
         ValueError: when the text is no RFC 3339 time.
     """
     return datetime.fromisoformat(text)
+
+
+def seconds_since(text: str | None, now: datetime) -> float | None:
+    """How long ago a moment was that a document names; None where it names none."""
+    try:
+        moment = parse_rfc3339(text or "")
+    except ValueError:
+        return None
+    return (now - moment.replace(tzinfo=moment.tzinfo or UTC)).total_seconds()

@@ -85,7 +85,8 @@ class ClusterReader:
     async def pod_address(self, vmi: VirtualMachineInstance) -> str:
         """The address of the VMI's launcher Pod, which the guest has.
 
-        Not the one in the VMI's status: a guest's agent may have a say in that.
+        Of two Pods between which a guest moves it is that of the VMI's node. Not the one in the VMI's status: a guest's
+        agent may have a say in that.
 
         Raises:
             Refusal: when there is none.
@@ -94,7 +95,8 @@ class ClusterReader:
         pods = await self._ask(lambda: self._client.list(Pod, namespace, f"{CREATED_BY}={uid}"))
         for pod in pods:
             owner = pod.metadata.controller_reference()
-            if owner is not None and owner.uid == uid and pod.status.phase == "Running" and pod.status.pod_ip:
+            is_its = owner is not None and owner.uid == uid and pod.spec.node_name == vmi.status.node_name
+            if is_its and pod.status.phase == "Running" and pod.status.pod_ip:
                 return pod.status.pod_ip
         raise bad_request("no network interfaces are present")
 

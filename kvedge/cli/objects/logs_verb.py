@@ -51,4 +51,6 @@ def _launcher_of(session: Session, name: str) -> str:
     pods = session.client.list(Pod, session.namespace, label_selector=f"{CREATED_BY}={vmi.metadata.uid}")
     if not pods:
         raise Refused(f"VMI {name} has no launcher Pod (yet)", Exit.NOT_FOUND)
-    return max(pods, key=lambda pod: pod.metadata.creation_timestamp or "").metadata.name
+    # A guest that moves has two Pods.
+    there = [pod for pod in pods if pod.spec.node_name == vmi.status.node_name]
+    return max(there or pods, key=lambda pod: pod.metadata.creation_timestamp or "").metadata.name

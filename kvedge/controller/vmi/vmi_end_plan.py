@@ -11,6 +11,8 @@ from typing import Final
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_status import has_succeeded, may_still_run
+from kvedge.controller.vmi.launcher_pods import launcher_of
+from kvedge.controller.vmi.vmi_move_plan import end_label, is_lost, plan_left_pods, with_lost_guest
 from kvedge.controller.vmi.vmi_status import READY, after_hand_over, note_pod_gone, with_phase
 from kvedge.controller.vmi.vmi_view import (
     OUR_PHASES,
@@ -19,7 +21,6 @@ from kvedge.controller.vmi.vmi_view import (
     VmiPlan,
     VmiView,
     find_news,
-    launcher_of,
     name_end,
     patch_vmi,
 )
@@ -45,6 +46,8 @@ def plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiP
     from starting beside it. The handler sees the end, and a change of the VMI or of the Node ends the wait.
     """
     vmi, node = view.vmi, view.node
+    if is_lost(vmi):
+        return with_lost_guest(view, after_hand_over(vmi, pod, node, now), now)
     may_run = not view.was_ended if pod is None else may_still_run(pod)
     patience = _patience(view, pod, may_run=may_run)
     if view.podless_seconds < patience or (may_run and _has_witness(node)):
@@ -57,7 +60,7 @@ def plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiP
         message = f"virt-handler on node {node.name} is not responsive, marking VMI as failed"
         warning = Condition(type=READY, status="False", reason=UNRESPONSIVE, message=message)
     status = with_phase(after_hand_over(vmi, pod, node, now), phase, reason, now)
-    confirmed = () if pod is not None else (ConfirmPodLost(),)
+    confirmed = () if pod is not None else (ConfirmPodLost(view.known),)
     return VmiPlan((*confirmed, *patch_vmi(vmi, status)), warning)
 
 
@@ -99,7 +102,7 @@ def plan_deletion(view: VmiView, now: datetime) -> VmiPlan:
     """Delete the Pod: its launcher gets SIGTERM, the handler shuts the guest down and reports how it ended."""
     vmi, pods = view.vmi, view.pods
     if pods:
-        pod = launcher_of(pods)
+        pod = launcher_of(vmi, pods)
         gone = tuple(DeletePod(item) for item in pods if item.metadata.deletion_timestamp is None)
         status = vmi.status if vmi.status.phase in OUR_PHASES else after_hand_over(vmi, pod, view.node, now)
         return VmiPlan((*gone, *patch_vmi(vmi, status)), find_news(vmi, pod, status))
@@ -113,10 +116,12 @@ def plan_end(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime)
     if pods:
         is_going = vmi.metadata.deletion_timestamp is not None
         ended = tuple(DeletePod(pod) for pod in pods if is_going and pod.metadata.deletion_timestamp is None)
-        is_lost = view.node is not None and bool(view.node.trouble)
+        is_silent = view.node is not None and bool(view.node.trouble)
         # The end of a VMI on a lost node may take long, and its status says why. Elsewhere it takes moments.
-        status = vmi.status if is_going and not is_lost else after_hand_over(vmi, launcher_of(pods), view.node, now)
-        return VmiPlan((*ended, *patch_vmi(vmi, status)), find_news(vmi, launcher_of(pods), status))
+        pod = launcher_of(vmi, pods)
+        status = vmi.status if is_going and not is_silent else after_hand_over(vmi, pod, view.node, now)
+        left = () if is_going else plan_left_pods(view, now)[0]
+        return VmiPlan((*ended, *left, *patch_vmi(vmi, status, end_label(vmi))), find_news(vmi, pod, status))
     if vmi.metadata.deletion_timestamp is None:
         return VmiPlan(patch_vmi(vmi, after_hand_over(vmi, None, view.node, now)))
     kept = [name for name in vmi.metadata.finalizers if name != VMI_FINALIZER and not _is_stale(name, vmi)]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
+from kvedge.controller.vmi.launcher_pods import is_moving, launcher_name, launcher_of
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_steps import VmiSources, VmiSteps, own_pods
 from kvedge.controller.vmi.vmi_view import VmiView
@@ -35,7 +38,7 @@ class VmiLoop:
     def __init__(self, sources: VmiSources, config: Callable[[], ClusterConfig]) -> None:
         """`config` gives the configuration in force for new Pods."""
         self._vmis = sources.vmis
-        self._vmis.add_index("node", lambda vmi: (vmi.status.node_name,) if vmi.status.node_name else ())
+        self._vmis.add_index("node", _nodes_of)
         index_by_claim(self._vmis)
         self._claims = sources.claims
         self._pods = sources.pods
@@ -47,8 +50,8 @@ class VmiLoop:
         self._steps = VmiSteps(sources, config)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
         self._podless_since: dict[str, float] = {}
-        # UIDs of VMIs whose Pod reported the launcher's end before the Pod was gone.
-        self._ended: set[str] = set()
+        # By a VMI's UID: the names of Pods that reported their launcher's end before they were gone.
+        self._ended: dict[str, set[str]] = {}
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -97,16 +100,28 @@ class VmiLoop:
     def _view(self, vmi: VirtualMachineInstance) -> VmiView:
         uid = vmi.metadata.uid
         pods = own_pods(vmi, self._pods.find_owned_by(uid))
-        node_name = vmi.status.node_name or next((pod.spec.node_name for pod in pods if pod.spec.node_name), "")
-        node = self._node_state(node_name) if node_name else None
-        if not all(has_ended(pod) for pod in pods):
+        launcher, claims = launcher_of(vmi, pods), self._steps.view_claims(vmi)
+        placed = launcher.spec.node_name if launcher is not None else ""
+        view = VmiView(vmi, pods, node=self._find_node(vmi.status.node_name or placed), claims=claims)
+        # While a guest moves, either Pod may have it.
+        holders = pods if is_moving(vmi) else [launcher] if launcher is not None else []
+        if any(not has_ended(pod) for pod in holders):
             self._podless_since.pop(uid, None)
-            self._ended.discard(uid)
-            return VmiView(vmi, pods, node=node, claims=self._steps.view_claims(vmi))
-        now = self._clock.monotonic()
-        podless = now - self._podless_since.setdefault(uid, now)
-        others = self._pods.find_indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-        return VmiView(vmi, pods, podless, others, node, uid in self._ended, self._steps.view_claims(vmi))
+        else:
+            now = self._clock.monotonic()
+            others = self._pods.find_indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
+            podless = now - self._podless_since.setdefault(uid, now)
+            view = replace(view, podless_seconds=podless, earlier_pods=others)
+        ended, state = self._ended.get(uid, set()), vmi.status.migration_state
+        # A Pod that was made anew under its name.
+        ended -= {pod.metadata.name for pod in pods if not has_ended(pod)}
+        view = replace(view, was_ended=launcher_name(vmi) in ended)
+        if state is None or not is_moving(vmi):
+            return view
+        return replace(view, was_target_ended=state.target_pod in ended, target_node=self._find_node(state.target_node))
+
+    def _find_node(self, name: str) -> NodeState | None:
+        return self._node_state(name) if name else None
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
@@ -114,7 +129,7 @@ class VmiLoop:
         if new is None:
             self._steps.forget(item.metadata.uid)
             self._podless_since.pop(item.metadata.uid, None)
-            self._ended.discard(item.metadata.uid)
+            self._ended.pop(item.metadata.uid, None)
             return
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
@@ -128,7 +143,7 @@ class VmiLoop:
         vmi = self._vmis.get(*key)
         if vmi is not None and vmi.metadata.uid == owner.uid and has_ended(item) and not may_still_run(item):
             # The Pod may be gone before the loop looks.
-            self._ended.add(owner.uid)
+            self._ended.setdefault(owner.uid, set()).add(item.metadata.name)
         self.loop.add(key)
 
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
@@ -136,6 +151,13 @@ class VmiLoop:
         assert item is not None
         for vmi in vmis_of(self._vmis, item.metadata.namespace, item.metadata.name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
+
+
+def _nodes_of(vmi: VirtualMachineInstance) -> set[str]:
+    """The nodes on which its guest may be."""
+    state = vmi.status.migration_state
+    target = "" if state is None or not state.is_open else state.target_node
+    return {vmi.status.node_name, target} - {""}
 
 
 def _vmi_of(pod: Pod) -> tuple[str, ...]:

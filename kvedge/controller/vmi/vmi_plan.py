@@ -25,8 +25,10 @@ from kvedge.controller.vmi.launcher_pod_status import (
     has_ready_containers,
     start_failure,
 )
+from kvedge.controller.vmi.launcher_pods import is_moving, is_over, launcher_of, list_active
 from kvedge.controller.vmi.pending_networks import with_pending_networks
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
+from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
 from kvedge.controller.vmi.vmi_status import Facts, after_hand_over, before_hand_over
 from kvedge.controller.vmi.vmi_view import (
     OUR_PHASES,
@@ -39,8 +41,6 @@ from kvedge.controller.vmi.vmi_view import (
     VmiPlan,
     VmiView,
     find_news,
-    is_over,
-    launcher_of,
     name_end,
     patch_vmi,
 )
@@ -56,11 +56,11 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     """Decide what to do."""
     vmi, pods = view.vmi, view.pods
-    pod = launcher_of(pods)
+    pod = launcher_of(vmi, pods)
     if vmi.is_final:
         return plan_end(view, vmi.status, now)
     if vmi.status.phase not in OUR_PHASES and (pod is None or has_ended(pod)):
-        return plan_without_launcher(view, pod, now)
+        return plan_moving(view, now) if is_moving(vmi) else plan_without_launcher(view, pod, now)
     if vmi.metadata.deletion_timestamp is not None:
         return plan_deletion(view, now)
     if vmi.status.phase in ("", "Pending"):
@@ -112,11 +112,11 @@ def _plan_wait(view: VmiView, wait: ClaimWait, config: ClusterConfig, now: datet
 
 
 def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
-    vmi, pod = view.vmi, launcher_of(view.pods)
+    vmi, pod = view.vmi, launcher_of(view.vmi, view.pods)
     facts = Facts(overhead_bytes(vmi, config), view.node, claims=view.claims)
     if pod is None:
         lost = before_hand_over(vmi, None, "Failed", replace(facts, reason=name_end(None)), now)
-        return VmiPlan((ConfirmPodLost(), *patch_vmi(vmi, lost)))
+        return VmiPlan((ConfirmPodLost(view.known), *patch_vmi(vmi, lost)))
     if is_over(pod):
         failure = end_failure(pod)
         status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=name_end(pod), failure=failure), now)
@@ -135,15 +135,18 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
 
 
 def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
-    vmi, pod = view.vmi, launcher_of(view.pods)
+    vmi, pod = view.vmi, launcher_of(view.vmi, view.pods)
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now, view.claims)
     conditions, again = with_pending_networks(vmi, status, now)
-    status = msgspec.structs.replace(status, conditions=conditions)
+    active = list_active(vmi, view.pods)
+    status = msgspec.structs.replace(status, conditions=conditions, active_pods=active)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
+    left, later = plan_left_pods(view, now)
     others = _order_networks(vmi, pod) or _tell_devices(vmi, pod)
-    actions = (*ended, *patch_vmi(vmi, status), *_set_gate(vmi, pod, now), *others)
-    return VmiPlan(actions, find_news(vmi, pod, status), again)
+    written = patch_vmi(vmi, status, end_label(vmi))
+    actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
+    return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
 
 
 def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:

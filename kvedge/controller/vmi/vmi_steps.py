@@ -7,7 +7,7 @@ name that follows from the VMI's UID; while one is created, no other launcher ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -146,8 +146,8 @@ class VmiSteps:
                 self._patch_pod(pod, StrategicPatch(body), "status")
             case DeletePod(pod):
                 self._delete(vmi, pod)
-            case ConfirmPodLost():
-                return _CAUGHT_UP_SECONDS if self._find_pods(vmi) else None
+            case ConfirmPodLost(known):
+                return _CAUGHT_UP_SECONDS if self._find_pods(vmi, known) else None
         return None
 
     def _reserve_coming(self, vmi: VirtualMachineInstance) -> None:
@@ -235,13 +235,13 @@ class VmiSteps:
             name = pod.metadata.name
             self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {name}")
 
-    def _find_pods(self, vmi: VirtualMachineInstance) -> bool:
-        """Whether the server has Pods of this VMI that the cache does not have (yet)."""
+    def _find_pods(self, vmi: VirtualMachineInstance, known: Collection[str]) -> bool:
+        """Whether the server has Pods of this VMI beside those that are `known`: the cache was behind."""
         selector = f"{CREATED_BY}={vmi.metadata.uid}"
         found = own_pods(vmi, self._client.list(Pod, vmi.metadata.namespace, selector))
         for pod in found:
             self._pods.observe(pod)
-        return bool(found)
+        return any(pod.metadata.uid not in known for pod in found)
 
 
 def own_pods(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:

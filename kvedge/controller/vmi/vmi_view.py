@@ -13,10 +13,7 @@ import msgspec
 
 from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.claim_rules import ClaimView
-from kvedge.controller.vmi.launcher_pod_status import (
-    disruption,
-    has_ended,
-)
+from kvedge.controller.vmi.launcher_pod_status import disruption
 from kvedge.controller.vmi.vmi_status import (
     NODE_NOT_READY,
     POD_GONE,
@@ -73,7 +70,12 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmPodLost:
-    """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind."""
+    """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind.
+
+    `known` are the UIDs of the Pods that were planned with.
+    """
+
+    known: frozenset[str] = frozenset()
 
 
 VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ConfirmPodLost
@@ -95,26 +97,24 @@ class VmiView:
     vmi: VirtualMachineInstance
     # The Pods whose controller is this very VMI.
     pods: Sequence[Pod]
-    # For how long no Pod of the VMI has been running, or about to run.
+    # For how long no Pod that may have the guest has been running, or about to run.
     podless_seconds: float = 0.0
     # Pods of VMIs that had the same name before.
     earlier_pods: Sequence[Pod] = ()
     # The node of the VMI, when it is known.
     node: NodeState | None = None
-    # Whether a Pod reported the launcher's end before the Pod was gone. A Pod that somebody deletes by force makes no
-    # such report, and its guest runs on.
+    # Whether the launcher's Pod reported its end before it was gone. A Pod that somebody deletes by force makes no such
+    # report, and its guest runs on.
     was_ended: bool = False
     claims: ClaimView = field(default_factory=ClaimView)
+    # Likewise of the Pod that the guest is to come to, while a migration is open; and that Pod's node.
+    was_target_ended: bool = False
+    target_node: NodeState | None = None
 
-
-def launcher_of(pods: Sequence[Pod]) -> Pod | None:
-    """The Pod that counts: a living Pod before an ended one, and of several the oldest."""
-    return min(pods, key=lambda pod: (is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
-
-
-def is_over(pod: Pod) -> bool:
-    """Whether nothing new begins in a Pod: it has ended, or is told to."""
-    return pod.metadata.deletion_timestamp is not None or has_ended(pod)
+    @property
+    def known(self) -> frozenset[str]:
+        """The UIDs of the Pods that are seen."""
+        return frozenset(pod.metadata.uid for pod in self.pods)
 
 
 def name_end(pod: Pod | None) -> str:

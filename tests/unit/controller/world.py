@@ -161,10 +161,10 @@ class World:
                 self._gate(pod, body)
             case DeletePod(pod):
                 self._delete_pod(pod)
-            case ConfirmPodLost():
+            case ConfirmPodLost(known):
                 assert view.vmi is not None
                 now = View(view.vm, view.vmi, list(self.pods.values()))
-                if self.own_pods(now):
+                if any(pod.metadata.uid not in known for pod in self.own_pods(now)):
                     raise Stale
         self._collect()
 

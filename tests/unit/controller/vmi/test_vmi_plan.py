@@ -285,6 +285,7 @@ def test_a_guest_whose_readiness_probe_fails_is_not_ready_in_the_words_of_its_po
 
 def test_after_the_hand_over_nothing_but_conditions_is_written():
     vmi = a_vmi("Running")
+    vmi.status.active_pods = {POD_UID: "node-1"}
     plan = planned(vmi, gated(a_pod(vmi, "Running", "node-1")))
     (patch,) = [action for action in plan.actions if isinstance(action, PatchVmi)]
     assert set(patch.body) == {"status"}
