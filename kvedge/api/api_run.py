@@ -12,6 +12,7 @@ from aiohttp import web
 
 from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
 from kvedge.api.admission.clone_admission import CloneAdmission
+from kvedge.api.admission.evictions.eviction_admission import EvictionAdmission
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.admission.migrations.migration_admission import MigrationAdmission
@@ -21,6 +22,7 @@ from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
@@ -132,10 +134,13 @@ class ApiRun:
         application.add_routes(MigrationAdmission(self._client, judgement).routes())
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes())
+        evictions = EvictionAdmission(self._client, judgement, lambda: self.configuration.current.eviction_strategy)
+        application.add_routes(evictions.routes())
         reader = ClusterReader(self._client)
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
         volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)
-        served = SubresourceServer(reader, PowerCalls(self._client), volumes, relay, lambda: self._proxy)
+        cancels = EvacuationCalls(self._client, lambda: self.configuration.current.migrations.node_drain_taint_key)
+        served = SubresourceServer(reader, PowerCalls(self._client), volumes, cancels, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())

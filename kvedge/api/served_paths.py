@@ -11,5 +11,6 @@ VALIDATE_PATH: Final = "/validate"
 MUTATE_CLONE_PATH: Final = "/datavolume-mutate"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
 VALIDATE_MIGRATION_PATH: Final = "/validate-migration"
+VALIDATE_EVICTION_PATH: Final = "/validate-eviction"
 SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
 SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")

@@ -14,7 +14,6 @@ _EXPORT: Final = "volumes are not exported yet: a container disk's image is what
 NOT_YET: Final[dict[str, str]] = {
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
     "credentials": "keys and passwords come by cloud-init: `kvedge launch --ssh-key --password-file`",
-    "evacuate-cancel": _MIGRATION,
     "migrate": _MIGRATION,
     "migrate-cancel": _MIGRATION,
     "guestfs": "images are files: `guestfish --ro -a FILE` looks into one before `kvedge image import`",

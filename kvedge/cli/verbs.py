@@ -29,6 +29,7 @@ _MACHINES: Final[dict[str, Verb]] = {
     "unpause": Verb("machines.pause_verbs", "Let a paused guest go on."),
     "reset": Verb("machines.pause_verbs", "Reset a guest at once, as its reset button would."),
     "soft-reboot": Verb("machines.pause_verbs", "Ask a guest to reboot, by its agent or by ACPI."),
+    "evacuate-cancel": Verb("machines.evacuation_verb", "Have a guest stay that an eviction has marked to leave."),
     "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
     "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),

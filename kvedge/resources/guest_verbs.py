@@ -41,6 +41,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 # that is theirs.
 #   power     the api role changes the VM
 #   volume    the api role changes the volumes of a VM or VMI
+#   evacuation  the api role takes the mark of an eviction from the VMI
 #   document  the api role answers with an object
 #   change    the launcher does it
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
@@ -55,6 +56,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 Way = Literal[
     "power",
     "volume",
+    "evacuation",
     "document",
     "change",
     "command",
@@ -193,7 +195,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _volume(VM_PLURAL, "removevolume", listed=False),
     _make_later(VM_PLURAL, "memorydump", listed=False),
     _make_later(VM_PLURAL, "removememorydump", listed=False),
-    _make_later(VM_PLURAL, "evacuate/cancel"),
+    GuestVerb(VM_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
     _make_later(VM_PLURAL, "objectgraph", "view", method="GET"),
     _change("pause", "Pause", "running", "pausable"),
     _change("unpause", "Unpause", "no-snapshot", "vmi-running", "paused"),
@@ -220,7 +222,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _volume(VMI_PLURAL, "removevolume"),
     _make_later(VMI_PLURAL, "backup", "nobody"),
     _make_later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
-    _make_later(VMI_PLURAL, "evacuate/cancel"),
+    GuestVerb(VMI_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
     _make_later(VMI_PLURAL, "objectgraph", "view", method="GET"),
     _make_later(VMI_PLURAL, "usbredir", method="GET", listed=False, check="usb-slots"),
     _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),

@@ -20,6 +20,7 @@ from kvedge.api.served_paths import (
     SERVICE,
     SUBRESOURCE_GROUP,
     SUBRESOURCE_VERSIONS,
+    VALIDATE_EVICTION_PATH,
     VALIDATE_KUBEVIRT_PATH,
     VALIDATE_MIGRATION_PATH,
     VALIDATE_PATH,
@@ -98,6 +99,11 @@ _NOT_BEING_DELETED: Final[JsonObject] = {
 }
 
 
+# KubeVirt's names of the webhooks of evictions and of their conditions, and how the names of their Pods begin.
+_EVICTIONS: Final = (
+    ("virt-launcher-eviction-interceptor.kubevirt.io", "only-vms", "virt-launcher-"),
+    ("hotplug-pod-eviction-interceptor.kubevirt.io", "only-hotplug-pods", "hp-volume-"),
+)
 # All other networks of a cluster are its CNI plugins' to judge.
 _IN_OUR_WORDS: Final[JsonObject] = {
     "name": "in-words-of-kvedge",
@@ -357,6 +363,7 @@ def validating_webhooks(
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
     webhooks.append(_network_webhook(ca_bundle, all_of_them=joins_all_networks))
+    webhooks += [_eviction_webhook(ca_bundle, *each) for each in _EVICTIONS]
     if judges_data_volumes:
         webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
@@ -376,6 +383,14 @@ def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:
         policy="Ignore",
         served=(kind.group, (kind.version,)),
     )
+
+
+def _eviction_webhook(ca_bundle: bytes, name: str, condition: str, beginning: str) -> JsonObject:
+    """Fail: unasked, a guest that can move would be shut down. A Pod of another name is evicted while we are away."""
+    expression = f"request.name.startsWith('{beginning}')"
+    made = webhook(name, VALIDATE_EVICTION_PATH, ca_bundle, "pods/eviction", operations=("CREATE",),
+                   conditions=({"name": condition, "expression": expression},), served=("", ("v1",)))  # fmt: skip
+    return {**made, "sideEffects": "NoneOnDryRun"}
 
 
 def _data_volume_webhooks(ca_bundle: bytes) -> list[JsonObject]:

@@ -69,6 +69,12 @@ class FreezeOptions(CallOptions, kw_only=True):
         return {UNFREEZE_SECONDS: freeze_seconds(self)}
 
 
+class EvacuateCancelOptions(CallOptions, kw_only=True):
+    """`evacuationNodeName`: the node that the guest was to leave, as the caller has seen it."""
+
+    evacuation_node_name: str = ""
+
+
 class AddVolumeOptions(CallOptions, kw_only=True):
     """`name` of the new volume and disk; `disk` and `volumeSource` as in a VMI's spec."""
 

@@ -19,6 +19,7 @@ from kvedge.api.subresources import discovery_manifest as discovery
 from kvedge.api.subresources.call_options import parse_document
 from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
+from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.expand_rules import check_expandable
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, flags_for_relay
@@ -50,6 +51,7 @@ class SubresourceServer:
         cluster: ClusterReader,
         power: PowerCalls,
         volumes: VolumeCalls,
+        evacuations: EvacuationCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
@@ -64,6 +66,7 @@ class SubresourceServer:
         self._ways: Mapping[Way, Callable[[GuestVerb, str], Handler]] = {
             "power": lambda verb, version: _accept(power.call, verb),
             "volume": lambda verb, version: _accept(volumes.call, verb),
+            "evacuation": lambda verb, version: _accept(evacuations.call, verb, 200),
             "document": lambda verb, version: self._expand_spec,
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
@@ -168,14 +171,14 @@ class SubresourceServer:
         return web.json_response(document, status=status)
 
 
-def _accept(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb) -> Handler:
-    """Handle a verb that only writes a request for the controller: the answer is empty."""
+def _accept(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb, status: int = 202) -> Handler:
+    """Handle a verb that only writes: the answer is empty, and by default says that the controller acts on it."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         where = request.match_info
         body = await request.read()
         await asyncio.to_thread(call, verb, where["namespace"], where["name"], body)
-        return web.Response(status=202)
+        return web.Response(status=status)
 
     return handle
 

@@ -15,6 +15,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait
+from kvedge.controller.vmi.eviction_marks import plan_annotation
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
@@ -143,7 +144,7 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
-    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod)
+    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod) or _tell_eviction(vmi, pod)
     written = patch_vmi(vmi, status, end_label(vmi))
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
@@ -161,6 +162,12 @@ def _tell_devices(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]
     """Tell the launcher which functions of the node's cards its guest's networks are."""
     told = plan_network_info(vmi, pod)
     return () if told is None else (PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}),)
+
+
+def _tell_eviction(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
+    """Tell those who evict that the guest is about to leave the Pod."""
+    told = None if is_over(pod) else plan_annotation(vmi, pod)
+    return () if told is None else (PatchPod(pod, told),)
 
 
 def _is_stuck(vmi: VirtualMachineInstance) -> bool:

@@ -18,6 +18,7 @@ from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vm.vm_status import guest_not_running
 from kvedge.controller.vmi.claim_rules import REASONS, ClaimView
 from kvedge.controller.vmi.data_volumes_ready import DATA_VOLUMES_READY, data_volumes_ready
+from kvedge.controller.vmi.eviction_marks import with_eviction
 from kvedge.controller.vmi.interface_status import with_joined_networks
 from kvedge.controller.vmi.lans.lan_scheduling import POD_SCHEDULED, scheduled_with_networks
 from kvedge.controller.vmi.launcher_pod_status import START_REASONS, SYNCHRONIZED, compute_image, disruption, has_ended
@@ -97,6 +98,7 @@ def after_hand_over(
 ) -> VirtualMachineInstanceStatus:
     """The handler's status with our Ready condition, and the claims and the Pod's networks as they are now."""
     conditions = with_condition(vmi.status.conditions, _ready(vmi.status.phase, pod, node), now)
+    conditions = with_eviction(conditions, vmi, now)
     # Without claims nobody has looked: what was said of them stays.
     seen = claims if claims is not None and claims.found else None
     conditions = conditions if seen is None else _with_data_volumes(conditions, vmi, seen.found, now)

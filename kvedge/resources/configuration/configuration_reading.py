@@ -48,8 +48,6 @@ _DAY: Final = 86_400
 _MOST_PARALLEL: Final = 1000
 # As many devices as a kubelet is told of without harm.
 _MOST_VMIS: Final = 5000
-# evictionStrategy that needs live migration, as admission has it for VMs.
-_NEEDS_MIGRATION: Final = ("LiveMigrate", "External")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +124,6 @@ def _log_levels(given: LogVerbosity, checks: Checks) -> LogLevels:
 
 def _with_guests(made: Configuration, given: KubeVirtConfiguration, checks: Checks) -> Configuration:
     options, request = given.virtual_machine_options, given.cpu_request
-    strategy = given.eviction_strategy or made.eviction_strategy
-    if strategy in _NEEDS_MIGRATION:
-        text = f"{strategy} is not supported by this release; use None or LiveMigrateIfPossible"
-        checks.note_invalid(f"{_AT}.evictionStrategy", text)
-        strategy = made.eviction_strategy
     most = checks.whole(
         f"{_AT}.virtualMachineInstancesPerNode", given.virtual_machine_instances_per_node, 1000, 1, _MOST_VMIS
     )
@@ -138,7 +131,7 @@ def _with_guests(made: Configuration, given: KubeVirtConfiguration, checks: Chec
     return replace(
         made,
         cpu_request=str(request) if has_request else None,
-        eviction_strategy=strategy,
+        eviction_strategy=given.eviction_strategy or made.eviction_strategy,
         memory_overhead_ratio=checks.ratio(
             f"{_AT}.additionalGuestMemoryOverheadRatio", given.additional_guest_memory_overhead_ratio, _MOST_OVERHEAD
         ),

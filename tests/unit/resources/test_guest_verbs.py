@@ -16,6 +16,7 @@ from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources import guest_rules
 from kvedge.api.subresources.call_options import OPTIONS
 from kvedge.api.subresources.discovery_manifest import api_resource_list
+from kvedge.api.subresources.evacuation_calls import EVACUATION
 from kvedge.api.subresources.guest_calls import FACTS
 from kvedge.api.subresources.power_calls import POWER
 from kvedge.api.subresources.subresource_server import SubresourceServer
@@ -83,7 +84,7 @@ def api_routes(version: str) -> set[tuple[str, str]]:
     cluster: Any = SimpleNamespace(version=None)
     nothing: Any = SimpleNamespace(call=None)
     base = f"/apis/{SUBRESOURCE_GROUP}/{version}"
-    routes = SubresourceServer(cluster, nothing, nothing, nothing, lambda: None).routes()
+    routes = SubresourceServer(cluster, nothing, nothing, nothing, nothing, lambda: None).routes()
     return {
         (route.method, route.path.removeprefix(base)) for route in routes if f"{route.path}/".startswith(f"{base}/")
     }
@@ -165,6 +166,7 @@ def test_every_implementation_belongs_to_a_row() -> None:
     assert set(get_args(Way)) == by_way.keys()
     assert set(POWER) == by_way["power"]
     assert set(VOLUME) == by_way["volume"]
+    assert set(EVACUATION) == by_way["evacuation"]
     assert set(FACTS) == by_way["facts"]
     assert set(OPTIONS) <= by_way["change"] | by_way["command"]
 

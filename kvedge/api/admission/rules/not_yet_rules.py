@@ -71,7 +71,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # The run itself
     NotYet("accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent", "use noCloud or configDrive"),
     NotYet("accessCredentials[].userPassword", "remove it, or give the password by cloud-init"),
-    NotYet("evictionStrategy", "use None or LiveMigrateIfPossible", values=("LiveMigrate", "External")),
     NotYet("resourceClaims"),
 )
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.evacuation import EVICTION_STRATEGIES
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY, RESERVED_LABELS
 from kvedge.resources.values.ip_addresses import parse_ip
 
-_EVICTION: Final = ("None", "LiveMigrate", "LiveMigrateIfPossible", "External")
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _AUTOSTART_DIGITS: Final = 6
 _MOST_NAMESERVERS: Final = 3
@@ -29,7 +29,7 @@ _GATED_ANNOTATIONS: Final = {
 def strategies_exist(subject: Subject) -> Iterator[Cause]:
     """Eviction and start strategy."""
     spec = subject.spec
-    if spec.eviction_strategy is not None and spec.eviction_strategy not in _EVICTION:
+    if spec.eviction_strategy is not None and spec.eviction_strategy not in EVICTION_STRATEGIES:
         at = subject.at.at("evictionStrategy")
         yield unsupported_cause(at, f"{at} is set with an unrecognized option: {spec.eviction_strategy}")
     if spec.start_strategy is not None and spec.start_strategy != "Paused":

@@ -25,7 +25,7 @@ def webhooks() -> list[dict[str, Any]]:
     return manifest.mutating_webhooks(b"CA").body["webhooks"] + manifest.validating_webhooks(b"CA").body["webhooks"]
 
 
-def test_no_webhook_is_called_for_a_subresource() -> None:
+def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
     rules = [rule for webhook in webhooks() for rule in webhook["rules"]]
     assert {resource for rule in rules for resource in rule["resources"]} == {
         "virtualmachines",
@@ -39,13 +39,24 @@ def test_no_webhook_is_called_for_a_subresource() -> None:
         "datavolumes",
         "datasources",
         "network-attachment-definitions",
+        "pods/eviction",
     }
+
+
+def test_evictions_of_pods_of_others_do_not_wait_for_us() -> None:
+    hooks = [hook for hook in webhooks() if hook["rules"][0]["resources"] == ["pods/eviction"]]
+    assert [hook["matchConditions"][0]["expression"] for hook in hooks] == [
+        "request.name.startsWith('virt-launcher-')",
+        "request.name.startsWith('hp-volume-')",
+    ]
+    assert {(hook["failurePolicy"], hook["sideEffects"]) for hook in hooks} == {("Fail", "NoneOnDryRun")}
 
 
 def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
     known = manifest.documents(ENDPOINT, b"CA", judges_data_volumes=False)
     rules = [rule for item in known for webhook in item.body.get("webhooks") or () for rule in webhook["rules"]]
     assert {group for rule in rules for group in rule["apiGroups"]} == {
+        "",
         "kubevirt.io",
         "pool.kubevirt.io",
         "migrations.kubevirt.io",

@@ -131,7 +131,6 @@ def test_keys_of_an_architecture_count_unless_a_general_one_is_given() -> None:
         ({"cpuModel": "two words"}, "cpuModel: 'two words' is no CPU model"),
         ({"cpuRequest": "much"}, "cpuRequest: 'much' is no quantity"),
         ({"cpuRequest": 0}, "cpuRequest: 0 must be more than 0"),
-        ({"evictionStrategy": "LiveMigrate"}, "use None or LiveMigrateIfPossible"),
         (
             {"network": {"defaultNetworkInterface": "slirp"}},
             "'slirp' is not supported by this release; use bridge or masquerade",

@@ -144,6 +144,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a start that waits": {"startStrategy": "Paused"},
     "no eviction": {"evictionStrategy": "None"},
     "eviction if possible": {"evictionStrategy": "LiveMigrateIfPossible"},
+    "eviction by a move": {"evictionStrategy": "LiveMigrate"},
+    "eviction by another controller": {"evictionStrategy": "External"},
     "IO threads": {"domain.ioThreadsPolicy": "supplementalPool", "domain.ioThreads.supplementalPoolThreadCount": 2},
     "large data from a secret": {
         "volumes[0]": {
