@@ -9,11 +9,12 @@ keeps it, and no fault of ours may stand between a kubelet and its Node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.api.registration.registration_manifest import Document
-from kvedge.resources.names import RESERVED_LABELS
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,
@@ -22,6 +23,7 @@ from kvedge.resources.role_users import (
     NODE_PREFIX,
     NODES_GROUP,
 )
+from kvedge.resources.types.migrations import CONTROLLERS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
 
 NAME: Final = "kvedge-node-restriction"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
@@ -46,12 +48,36 @@ _OWN_NODE: Final = (
 _LABELS: Final = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 
 
+_STATUS: Final = "{0} == null || !has({0}.status) ? {{}} : {0}.status"
+_STATE: Final = "'migrationState' in variables.{0} ? variables.{0}.migrationState : {{}}"
+_IS_TARGET: Final = (
+    "'migrationUid' in variables.oldState && variables.oldState.migrationUid != ''"
+    " && !('completed' in variables.oldState && variables.oldState.completed)"
+    " && !('failed' in variables.oldState && variables.oldState.failed)"
+    " && 'targetNode' in variables.oldState && variables.oldState.targetNode == variables.node"
+)
+_SOURCE_IS_GONE: Final = " || ".join(f"'{name}' in variables.oldState" for name in SOURCE_IS_GONE)
+_TAKES_OVER: Final = (
+    f"{_UPDATE} && variables.isTarget && variables.sourceIsGone"
+    " && variables.oldNodeName != variables.node && variables.nodeName == variables.node"
+)
+
+
 def node_restriction() -> list[Document]:
     """The policy, and the binding that puts it into force."""
     variables = {
         "node": _OWN_NODE,
         "labels": f"object == null ? {{}} : ({_LABELS.format('object')})",
         "oldLabels": f"oldObject == null ? {{}} : ({_LABELS.format('oldObject')})",
+        "status": _STATUS.format("object"),
+        "oldStatus": _STATUS.format("oldObject"),
+        "nodeName": "'nodeName' in variables.status ? variables.status.nodeName : ''",
+        "oldNodeName": "'nodeName' in variables.oldStatus ? variables.oldStatus.nodeName : ''",
+        "state": _STATE.format("status"),
+        "oldState": _STATE.format("oldStatus"),
+        "isTarget": _IS_TARGET,
+        "sourceIsGone": _SOURCE_IS_GONE,
+        "takesOver": _TAKES_OVER,
     }
     rules = [match_writes("kubevirt.io", "virtualmachineinstances"), match_writes("", "nodes")]
     validations = [
@@ -61,8 +87,19 @@ def node_restriction() -> list[Document]:
     return policy(NAME, rules, ("by-handlers", _BY_HANDLERS), variables, validations)
 
 
-def _node_name(document: str) -> str:
-    return f"(has({document}.status) && has({document}.status.nodeName) ? {document}.status.nodeName : '')"
+def _is_same(key: str, new: str, old: str) -> str:
+    """Whether two maps have the same below a key, or both nothing."""
+    return f"({key} in {new}) == ({key} in {old}) && (!({key} in {new}) || {new}[{key}] == {old}[{key}])"
+
+
+def _are_unchanged(fields: Sequence[str]) -> str:
+    names = ", ".join(f"'{name}'" for name in fields)
+    return f"[{names}].all(k, {_is_same('k', 'variables.state', 'variables.oldState')})"
+
+
+def _is_at(end: str) -> str:
+    """Whether the handler's node is that end of the migration."""
+    return f"'{end}' in variables.oldState && variables.oldState.{end} == variables.node"
 
 
 def _validation(applies: str, expression: str, text: str) -> Validation:
@@ -71,20 +108,44 @@ def _validation(applies: str, expression: str, text: str) -> Validation:
 
 # Each is: what must hold of an update, and what is said otherwise.
 _OURS: Final = "k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/')"
+_NEW_STATUS: Final = "variables.status"
+_OLD_STATUS: Final = "variables.oldStatus"
 _RESERVED: Final = "[" + ", ".join(f"'{label}'" for label in sorted(RESERVED_LABELS)) + "]"
 _VMI_RULES: Final = (
     (_UPDATE, "is not allowed to make or delete VMIs"),
     (
-        f"!({_UPDATE}) || (variables.node != '' && {_node_name('oldObject')} == variables.node)",
+        f"!({_UPDATE}) || (variables.node != '' && (variables.oldNodeName == variables.node || variables.isTarget))",
         "is only allowed to modify VMIs it owns",
     ),
-    (f"!({_UPDATE}) || {_node_name('object')} == variables.node", "is not allowed to give a VMI to another node"),
+    (
+        f"!({_UPDATE}) || variables.nodeName == variables.oldNodeName || variables.takesOver",
+        "is not allowed to give a VMI to another node",
+    ),
+    (
+        f"!({_UPDATE}) || variables.oldNodeName == variables.node || variables.sourceIsGone"
+        f" || (variables.status.all(k, k == 'migrationState' || ({_is_same('k', _NEW_STATUS, _OLD_STATUS)}))"
+        " && variables.oldStatus.all(k, k == 'migrationState' || k in variables.status))",
+        "is not allowed to report on a VMI before its source is gone",
+    ),
+    (
+        f"!({_UPDATE}) || ({_are_unchanged(CONTROLLERS_PART)})",
+        "is not allowed to set target node, nor what else the controller says of a migration",
+    ),
+    (
+        f"!({_UPDATE}) || ({_is_at('sourceNode')}) || ({_are_unchanged(SOURCES_PART)})",
+        "is not allowed to speak for the source of a migration",
+    ),
+    (
+        f"!({_UPDATE}) || ({_is_at('targetNode')}) || ({_are_unchanged(TARGETS_PART)})",
+        "is not allowed to speak for the target of a migration",
+    ),
     (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
     (f"!({_UPDATE}) || ({is_unchanged('finalizers')})", "is not allowed to change finalizers"),
     (f"!({_UPDATE}) || ({is_unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
     (
-        f"!({_UPDATE}) || {_RESERVED}.all(k, (k in variables.labels ? variables.labels[k] : '')"
-        " == (k in variables.oldLabels ? variables.oldLabels[k] : ''))",
+        f"!({_UPDATE}) || {_RESERVED}.all(k, ({_is_same('k', 'variables.labels', 'variables.oldLabels')})"
+        f" || (variables.takesOver && ((k == '{NODE_NAME}' && k in variables.labels && variables.labels[k]"
+        f" == variables.node) || (k == '{MIGRATION_TARGET_NODE}' && !(k in variables.labels)))))",
         "is not allowed to change reserved kubevirt.io/ labels",
     ),
 )

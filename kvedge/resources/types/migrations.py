@@ -76,6 +76,25 @@ class MigrationState(KubeStruct, kw_only=True):
         return bool(self.migration_uid) and not self.completed and not self.failed
 
 
+# As they are on the wire: what of it only the controller writes, only the source's handler, and only the target's. Both
+# handlers write how it ended.
+CONTROLLERS_PART: Final = (
+    "migrationUid",
+    "sourceNode",
+    "targetNode",
+    "sourcePod",
+    "targetPod",
+    "migrationPolicyName",
+    "migrationConfiguration",
+    "abortRequested",
+    "sourcePodGoneTimestamp",
+)
+SOURCES_PART: Final = ("startTimestamp", "mode", "abortStatus", "sourceNodeDomainGoneTimestamp")
+TARGETS_PART: Final = ("targetNodeAddress", "targetNodeDomainDetected", "targetNodeDomainReadyTimestamp")
+# Each of them says that nothing of the guest is left at the source: without one the target never takes a VMI over.
+SOURCE_IS_GONE: Final = ("sourceNodeDomainGoneTimestamp", "sourcePodGoneTimestamp")
+
+
 class MigrationPhaseTransition(KubeStruct, kw_only=True):
     """When a phase was entered."""
 

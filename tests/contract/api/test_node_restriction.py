@@ -69,12 +69,21 @@ def two_nodes(admin: KubeClient, controller: KubeClient, handler: KubeClient) ->
         controller.request("POST", VMIS, vmi)
         where = {"status": {"phase": "Scheduled", "nodeName": node}}
         controller.request("PATCH", f"{VMIS}/on-{node}", where, None, MERGE)
-    # A server needs a moment to follow its policies.
-    wait_until(lambda: refused(handler, f"{VMIS}/on-{THEIRS}", {"metadata": {"annotations": {"a": "b"}}}), "judged")
+    # A server needs a moment to follow its policies; no webhook judges a delete.
+    wait_until(lambda: not may_delete(handler, f"{VMIS}/on-{MINE}"), "judged")
     yield
     for node in (MINE, THEIRS):
         remove(admin, f"{VMIS}/on-{node}")
         admin.request("DELETE", f"{NODES}/{node}")
+
+
+def may_delete(client: KubeClient, path: str) -> bool:
+    """Whether the server would take that delete."""
+    try:
+        client.request("DELETE", path, None, {"dryRun": "All"})
+    except (Forbidden, Invalid):
+        return False
+    return True
 
 
 def refused(client: KubeClient, path: str, body: JsonObject) -> str:
@@ -165,14 +174,90 @@ def test_a_service_account_speaks_for_the_node_of_its_token(
             assert target == node or "Node restriction" in done.stderr
 
 
+COMING = f"{VMIS}/coming"
+STATE = {"migrationUid": "m", "sourceNode": THEIRS, "targetNode": MINE, "sourcePod": "a", "targetPod": "b"}
+TAKEN = {
+    "metadata": {"labels": {"kubevirt.io/nodeName": MINE, "kubevirt.io/migrationTargetNodeName": None}},
+    "status": {"nodeName": MINE, "migrationState": {"completed": True, "targetNodeDomainReadyTimestamp": "now"}},
+}
+
+
+def state(**members: object) -> JsonObject:
+    return {"status": {"migrationState": members}}
+
+
+@pytest.fixture
+def coming(two_nodes: None, controller: KubeClient) -> Iterator[str]:
+    """A VMI on THEIRS."""
+    vmi = small_vmi()
+    vmi["metadata"]["name"] = "coming"
+    controller.request("POST", VMIS, vmi, None)
+    yield COMING
+    remove(controller, COMING)
+
+
+def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
+    """What the target of a migration may write, before its source is gone and then."""
+    labels = {"kubevirt.io/nodeName": THEIRS, "kubevirt.io/migrationTargetNodeName": MINE}
+    seen = {"metadata": {"labels": labels}, "status": {"phase": "Running", "nodeName": THEIRS}}
+    controller.request("PATCH", COMING, seen, None, MERGE)
+    assert refused(handler, COMING, state(targetNodeAddress="192.0.2.1:1")), "nobody has asked it"
+    controller.request("PATCH", COMING, state(**STATE), None, MERGE)
+    for change in (
+        TAKEN,
+        state(sourceNodeDomainGoneTimestamp="now"),
+        state(startTimestamp="now"),
+        state(abortRequested=True),
+        state(targetNode=THEIRS),
+        {"status": {"phase": "Failed"}},
+        {"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}},
+        {"status": {"migrationState": None}},
+    ):
+        assert refused(handler, COMING, change), change
+    assert refused(handler, COMING, state(targetNodeAddress="192.0.2.1:1")) == ""
+    controller.request("PATCH", COMING, state(sourcePodGoneTimestamp="now"), None, MERGE)
+    assert refused(handler, COMING, {"status": {"nodeName": "restricted-3"}})
+    assert refused(handler, COMING, {"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}})
+    assert refused(handler, COMING, TAKEN) == ""
+    assert report(COMING, handler) == ""
+
+
+def test_the_target_of_a_migration_takes_a_vmi_over_once_its_source_is_gone(
+    coming: str, handler: KubeClient, controller: KubeClient
+) -> None:
+    check_a_guest_comes(handler, controller)
+
+
+def test_the_source_of_a_migration_speaks_for_itself_alone(
+    two_nodes: None, handler: KubeClient, controller: KubeClient
+) -> None:
+    path = f"{VMIS}/on-{MINE}"
+    leaving = {**STATE, "sourceNode": MINE, "targetNode": THEIRS}
+    controller.request("PATCH", path, state(**leaving), None, MERGE)
+    assert refused(handler, path, state(startTimestamp="now", mode="PreCopy")) == ""
+    assert refused(handler, path, state(targetNodeAddress="192.0.2.1:1"))
+    assert refused(handler, path, state(sourcePodGoneTimestamp="now"))
+    assert refused(handler, path, {"status": {"nodeName": THEIRS}})
+    assert refused(handler, path, state(sourceNodeDomainGoneTimestamp="now")) == ""
+    controller.request("PATCH", path, {"status": {"migrationState": None}}, None, MERGE)
+
+
 def test_it_is_kept_to_its_node_while_nobody_can_be_asked(
-    two_nodes: None, handler: KubeClient, api_role: ApiRole, admin: KubeClient
+    server: ApiServerUnderTest,
+    coming: str,
+    handler: KubeClient,
+    api_role: ApiRole,
+    admin: KubeClient,
+    controller: KubeClient,
 ) -> None:
     api_role.stop()
     try:
         assert report(f"{VMIS}/on-{MINE}", handler, "Succeeded") == ""
         assert report(f"{VMIS}/on-{THEIRS}", handler, "Failed")
         assert refused(handler, f"{NODES}/{THEIRS}", {"metadata": {"labels": {"kubevirt.io/a": "b"}}})
+        if server.name == "real":
+            # One box has no other node, and no policy of its server.
+            check_a_guest_comes(handler, controller)
     finally:
         api_role.start()
     wait_until(lambda: judges_again(admin), "the webhooks are called again")

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_change
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import RESERVED_LABELS
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.role_users import UserInfo
+from kvedge.resources.types.migrations import CONTROLLERS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
 
 _RESTRICTED = "update of VMI object is restricted"
 _LABELS = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
@@ -32,8 +33,8 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
     if old.get("spec") != new.get("spec"):
         # The handler describes what is; what should be is not its to say.
         yield Cause("spec", _RESTRICTED, "FieldValueNotSupported")
-    # Nor do a handler's labels move a VMI: which node has it is the controller's to say.
-    yield from _check_reserved_labels(old, new)
+    # Nor do a handler's labels move a VMI: which node has it is the controller's to say, until its guest has moved.
+    yield from _check_reserved_labels(old, new, user.node if user.is_handler else "")
 
 
 def keep_status(old: JsonObject, new: JsonObject, user: UserInfo) -> JsonObject:
@@ -45,24 +46,41 @@ def keep_status(old: JsonObject, new: JsonObject, user: UserInfo) -> JsonObject:
 
 
 def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
-    before, after = _node(old), _node(new)
-    if not user.node or before != user.node:
+    node, before, after = user.node, _node(old), _node(new)
+    if not node or (before != node and not _is_target(old, node)):
         yield Cause("status.nodeName", _NODE, "FieldValueNotSupported")
-    elif after != user.node:
+    elif before != after and not _takes_over(old, new, node):
         text = "Node restriction, virt-handler is not allowed to give a VMI to another node"
         yield Cause("status.nodeName", text, "FieldValueNotSupported")
-    if _target(old) != _target(new):
-        text = "Node restriction, virt-handler is not allowed to set target node"
-        yield Cause("status.migrationState.targetNode", text, "FieldValueNotSupported")
+    elif before != node and not _source_is_gone(old) and _other_status(old) != _other_status(new):
+        text = "Node restriction, virt-handler is not allowed to report on a VMI before its source is gone"
+        yield Cause("status", text, "FieldValueNotSupported")
+    yield from _migration_restriction(_migration(old), _migration(new), node)
     for member in _OWNERSHIP:
         if old["metadata"].get(member) != new["metadata"].get(member):
             text = f"Node restriction, virt-handler is not allowed to change {member}"
             yield Cause(f"metadata.{member}", text, "FieldValueNotSupported")
 
 
-def _check_reserved_labels(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
+    """Each part of the state of a migration has one writer."""
+    parts = ((CONTROLLERS_PART, ""), (SOURCES_PART, old.get("sourceNode")), (TARGETS_PART, old.get("targetNode")))
+    for fields, writer in parts:
+        name = next((name for name in fields if old.get(name) != new.get(name)), "")
+        if name and writer != node:
+            text = "is not allowed to set target node" if name == "targetNode" else f"is not allowed to change {name}"
+            at = f"status.migrationState.{name}"
+            yield Cause(at, f"Node restriction, virt-handler {text}", "FieldValueNotSupported")
+
+
+def _check_reserved_labels(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
     before, after = _labels(old), _labels(new)
-    changed = sorted(label for label in RESERVED_LABELS if before.get(label) != after.get(label))
+    moved = {NODE_NAME: node, MIGRATION_TARGET_NODE: None} if _takes_over(old, new, node) else {}
+    changed = sorted(
+        label
+        for label in RESERVED_LABELS
+        if before.get(label) != after.get(label) and not (label in moved and after.get(label) == moved[label])
+    )
     if changed:
         yield Cause(Field("metadata.labels").key(changed[0]), f"{_LABELS}: {', '.join(changed)}")
 
@@ -72,10 +90,33 @@ def _node(document: JsonObject) -> str:
     return str(status.get("nodeName") or "") if isinstance(status, dict) else ""
 
 
-def _target(document: JsonObject) -> str:
+def _is_target(old: JsonObject, node: str) -> bool:
+    """Whether the VMI is about to come to this node."""
+    state = _migration(old)
+    is_open = state.get("migrationUid") and not state.get("completed") and not state.get("failed")
+    return bool(is_open) and state.get("targetNode") == node
+
+
+def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:
+    """Whether this is the write by which the VMI becomes this node's."""
+    is_taken = _node(old) != node and _node(new) == node
+    return is_taken and _is_target(old, node) and _source_is_gone(old)
+
+
+def _source_is_gone(old: JsonObject) -> bool:
+    state = _migration(old)
+    return any(state.get(name) for name in SOURCE_IS_GONE)
+
+
+def _other_status(document: JsonObject) -> JsonObject:
+    status = document.get("status")
+    return {name: value for name, value in status.items() if name != "migrationState"} if status else {}
+
+
+def _migration(document: JsonObject) -> JsonObject:
     status = document.get("status")
     state = status.get("migrationState") if isinstance(status, dict) else None
-    return str(state.get("targetNode") or "") if isinstance(state, dict) else ""
+    return state if isinstance(state, dict) else {}
 
 
 def _labels(document: JsonObject) -> JsonObject:

@@ -8,12 +8,14 @@ import pytest
 
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.role_users import HANDLER_ACCOUNT, UserInfo
 from tests.support.builders import put, small_vmi
 
 ALICE = UserInfo("alice", ("system:masters",))
 CONTROLLER = UserInfo("kvedge:controller", ("kvedge:controllers",))
 HANDLER = UserInfo("kvedge:handler:node1", ("kvedge:handlers",))
+TARGET = UserInfo("kvedge:handler:node2", ("kvedge:handlers",))
 IN_CLUSTER = UserInfo(
     HANDLER_ACCOUNT, ("system:serviceaccounts",), extra={"authentication.kubernetes.io/node-name": ["node1"]}
 )
@@ -102,3 +104,74 @@ def test_a_handler_does_not_label_a_vmi_away(label: str) -> None:
 
 def test_a_handler_may_note_something() -> None:
     assert causes(HANDLER, "metadata.annotations", {"kvedge.io/note": "x"}) == []
+
+
+def moving(**state: object) -> JsonObject:
+    """A VMI that moves from node1 to node2."""
+    vmi = on_node("node1")
+    vmi["metadata"]["labels"] = {NODE_NAME: "node1", MIGRATION_TARGET_NODE: "node2"}
+    vmi["status"]["migrationState"] = {"migrationUid": "m", "sourceNode": "node1", "targetNode": "node2", **state}
+    return vmi
+
+
+def moved(old: JsonObject, labels: JsonObject | None = None, node: str = "node2") -> JsonObject:
+    """The write by which its target takes it over."""
+    new = copy.deepcopy(old)
+    new["metadata"]["labels"] = {NODE_NAME: "node2"} if labels is None else labels
+    new["status"] |= {"nodeName": node, "phase": "Running"}
+    new["status"]["migrationState"] |= {"completed": True, "endTimestamp": "2026-01-01T00:00:00Z"}
+    return new
+
+
+def fields(old: JsonObject, new: JsonObject, user: UserInfo) -> list[str]:
+    return [str(cause.field) for cause in update_is_allowed(old, new, user)]
+
+
+@pytest.mark.parametrize("gone", ["sourceNodeDomainGoneTimestamp", "sourcePodGoneTimestamp"])
+def test_the_target_takes_a_vmi_over_once_its_source_is_gone(gone: str) -> None:
+    before, after = moving(), moving(**{gone: "2026-01-01T00:00:00Z"})
+    assert fields(after, moved(after), TARGET) == []
+    assert fields(before, moved(before), TARGET)[0] == "status.nodeName"
+    assert fields(after, moved(after), HANDLER)[0] == "status.nodeName"
+    assert fields(after, moved(after, node="node3"), TARGET)[0] == "status.nodeName"
+    assert fields(after, moved(after, labels={NODE_NAME: "node3"}), TARGET) == [f"metadata.labels[{NODE_NAME}]"]
+
+
+@pytest.mark.parametrize("ended", [{"completed": True}, {"failed": True}, {"migrationUid": ""}])
+def test_after_a_migration_its_target_has_nothing_to_say(ended: JsonObject) -> None:
+    old = moving(**ended, sourcePodGoneTimestamp="2026-01-01T00:00:00Z")
+    new = copy.deepcopy(old)
+    new["status"]["migrationState"]["targetNodeAddress"] = "192.0.2.1:1"
+    assert fields(old, new, TARGET) == ["status.nodeName"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "who"),
+    [
+        ("targetNodeAddress", "192.0.2.1:1", "node2"),
+        ("targetNodeDomainDetected", True, "node2"),
+        ("startTimestamp", "2026-01-01T00:00:00Z", "node1"),
+        ("sourceNodeDomainGoneTimestamp", "2026-01-01T00:00:00Z", "node1"),
+        ("abortStatus", "Succeeded", "node1"),
+        ("failed", True, "node1 node2"),
+        ("failureReason", "no space", "node1 node2"),
+        ("abortRequested", True, ""),
+        ("sourcePodGoneTimestamp", "2026-01-01T00:00:00Z", ""),
+        ("targetPod", "x", ""),
+        ("migrationUid", "x", ""),
+    ],
+)
+def test_each_part_of_a_migrations_state_has_its_writer(field: str, value: object, who: str) -> None:
+    old = moving()
+    new = copy.deepcopy(old)
+    new["status"]["migrationState"][field] = value
+    allowed = {user.node for user in (HANDLER, TARGET) if not fields(old, new, user)}
+    assert allowed == set(who.split())
+
+
+def test_a_target_reports_nothing_else_before_its_source_is_gone() -> None:
+    for gone in ({}, {"sourcePodGoneTimestamp": "2026-01-01T00:00:00Z"}):
+        old = moving(**gone)
+        new = copy.deepcopy(old)
+        new["status"]["phase"] = "Failed"
+        assert fields(old, new, TARGET) == ([] if gone else ["status"])
