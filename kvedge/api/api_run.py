@@ -24,6 +24,7 @@ from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
+from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.subresource_server import SubresourceServer
@@ -140,7 +141,9 @@ class ApiRun:
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
         volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)
         cancels = EvacuationCalls(self._client, lambda: self.configuration.current.migrations.node_drain_taint_key)
-        served = SubresourceServer(reader, PowerCalls(self._client), volumes, cancels, relay, lambda: self._proxy)
+        migrations = MigrationCalls(self._client)
+        calls = (PowerCalls(self._client), volumes, cancels, migrations)
+        served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())

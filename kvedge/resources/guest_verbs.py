@@ -42,6 +42,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   power     the api role changes the VM
 #   volume    the api role changes the volumes of a VM or VMI
 #   evacuation  the api role takes the mark of an eviction from the VMI
+#   migration  the api role makes a migration of the VMI
 #   document  the api role answers with an object
 #   change    the launcher does it
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
@@ -57,6 +58,7 @@ Way = Literal[
     "power",
     "volume",
     "evacuation",
+    "migration",
     "document",
     "change",
     "command",
@@ -190,7 +192,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VM_PLURAL, "expand-spec", "GET", "document", "view"),
     _forward(VM_PLURAL, "{port}", listed=False),
     _forward(VM_PLURAL, "{port}/{protocol}", listed=False),
-    _make_later(VM_PLURAL, "migrate", "migrate"),
+    GuestVerb(VM_PLURAL, "migrate", "PUT", "migration", "migrate"),
     _volume(VM_PLURAL, "addvolume", listed=False),
     _volume(VM_PLURAL, "removevolume", listed=False),
     _make_later(VM_PLURAL, "memorydump", listed=False),

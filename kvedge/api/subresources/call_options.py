@@ -75,6 +75,12 @@ class EvacuateCancelOptions(CallOptions, kw_only=True):
     evacuation_node_name: str = ""
 
 
+class MigrateOptions(CallOptions, kw_only=True):
+    """`addedNodeSelector`: labels that the node must have besides those that the VM asks for."""
+
+    added_node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class AddVolumeOptions(CallOptions, kw_only=True):
     """`name` of the new volume and disk; `disk` and `volumeSource` as in a VMI's spec."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -25,6 +25,7 @@ from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
+from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
@@ -35,6 +36,7 @@ from kvedge.kube.errors import KubeError
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.whole_numbers import whole_number
+from kvedge.runtime.serving.warning_header import WARNING, warning_value
 from kvedge.runtime.tls.tls_contexts import peer_common_name
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class SubresourceServer:
         power: PowerCalls,
         volumes: VolumeCalls,
         evacuations: EvacuationCalls,
+        migrations: MigrationCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
@@ -67,6 +70,7 @@ class SubresourceServer:
             "power": lambda verb, version: _accept(power.call, verb),
             "volume": lambda verb, version: _accept(volumes.call, verb),
             "evacuation": lambda verb, version: _accept(evacuations.call, verb, 200),
+            "migration": lambda verb, version: _accept_with_warnings(migrations.call, verb),
             "document": lambda verb, version: self._expand_spec,
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
@@ -179,6 +183,20 @@ def _accept(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb,
         body = await request.read()
         await asyncio.to_thread(call, verb, where["namespace"], where["name"], body)
         return web.Response(status=status)
+
+    return handle
+
+
+def _accept_with_warnings(call: Callable[[GuestVerb, str, str, bytes], Sequence[str]], verb: GuestVerb) -> Handler:
+    """As _accept; the answer says what the caller should know."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        where = request.match_info
+        body = await request.read()
+        response = web.Response(status=202)
+        for text in await asyncio.to_thread(call, verb, where["namespace"], where["name"], body):
+            response.headers.add(WARNING, warning_value(text))
+        return response
 
     return handle
 

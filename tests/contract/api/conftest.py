@@ -165,6 +165,16 @@ def guest(admin: KubeClient, controller: KubeClient, echo_node: EchoNode) -> Ite
 
 
 @pytest.fixture
+def second_node(admin: KubeClient) -> Iterator[str]:
+    """A node that takes VMs, besides that of the guest."""
+    document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "second"}}
+    document["metadata"] |= {"labels": {"kubevirt.io/schedulable": "true", "zone": "b"}}
+    admin.request("POST", "/api/v1/nodes", document)
+    yield "second"
+    admin.request("DELETE", "/api/v1/nodes/second")
+
+
+@pytest.fixture
 def network(admin: KubeClient, echo_node: EchoNode) -> Iterator[TearingProxy]:
     """What lies between the api role and the relay."""
     path = f"/api/v1/nodes/{echo_node.name}"

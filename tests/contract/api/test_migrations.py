@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,16 +28,6 @@ def migration(name: str = "", **spec: Any) -> JsonObject:
         "metadata": {"name": name} if name else {"generateName": "m-"},
         "spec": {"vmiName": "small", **spec},
     }
-
-
-@pytest.fixture
-def second_node(admin: KubeClient) -> Iterator[str]:
-    """A node that takes VMs, besides that of the guest."""
-    document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "second"}}
-    document["metadata"] |= {"labels": {"kubevirt.io/schedulable": "true", "zone": "b"}}
-    admin.request("POST", "/api/v1/nodes", document)
-    yield "second"
-    admin.request("DELETE", "/api/v1/nodes/second")
 
 
 def refusal(client: KubeClient, document: JsonObject) -> KubeError:

@@ -22,6 +22,7 @@ from tests.support.builders import small_vmi, vm_of
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 NAMESPACE = "/apis/kubevirt.io/v1/namespaces/default"
 VM, VMI = f"{NAMESPACE}/virtualmachines/web", f"{NAMESPACE}/virtualmachineinstances/web"
+MIGRATIONS = f"{NAMESPACE}/virtualmachineinstancemigrations"
 SUB = "/apis/subresources.kubevirt.io"
 CALLS = f"{SUB}/v1/namespaces/default"
 MERGE = "application/merge-patch+json"
@@ -272,9 +273,40 @@ def test_what_later_releases_bring_is_told_apart(admin: KubeClient, vmi: JsonObj
 
 
 def test_virtctl_says_what_is_not_supported(virtctl: Kubectl, vmi: JsonObject) -> None:
-    done = virtctl.try_run("migrate", "web")
+    done = virtctl.try_run("memory-dump", "get", "web", "--claim-name=dump")
     assert done.returncode == 1
-    assert "virtualmachines/migrate: not supported by kvedge" in done.stderr
+    assert "virtualmachines/memorydump: not supported by kvedge" in done.stderr
+
+
+def test_migrate_and_migrate_cancel(virtctl: Kubectl, admin: KubeClient, vmi: JsonObject, second_node: str) -> None:
+    assert virtctl.run("migrate", "web", "--dry-run").endswith("VM web was scheduled to migrate\n")
+    assert admin.request("GET", MIGRATIONS)["items"] == []
+    told = virtctl.try_run("migrate", "web", "--addedNodeSelector", "zone=c")
+    assert told.stdout == "VM web was scheduled to migrate\n"
+    assert "no other node that takes VMs has these labels" in told.stderr
+    [made] = admin.request("GET", MIGRATIONS)["items"]
+    assert made["metadata"]["name"].startswith("kubevirt-migrate-vm-")
+    assert made["spec"] == {"vmiName": "web", "addedNodeSelector": {"zone": "c"}}
+    again = virtctl.try_run("migrate", "web")
+    assert again.returncode == 1
+    assert "in-flight migration detected" in again.stderr
+    virtctl.run("migrate-cancel", "web")
+    path = f"{MIGRATIONS}/{made['metadata']['name']}"
+    assert "deletionTimestamp" in admin.request("GET", path)["metadata"]
+    # The controller would take the finalizer off, once the guest stays.
+    admin.request("PATCH", path, {"metadata": {"finalizers": None}}, None, MERGE)
+    nothing = virtctl.try_run("migrate-cancel", "web")
+    assert "Found no migration to cancel for web" in nothing.stderr
+
+
+def test_migrate_says_what_keeps_a_guest_where_it_is(virtctl: Kubectl, controller: KubeClient, vmi: JsonObject) -> None:
+    alone = virtctl.try_run("migrate", "web")
+    assert alone.returncode == 1
+    assert 'VMI "default/web" has no other node to go to: node echo is the only one.' in alone.stderr
+    assert 'virtualmachine.kubevirt.io "none" not found' in virtctl.try_run("migrate", "none").stderr
+    say(controller, {"phase": "Scheduled"})
+    early = virtctl.try_run("migrate", "web").stderr
+    assert 'Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": VM is not running' in early
 
 
 @pytest.mark.parametrize("body", ["paused: true\n", '{"paused": true}', "# nothing but a comment\npaused: true"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,15 +14,13 @@ from aiohttp import web
 
 from kvedge.api.admission.admission_message import AdmissionRequest, parse_review, refusal, verdict
 from kvedge.api.admission.judgement import Judgement
-from kvedge.api.admission.migrations.migration_verdict import Around, judge_spec, judge_surroundings, refusal_words
+from kvedge.api.admission.migrations.migration_verdict import judge_spec, judge_surroundings, refusal_words
+from kvedge.api.admission.migrations.surroundings import look_around
 from kvedge.api.served_paths import VALIDATE_MIGRATION_PATH
-from kvedge.kube.errors import KubeError, NotFound
+from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.names import SCHEDULABLE
-from kvedge.resources.types.core import Node
-from kvedge.resources.types.migrations import VMI_NAME_LABEL, VirtualMachineInstanceMigration
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +28,6 @@ log = logging.getLogger(__name__)
 _ASK_SECONDS: Final = 2.0
 _BAD_REQUEST: Final = 400
 _INTERNAL: Final = 500
-# One node is the VMI's own, so that two say whether there is another one.
-_ENOUGH_NODES: Final = "2"
 
 
 class MigrationAdmission:
@@ -56,7 +51,7 @@ class MigrationAdmission:
 
     def _answer(self, request: AdmissionRequest, migration: VirtualMachineInstanceMigration) -> JsonObject:
         try:
-            around = self._look_around(migration)
+            around = look_around(self._client, migration)
         except KubeError as error:
             return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
         words = refusal_words(migration, around)
@@ -67,24 +62,6 @@ class MigrationAdmission:
         if words:
             return refusal(request.uid, _BAD_REQUEST, words)
         return verdict(request.uid, judged.causes, judged.warnings)
-
-    def _look_around(self, migration: VirtualMachineInstanceMigration) -> Around:
-        namespace, name = migration.metadata.namespace, migration.spec.vmi_name
-        try:
-            vmi = self._client.get(VirtualMachineInstance, namespace, name)
-        except NotFound:
-            return Around(None, (), (), ())
-        others = self._client.list(VirtualMachineInstanceMigration, namespace, f"{VMI_NAME_LABEL}={name}")
-        wanted = {SCHEDULABLE: "true", **migration.spec.added_node_selector}
-        return Around(vmi, others, self._nodes({}), self._nodes(wanted))
-
-    def _nodes(self, labels: Mapping[str, str]) -> Sequence[str]:
-        """The names of some nodes with these labels: two of them, if there are so many."""
-        query = {"limit": _ENOUGH_NODES}
-        if labels:
-            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-        found = self._client.request("GET", Node.KIND.path(), query=query)
-        return [str(item["metadata"]["name"]) for item in found.get("items") or ()]
 
 
 def _judge(body: bytes) -> tuple[AdmissionRequest, VirtualMachineInstanceMigration | None, JsonObject]:

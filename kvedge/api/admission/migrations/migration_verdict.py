@@ -74,11 +74,16 @@ def judge_spec(request: AdmissionRequest, document: JsonObject) -> tuple[Cause, 
     elif not is_label_value(spec.vmi_name):
         text = f"it becomes the value of the label {VMI_NAME_LABEL}, which has at most {_LONGEST_NAME} characters"
         causes.append(invalid_value(at, spec.vmi_name, text))
-    causes += labels_are_labels(spec.added_node_selector, _SPEC.at("addedNodeSelector"))
+    causes += added_labels_causes(migration)
     if spec.priority is not None and not request.user.is_controller:
         text = "Migration priority queue, only virt-controller is allowed to set priority field"
         causes.append(Cause("spec.migrationPriority", text, "FieldValueForbidden"))
     return tuple(distinct(causes))
+
+
+def added_labels_causes(migration: VirtualMachineInstanceMigration) -> Iterator[Cause]:
+    """A node has labels, so that what is selected by must be one."""
+    yield from labels_are_labels(migration.spec.added_node_selector, _SPEC.at("addedNodeSelector"))
 
 
 def refusal_words(migration: VirtualMachineInstanceMigration, around: Around) -> str:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.values.whole_numbers import whole_number
+from kvedge.runtime.serving.warning_header import WARNING, warning_value
 from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.requests import deletion_rules, list_rules, write_rules
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions
@@ -184,10 +185,7 @@ def json_response(body: bytes, status: int = 200, context: RequestContext | None
 
 def _add_warnings(response: web.StreamResponse, context: RequestContext) -> None:
     for text in context.warnings:
-        # It may hold a client's text, and a header holds no control characters.
-        plain = "".join(character if character.isprintable() else " " for character in text)
-        escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
+        response.headers.add(WARNING, warning_value(text))
 
 
 def status_response(error: ApiError) -> web.Response:
