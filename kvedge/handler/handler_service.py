@@ -15,12 +15,15 @@ from typing import Final
 
 from kvedge.handler.guest.guest_network import GuestNetwork
 from kvedge.handler.guest.lan_joining import LanJoining
+from kvedge.handler.guest.moving_guests import Mobility
 from kvedge.handler.guest.sync_loop import SyncLoop
 from kvedge.handler.guest.version_gate import VersionGate
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.handler.migration.incoming_channels import IncomingChannels
+from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.capability_seed import ProbeError
 from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
 from kvedge.handler.node.device_claims import DeviceClaims, block_volumes
@@ -44,7 +47,7 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.network.lan.node_lans import NodeLansKeeper
 from kvedge.resources.configuration.configuration import Configuration
-from kvedge.resources.names import NODE_NAME, TOOLS_FOLDER
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -140,7 +143,9 @@ class HandlerRole:
         platform = NodePlatform(own, config.capabilities, lambda: configuration.current)
         events = EventRecorder(client, _COMPONENT, config.node)
         vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
+        coming = Informer(client, VirtualMachineInstance, label_selector=f"{MIGRATION_TARGET_NODE}={config.node}")
         connections = LauncherConnections(config.kubelet, lambda key: loop.add(Key(*key)))
+        incoming, outgoing = IncomingChannels(config.kubelet), OutgoingService(client, config.node, config.kubelet)
         sync = SyncLoop(
             client=client,
             vmis=vmis,
@@ -154,11 +159,13 @@ class HandlerRole:
             node=config.node,
             clock=clock,
             lan_joining=LanJoining(partial(client.get, NetworkAttachmentDefinition) if config.joins_lans else None),
+            mobility=Mobility(coming, incoming, outgoing, lambda: relay.address),
         )
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
-        vmis.on_change(partial(_look_at, loop))
+        for informer in (vmis, coming):
+            informer.on_change(partial(_look_at, loop))
         door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
-        relay = RelayService(client, RelayConfig(config.node, config.relay_address), door)
+        relay = RelayService(client, RelayConfig(config.node, config.relay_address), door, migrations=incoming)
         gate = VersionGate(configuration.informer)
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock, events)
         gate.on_change(node_loop.refresh)
@@ -175,7 +182,9 @@ class HandlerRole:
             unfailing("events", events, "client"),
             unfailing("troubles", NodeTroubles(events, config.node), "events"),
             Part("VMIs", partial(_list, vmis, config.node), vmis.stop, vmis.failure, ("client",)),
-            part("sync loop", loop, "VMIs", "launcher connections", "accelerator", "events"),
+            Part("coming VMIs", partial(_list, coming, config.node), coming.stop, coming.failure, ("VMIs",)),
+            part("leaving guests", outgoing, "client"),
+            part("sync loop", loop, "coming VMIs", "leaving guests", "launcher connections", "accelerator", "events"),
             part("device plugins", plugins, "accelerator"),
             part("relay", relay, "VMIs"),
             part("node", node_loop, "accelerator", "relay"),

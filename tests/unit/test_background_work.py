@@ -24,6 +24,7 @@ from kvedge.api.registration.presence_loop import Presence
 from kvedge.appliance.cluster.kept_image import KeptImage
 from kvedge.appliance.install.unpacked_trees import OldVersions
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.device_plugins import DevicePlugins
 from kvedge.handler.node.node_loop import NodeLoop as HandlersNodeLoop
 from kvedge.handler.node.node_platform import NodePlatform
@@ -200,6 +201,15 @@ def _relay(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return relay
 
 
+def _leaving(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr("kvedge.handler.migration.outgoing_service._ROUND_SECONDS", 0.01)
+    service = OutgoingService(MagicMock(), "node", path)
+    patch.setattr(service, "refresh", thrown)
+    # As the first guest that is to leave does.
+    service._wanted.set()
+    return service
+
+
 def _events(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     recorder = EventRecorder(MagicMock(), "someone")
     patch.setattr(recorder, "_send", thrown)
@@ -368,6 +378,7 @@ THREADS: dict[str, Make] = {
     "handler/node/node_loop.py": _handlers_node,
     "handler/node/node_platform.py": _platform,
     "handler/launchers/relay_service.py": _relay,
+    "handler/migration/outgoing_service.py": _leaving,
     "kube/events.py": _events,
     "kube/informer.py": _informer,
     "kube/leases.py": _lease,

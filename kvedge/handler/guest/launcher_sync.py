@@ -5,7 +5,7 @@ Used by the sync loop. Touches the Pod's network by `guest_network`, and the lau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,6 +150,35 @@ class LauncherSync:
             raise running.failed
         memory.told_nics = summarize_nics(vmi, joins=memory.joins)
         return status
+
+    def prepare_incoming(
+        self, key: Key, vmi: VirtualMachineInstance, uid: str, others: Iterable[VirtualMachineInstance]
+    ) -> None:
+        """Prepare the Pod and its network for a guest that is to come by this migration, and have the launcher listen.
+
+        `others` are the VMIs of this node, and those that are to come to it.
+
+        Raises:
+            LauncherCallError: when the launcher refuses, or does not answer.
+            NetworkError: when a NIC cannot be prepared.
+            PodNotReady: when the Pod lacks something.
+        """
+        with self.connections.launcher(key) as launcher:
+            pod_uid = self.connections.pod_uid(key)
+            if pod_uid is not None:
+                self.prepare_pod(vmi, launcher, pod_uid)
+            check_macs(vmi, others)
+            self._join(vmi, launcher)
+            prepared = self.network.prepare(vmi, launcher, self.network.resolver(launcher))
+            guest = launcher_pb2.SyncRequest(
+                vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
+            )
+            request = launcher_pb2.PrepareIncomingRequest(
+                migration_uid=uid,
+                guest=guest,
+                image_bytes={entry.name: entry.size for entry in vmi.status.volume_status if entry.size > 0},
+            )
+            self.connections.call(key, "PrepareIncoming", request, _SYNC_SECONDS)
 
     def _join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
         self.lans.join(vmi, launcher, lambda place: self.network.release(vmi, launcher, place), names)

@@ -16,6 +16,7 @@ from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.lan_watch import LanWatch
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.launcher_sync import LauncherSync
+from kvedge.handler.guest.moving_guests import Mobility, MovingGuests
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemories, PassMemory
@@ -26,6 +27,8 @@ from kvedge.handler.launchers.domain_outcome import phase_of
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_remains import runs_here
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView, Step, SyncPlan, plan_sync
+from kvedge.handler.migration.source_steps import SourceOutcome, SourceSteps
+from kvedge.handler.migration.target_steps import PodOfGuest, TargetSteps
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
@@ -64,11 +67,13 @@ class SyncLoop:
     node: str
     clock: Clock
     lan_joining: LanJoining = field(default_factory=LanJoining)
+    mobility: Mobility | None = None
     _memories: PassMemories = field(default_factory=PassMemories)
     _told: PassEvents = field(init=False)
     _launchers: LauncherSync = field(init=False)
     _volumes: VolumePass = field(init=False)
     _lans: LanWatch = field(init=False)
+    _moving: MovingGuests | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Make the parts that share what this loop was given."""
@@ -85,15 +90,44 @@ class SyncLoop:
         )
         self._lans = LanWatch(self.connections, self._told, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
+        if self.mobility is not None:
+            self._moving = self._make_moving(self.mobility)
+
+    def _make_moving(self, mobility: Mobility) -> MovingGuests:
+        def prepare(key: Key, vmi: VirtualMachineInstance, uid: str) -> None:
+            self._launchers.prepare_incoming(key, vmi, uid, [*self.vmis.list(), *mobility.coming.list()])
+
+        sources = SourceSteps(
+            self.client, self.vmis, self.connections, mobility.outgoing, self.events, self.node, self.clock
+        )
+        targets = TargetSteps(
+            self.client,
+            mobility.coming,
+            self.vmis,
+            self.connections,
+            mobility.incoming,
+            PodOfGuest(prepare, self._forget_places),
+            self.events,
+            mobility.address,
+            self.node,
+            self.clock,
+        )
+        return MovingGuests(mobility.coming, sources, targets, self.node)
 
     def reconcile(self, key: Key) -> Again | None:
-        """One pass over one VMI."""
+        """One pass over one VMI, of this node or on its way to it."""
         vmi = self.vmis.get(*key)
+        coming = self._moving.find_coming(key, vmi) if self._moving is not None else None
+        if self._moving is not None and coming is not None:
+            return self._moving.receive(key, coming)
         if vmi is None:
             self._forget(key, None)
             return None
         memory = self._memories.find_memory(key, vmi, self.clock.monotonic())
         view = self._view(key, vmi, memory)
+        move = self._moving.look(key, vmi, view) if self._moving is not None else SourceOutcome()
+        if move.changed or move.left:
+            return Again(0.0) if move.changed else None
         hotplug = self._volumes.hand_over(key, vmi, view)
         outdated = view.synced and self._launchers.is_outdated(key, vmi, memory)
         view = replace(view, outdated=outdated)
@@ -123,7 +157,7 @@ class SyncLoop:
             return Again(0.0)
         if hotplug is not None and hotplug.troubles:
             return Again(VOLUME_SECONDS)
-        waits = [seconds for seconds in (plan.again, look_again) if seconds is not None]
+        waits = [seconds for seconds in (plan.again, look_again, move.again) if seconds is not None]
         return Again(min(waits)) if waits else None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float:
@@ -234,6 +268,11 @@ class SyncLoop:
         self.connections.drop(key)
         memory = self._memories.drop(key)
         uid = vmi.metadata.uid if vmi is not None else memory.uid if memory is not None else None
+        if self._moving is not None:
+            self._moving.forget(key)
         if uid is not None:
-            self.network.forget(uid)
-            self.lan_joining.forget(uid)
+            self._forget_places(uid)
+
+    def _forget_places(self, vmi_uid: str) -> None:
+        self.network.forget(vmi_uid)
+        self.lan_joining.forget(vmi_uid)

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kvedge.handler.guest.nic_plan import nic_troubles
+from kvedge.handler.migration.migration_patches import paused_by_user
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.config_disks import config_disk
@@ -39,6 +40,7 @@ from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_STATE_PAUSED,
+    OUTGOING_ACTIVE,
     DiskTarget,
     DomainNic,
     DomainStatus,
@@ -323,6 +325,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
         return wanted | _find_present(vmi.status.conditions, _OF_DOMAIN)
     if seen.status.state == DOMAIN_STATE_PAUSED:
         wanted["Paused"] = _pause_condition(seen.status)
+    elif seen.status.outgoing.state == OUTGOING_ACTIVE and seen.status.outgoing.paused:
+        # For a moment the migration holds it, too.
+        wanted["Paused"] = paused_by_user()
     if seen.status.agent_connected:
         wanted["AgentConnected"] = Condition(type="AgentConnected", status="True")
         if seen.status.agent_lacks:
@@ -341,7 +346,7 @@ def _pause_condition(status: DomainStatus) -> Condition:
     if status.reason == DOMAIN_REASON_IO_ERROR:
         message = "VMI was paused, low-level IO error detected"
         return Condition(type="Paused", status="True", reason="PausedIOError", message=message)
-    return Condition(type="Paused", status="True", reason="PausedByUser", message="VMI was paused by user")
+    return paused_by_user()
 
 
 def _merge(present: Condition | None, new: Condition, now: datetime) -> Condition:

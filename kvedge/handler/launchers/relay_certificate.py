@@ -2,9 +2,9 @@
 
 One is the relay's, and serves; the other one calls other nodes' relays, to send guests there.
 
-Used by relay_service.py. The key is made here and never leaves this process; the request goes out under the handler's
-own credentials, by which the api role knows which node it is for. Whom to trust is read from the ConfigMap that only
-the api role writes.
+Used by relay_service.py, and by outgoing_service.py of migrations. The key is made here and never leaves this process;
+the request goes out under the handler's own credentials, by which the api role knows which node it is for. Whom to
+trust is read from the ConfigMap that only the api role writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ from kvedge.resources.types.certificate_requests import (
 from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.tls.certificate_requests import check_issued, new_request
-from kvedge.runtime.tls.certificates import HANDLER_NAME, CertificateError, TlsMaterial, handler_server_name
+from kvedge.runtime.tls.certificates import (
+    HANDLER_NAME,
+    CertificateError,
+    TlsMaterial,
+    handler_server_name,
+    renewal_due,
+)
 
 _POLL_SECONDS: Final = 0.1
 _LONGEST_POLL_SECONDS: Final = 2.0
@@ -37,6 +43,9 @@ _PATIENCE_SECONDS: Final = 30.0
 # A refused request will be refused again, and each attempt leaves an object behind.
 _REFUSED_SECONDS: Final = 60.0
 _LONGEST_NODE: Final = 100
+# How often it is seen whether the authority has a successor: many times within the week that it is known before it
+# signs.
+_AUTHORITY_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class RelayCertificate:
         # One request at a time: while nobody signs, no second one is made.
         self._pending: _Pending | None = None
         self._refused_until = 0.0
+        self._authority_read = 0.0
 
     def read_trusted(self) -> bytes:
         """The authorities of the relay's clients, and of its own certificate, as PEM.
@@ -79,6 +89,21 @@ class RelayCertificate:
         if not bundle:
             raise CertificateError(f"ConfigMap {SYSTEM_NAMESPACE}/{CA_BUNDLE_NAME} has no {CA_BUNDLE_KEY}")
         return bundle.encode()
+
+    def keep_fresh(self, current: TlsMaterial | None) -> TlsMaterial:
+        """The certificate in use, unless there is none, its end is near or the authority changes: then a new one.
+
+        Raises as :meth:`obtain`.
+        """
+        now, read = self._clock.now(), self._clock.monotonic()
+        due = current is None or renewal_due(current.certificate, now)
+        if current is not None and not due and read - self._authority_read < _AUTHORITY_SECONDS:
+            return current
+        trusted = self.read_trusted()
+        self._authority_read = read
+        if current is not None and not due and trusted == current.ca:
+            return current
+        return self.obtain()
 
     def obtain(self) -> TlsMaterial:
         """A new key and its certificate; waits until the api role has signed, for half a minute at most.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.handler.launchers.relay_certificate import RelayCertificate
-from kvedge.handler.launchers.relay_core import LauncherDoor
+from kvedge.handler.launchers.relay_core import LauncherDoor, MigrationDoor
 from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -20,7 +20,7 @@ from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.serving.https_server import HttpsServer, ServerError, join_address, split_address
-from kvedge.runtime.tls.certificates import CertificateError, TlsFiles, TlsMaterial, renewal_due
+from kvedge.runtime.tls.certificates import CertificateError, TlsFiles, TlsMaterial
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)
@@ -29,9 +29,6 @@ _RETRY_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 60.0
 # The Node's first heartbeat should tell the address; a handler that waits longer than this reports without.
 _PATIENCE_SECONDS: Final = 10.0
-# How often it is seen whether the authority has a successor: many times within the week that it is known before it
-# signs.
-_AUTHORITY_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +46,26 @@ class RelayService:
 
     name = "relay"
 
-    def __init__(self, client: KubeClient, config: RelayConfig, door: LauncherDoor, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        config: RelayConfig,
+        door: LauncherDoor,
+        clock: Clock | None = None,
+        migrations: MigrationDoor | None = None,
+    ) -> None:
+        """`migrations` lets guests of other nodes in; without it none comes here."""
         self._config = config
         self._door = door
-        self._clock = clock or SystemClock()
+        self._migrations = migrations
         self._stop = threading.Event()
-        self._certificate = RelayCertificate(client, config.node, self._clock, self._stop)
+        self._certificate = RelayCertificate(client, config.node, clock or SystemClock(), self._stop)
         self._serving = threading.Event()
         self._thread: BackgroundThread | None = None
         self._server: HttpsServer | None = None
         self._tls: RotatingTls | None = None
         self._material: TlsMaterial | None = None
         self._broken: str | None = None
-        self._authority_read = 0.0
         self._refreshing = threading.Lock()
 
     @property
@@ -139,7 +143,7 @@ class RelayService:
             tls = RotatingTls(material, material.ca, require_client=True)
             host, port = split_address(self._config.listen)
             self._server = HttpsServer(host, port, self.name)
-            self._server.start(tls, lambda: RelayServer(self._door).application())
+            self._server.start(tls, lambda: RelayServer(self._door, self._migrations).application())
             self._tls = tls
             self._serving.set()
         # Only now: a round that failed half-way is done again.
@@ -150,12 +154,4 @@ class RelayService:
         if self._config.tls is not None:
             # Files are read again each time: somebody else keeps them fresh.
             return self._config.tls.read()
-        now, read = self._clock.now(), self._clock.monotonic()
-        due = self._material is None or renewal_due(self._material.certificate, now)
-        if self._material is not None and not due and read - self._authority_read < _AUTHORITY_SECONDS:
-            return self._material
-        trusted = self._certificate.read_trusted()
-        self._authority_read = read
-        if self._material is not None and not due and trusted == self._material.ca:
-            return self._material
-        return self._certificate.obtain()
+        return self._certificate.keep_fresh(self._material)

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from kvedge.rpc.launcher_pb2 import (
     INCOMING_COMPLETE,
+    INCOMING_EMPTY,
     INCOMING_FAILED,
     INCOMING_OWNED,
+    INCOMING_READY,
     OUTGOING_GONE,
     OUTGOING_KEPT,
     OUTGOING_RESUMING,
@@ -29,6 +31,7 @@ class Ruling(Enum):
     RELEASE = "let the guest run on the target"
     ABORT = "tell the source that the guest stays"
     DISCARD = "end what is on the target: the guest stays on the source"
+    GIVE_UP = "the source is off, and nothing seems to have come: look again, and end what waits for it"
     MOVED = "the guest runs on the target"
     LOST = "the guest is on neither side"
 
@@ -56,6 +59,9 @@ def rule(seen: OutcomeSeen) -> Ruling:
     if seen.source == OUTGOING_GONE or seen.source_is_off:
         if hopeless:
             return Ruling.LOST
+        if seen.target in (INCOMING_EMPTY, INCOMING_READY):
+            # Nobody is left that could send it. The word may be old all the same.
+            return Ruling.GIVE_UP
         # A cancel that comes now is too late: there is no other guest.
         return Ruling.RELEASE if seen.target == INCOMING_COMPLETE else Ruling.WAIT
     # A source that has not begun is asked as well: the word may be old, and one that was asked never begins any more.

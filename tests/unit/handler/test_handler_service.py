@@ -41,6 +41,8 @@ def test_guests_are_looked_after_once_the_node_is_probed_and_its_vmis_are_listed
         "events",
         "troubles",
         "VMIs",
+        "coming VMIs",
+        "leaving guests",
         "sync loop",
         "device plugins",
         "relay",

@@ -1,0 +1,276 @@
+"""The target's side of a migration: look at the VMI and the launcher that awaits its guest, plan, do.
+
+Called by the sync loop in each pass over a guest that is to come to this node. Talks to the API and the launcher, and
+lets the guest in. All of it is done again after a restart: what was let in before is not remembered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import grpc
+
+from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.handler.launchers.launcher_remains import runs_here
+from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS
+from kvedge.handler.migration.incoming_channels import ExpectedGuest, IncomingChannels
+from kvedge.handler.migration.migration_patches import (
+    address_patch,
+    adoption_patch,
+    detection_patch,
+    is_paused_by_user,
+    loss_patch,
+)
+from kvedge.handler.migration.target_plan import (
+    PREPARE_SECONDS,
+    TargetPlan,
+    TargetSeen,
+    TargetStep,
+    comes,
+    plan_target,
+)
+from kvedge.handler.pod_errors import PodNotReady
+from kvedge.kube.events import EventRecorder, EventType
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
+from kvedge.kube.reconcile_loop import Again
+from kvedge.network.errors import NetworkError
+from kvedge.resources.types.migrations import MigrationState
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.rpc import launcher_pb2
+from kvedge.rpc.launcher_pb2 import INCOMING_EMPTY, INCOMING_READY, DomainStatus, IncomingMigration
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_CALL_SECONDS: Final = 10.0
+_LONGEST_REASON: Final = 1024
+_NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
+
+
+class PodOfGuest(NamedTuple):
+    """What the sync loop does for any guest's Pod, and here for one that is to come.
+
+    `prepare` readies Pod and network, and has the launcher listen; it raises LauncherCallError, NetworkError or
+    PodNotReady. `forget` drops what was made on this node, by the VMI's UID.
+    """
+
+    prepare: Callable[[Key, VirtualMachineInstance, str], None]
+    forget: Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this handler knows of one guest that comes besides the VMI; times are on the monotonic clock."""
+
+    vmi_uid: str
+    uid: str
+    began: float
+    stuck: str = ""
+    told: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class TargetSteps:
+    """All guests that are to come to this node."""
+
+    client: KubeClient
+    # The VMIs that are to come; and those of this node.
+    coming: Informer[VirtualMachineInstance]
+    vmis: Informer[VirtualMachineInstance]
+    connections: LauncherConnections
+    incoming: IncomingChannels
+    pod: PodOfGuest
+    events: EventRecorder
+    # Where this node's relay listens; empty while it does not.
+    address: Callable[[], str]
+    node: str
+    clock: Clock
+    _memories: dict[Key, _Memory] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reconcile(self, key: Key, vmi: VirtualMachineInstance) -> Again | None:
+        """One pass over a guest that is to come, or that was to.
+
+        Raises:
+            KubeError: when the VMI cannot be written; a Conflict says that it has changed.
+        """
+        state = comes(vmi, self.node)
+        if state is None:
+            self.forget(key)
+            return None
+        memory = self._find_memory(key, vmi, state)
+        pod_uid = self._connect(key, vmi)
+        seen = self._see(key, vmi, state, memory, pod_uid)
+        plan = plan_target(vmi, self.node, seen)
+        for step in plan.steps:
+            self._do(step, key, vmi, state, plan, memory, pod_uid)
+        return None if plan.again is None else Again(plan.again)
+
+    def forget(self, key: Key) -> None:
+        """No guest comes here any more."""
+        with self._lock:
+            memory = self._memories.pop(key, None)
+        if memory is not None:
+            self._drop(key, memory)
+
+    def keep(self, key: Key) -> None:
+        """The guest has come, and is this node's: nobody else is let in, and all that was made for it stays."""
+        with self._lock:
+            memory = self._memories.pop(key, None)
+        if memory is not None:
+            self.incoming.forget(memory.uid)
+
+    def _drop(self, key: Key, memory: _Memory) -> None:
+        self.incoming.forget(memory.uid)
+        self.connections.drop(key)
+        self.pod.forget(memory.vmi_uid)
+
+    def _find_memory(self, key: Key, vmi: VirtualMachineInstance, state: MigrationState) -> _Memory:
+        with self._lock:
+            memory = self._memories.get(key)
+            if memory is not None and (memory.vmi_uid, memory.uid) == (vmi.metadata.uid, state.migration_uid):
+                return memory
+            found = _Memory(vmi.metadata.uid, state.migration_uid, self.clock.monotonic())
+            self._memories[key] = found
+        if memory is not None:
+            self._drop(key, memory)
+        return found
+
+    def _connect(self, key: Key, vmi: VirtualMachineInstance) -> str:
+        """Be connected to the launcher; its Pod's UID, empty while none is known."""
+        pods = [pod for pod, node in vmi.status.active_pods.items() if node == self.node]
+        if len(pods) != 1:
+            # None yet; or one of an earlier migration is left, and which is which nobody tells.
+            return ""
+        self.connections.ensure(key, vmi.metadata.uid, pods[0])
+        return pods[0]
+
+    def _see(
+        self, key: Key, vmi: VirtualMachineInstance, state: MigrationState, memory: _Memory, pod_uid: str
+    ) -> TargetSeen:
+        view = self.connections.view(key)
+        now = self.clock.monotonic()
+        said = incoming_of(view.status, state.migration_uid) if view.connected and pod_uid else None
+        gone = False
+        if said is None:
+            down = view.down_seconds if pod_uid else now - memory.began
+            gone = down >= UNRESPONSIVE_SECONDS and not runs_here(vmi.metadata.uid, pod_uid)
+        if said is not None and said.state == INCOMING_EMPTY and now - memory.began >= PREPARE_SECONDS:
+            memory.stuck = memory.stuck or f"nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
+        return TargetSeen(
+            word=None if said is None else said.state,
+            said="" if said is None else said.message,
+            gone=gone,
+            address=self.address(),
+            stuck=memory.stuck,
+        )
+
+    def _do(
+        self,
+        step: TargetStep,
+        key: Key,
+        vmi: VirtualMachineInstance,
+        state: MigrationState,
+        plan: TargetPlan,
+        memory: _Memory,
+        pod_uid: str,
+    ) -> None:
+        uid, reason = state.migration_uid, plan.reason[:_LONGEST_REASON]
+        if step is TargetStep.PREPARE:
+            self._prepare(key, vmi, uid, memory)
+        elif step is TargetStep.EXPECT:
+            self.incoming.expect(uid, ExpectedGuest(*key, state.source_node, pod_uid))
+        elif step is TargetStep.ANNOUNCE:
+            address = self.address()
+            self._write(key, address_patch(vmi, address))
+            self._tell(vmi, memory, "PreparingTarget", f"Migration Target is listening at {address}")
+        elif step is TargetStep.DETECT:
+            self._write(key, detection_patch(vmi))
+        elif step is TargetStep.RELEASE:
+            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, paused=is_paused_by_user(vmi))
+            self._call(key, "ReleaseIncoming", request)
+        elif step is TargetStep.ADOPT:
+            self._adopt(key, vmi)
+        elif step is TargetStep.GIVE_UP:
+            self._give_up(key, uid)
+        elif step is TargetStep.DISCARD:
+            self.incoming.forget(uid)
+            if reason:
+                self._tell(vmi, memory, "Migrated", f"No guest comes to node {self.node}: {reason}", "Warning")
+            self._call(key, "DiscardIncoming", launcher_pb2.DiscardIncomingRequest(migration_uid=uid))
+        elif step is TargetStep.RECORD_LOSS:
+            self._write(key, loss_patch(vmi, reason, self.clock.now()))
+            text = f"VirtualMachineInstance migration uid {uid} failed. reason:{reason}"
+            self._tell(vmi, memory, "Migrated", text, "Warning")
+        else:
+            self._end(key, memory)
+
+    def _prepare(self, key: Key, vmi: VirtualMachineInstance, uid: str, memory: _Memory) -> None:
+        try:
+            self.pod.prepare(key, vmi, uid)
+        except (LauncherCallError, NetworkError, PodNotReady) as error:
+            why = error.detail if isinstance(error, LauncherCallError) else str(error)
+            if why not in memory.told:
+                facts = {"vmi": "/".join(key), "why": why}
+                log.warning("nothing is ready yet for a guest that is to come", extra={"facts": facts})
+            self._tell(vmi, memory, "SyncFailed", why, "Warning")
+            if isinstance(error, LauncherCallError) and error.code in _NEVER:
+                memory.stuck = why
+            return
+        self._tell(vmi, memory, "PreparingTarget", "VirtualMachineInstance Migration Target Prepared.")
+
+    def _adopt(self, key: Key, vmi: VirtualMachineInstance) -> None:
+        written = self.client.patch(VirtualMachineInstance, *key, adoption_patch(vmi, self.node, self.clock.now()))
+        self.keep(key)
+        # From here on it is a guest of this node like any other.
+        self.vmis.observe(written)
+        text = f"The VirtualMachineInstance migrated to node {self.node}."
+        self.events.record(vmi, "Normal", "Migrated", text)
+
+    def _give_up(self, key: Key, uid: str) -> None:
+        """The source is off. Ask the launcher anew before anything is ended: its word may be of before that."""
+        status = self._call(key, "GetDomain", launcher_pb2.GetDomainRequest())
+        said = incoming_of(status, uid)
+        if said is not None and said.state in (INCOMING_EMPTY, INCOMING_READY):
+            self.incoming.forget(uid)
+            self._call(key, "DiscardIncoming", launcher_pb2.DiscardIncomingRequest(migration_uid=uid))
+
+    def _end(self, key: Key, memory: _Memory) -> None:
+        with self._lock:
+            if self._memories.get(key) is memory:
+                del self._memories[key]
+        self._drop(key, memory)
+
+    def _call(self, key: Key, method: str, request: object) -> DomainStatus | None:
+        """The launcher's answer; None when there is none. The next pass looks at what it has become."""
+        try:
+            status: DomainStatus = self.connections.call(key, method, request, _CALL_SECONDS)
+        except LauncherCallError as error:
+            facts = {"vmi": "/".join(key), "order": method, "why": error.detail}
+            log.warning("a launcher that awaits a guest did not do it", extra={"facts": facts})
+            return None
+        return status
+
+    def _tell(
+        self, vmi: VirtualMachineInstance, memory: _Memory, reason: str, text: str, kind: EventType = "Normal"
+    ) -> None:
+        """Tell each sentence once."""
+        if text not in memory.told:
+            memory.told.add(text)
+            self.events.record(vmi, kind, reason, text)
+
+    def _write(self, key: Key, patch: MergePatch) -> None:
+        self.coming.observe(self.client.patch(VirtualMachineInstance, *key, patch))
+
+
+def incoming_of(status: DomainStatus | None, uid: str) -> IncomingMigration | None:
+    """What the launcher says of the guest of this migration."""
+    if status is None or not status.HasField("incoming") or status.incoming.migration_uid != uid:
+        return None
+    return status.incoming

@@ -1,0 +1,84 @@
+"""What a target's handler does next, from the VMI and the word of the launcher that awaits its guest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.handler.migration.target_plan import TargetPlan, TargetSeen, TargetStep, plan_target
+from kvedge.rpc import launcher_pb2 as pb
+from tests.unit.handler.migration.migration_world import ADDRESS, HERE, THERE, moving_vmi
+
+TOLD: dict[str, Any] = {"targetNodeAddress": ADDRESS}
+BEGUN: dict[str, Any] = {**TOLD, "startTimestamp": "2026-05-01T00:00:00Z"}
+LEFT: dict[str, Any] = {**BEGUN, "sourceNodeDomainGoneTimestamp": "2026-05-01T00:00:05Z"}
+OFF: dict[str, Any] = {**BEGUN, "sourcePodGoneTimestamp": "2026-05-01T00:00:05Z"}
+STAYS: dict[str, Any] = {**BEGUN, "failed": True, "completed": True, "failureReason": "no"}
+CANCELLED: dict[str, Any] = {"abortRequested": True}
+EMPTY, READY, ARRIVING = pb.INCOMING_EMPTY, pb.INCOMING_READY, pb.INCOMING_ARRIVING
+COMPLETE, OWNED, BROKEN = pb.INCOMING_COMPLETE, pb.INCOMING_OWNED, pb.INCOMING_FAILED
+
+
+def plan(state: dict[str, Any], word: int | None, status: dict[str, Any] | None = None, **seen: Any) -> TargetPlan:
+    deleted = seen.pop("deleted", None)
+    found = TargetSeen(word, address=seen.pop("address", ADDRESS), **seen)  # type: ignore[arg-type]
+    return plan_target(moving_vmi(status=status, deleted=deleted, **state), THERE, found)
+
+
+STEPS = [
+    pytest.param({}, None, {}, [], id="a launcher that does not answer yet is waited for"),
+    pytest.param({}, EMPTY, {}, ["PREPARE"], id="an empty one is prepared"),
+    pytest.param({}, READY, {}, ["EXPECT", "ANNOUNCE"], id="who is let in is known before the address is told"),
+    pytest.param({}, READY, {"address": ""}, ["EXPECT"], id="a relay that does not serve yet is not announced"),
+    pytest.param(TOLD, READY, {}, ["EXPECT"], id="a new handler lets the guest in again"),
+    pytest.param(BEGUN, READY, {"address": "x:1"}, ["EXPECT", "ANNOUNCE"], id="and tells its new address"),
+    pytest.param(BEGUN, ARRIVING, {}, ["EXPECT", "DETECT"], id="a guest that arrives is told of"),
+    pytest.param({**BEGUN, "targetNodeDomainDetected": True}, ARRIVING, {}, ["EXPECT"], id="once"),
+    pytest.param(
+        {**BEGUN, "targetNodeDomainDetected": True}, COMPLETE, {}, ["EXPECT"], id="a silent source proves nothing"
+    ),
+    pytest.param(LEFT, ARRIVING, {}, ["EXPECT", "DETECT"], id="what has not come whole does not run"),
+    pytest.param(LEFT, COMPLETE, {}, ["RELEASE"], id="a guest whose source has let go runs here"),
+    pytest.param(OFF, COMPLETE, {}, ["RELEASE"], id="so does one whose source is proven to be off"),
+    pytest.param({**LEFT, **CANCELLED}, COMPLETE, {}, ["RELEASE"], id="a cancel comes too late"),
+    pytest.param(LEFT, COMPLETE, {"deleted": "2026-05-01T00:00:00Z"}, ["RELEASE"], id="so does a deletion"),
+    pytest.param(LEFT, OWNED, {}, ["ADOPT"], id="a guest that was released is this node's"),
+    pytest.param(LEFT, BROKEN, {}, ["RECORD_LOSS"], id="a guest that is nowhere is lost"),
+    pytest.param(OFF, None, {"gone": True}, ["RECORD_LOSS"], id="so is one whose launchers are both gone"),
+    pytest.param(OFF, None, {}, [], id="a launcher that is silent may have it"),
+    pytest.param(OFF, READY, {}, ["GIVE_UP"], id="nothing comes from a source that is off"),
+    pytest.param(LEFT, EMPTY, {}, ["GIVE_UP"], id="nor to a launcher that lost its preparation"),
+    pytest.param(STAYS, COMPLETE, {}, ["DISCARD"], id="a guest that stays is ended here"),
+    pytest.param(STAYS, None, {}, [], id="a launcher that is silent may have something to end"),
+    pytest.param(STAYS, None, {"gone": True}, ["FORGET"], id="one that is gone has not"),
+    pytest.param(STAYS, BROKEN, {}, ["DISCARD"], id="one that has ended it is let go"),
+    pytest.param(BEGUN, BROKEN, {}, ["DISCARD"], id="half a guest is the source's to tell of"),
+    pytest.param(CANCELLED, EMPTY, {}, [], id="nothing is prepared for a cancelled one"),
+    pytest.param({**BEGUN, **CANCELLED}, ARRIVING, {}, ["EXPECT", "DETECT"], id="a cancel is the source's to obey"),
+    pytest.param({}, EMPTY, {"stuck": "no disk"}, ["DISCARD"], id="what cannot be prepared is let go"),
+    pytest.param(TOLD, EMPTY, {"stuck": "no disk"}, ["PREPARE"], id="unless the source may have begun"),
+]
+
+
+@pytest.mark.parametrize(("state", "word", "seen", "steps"), STEPS)
+def test_what_a_target_does_next(
+    state: dict[str, Any], word: int | None, seen: dict[str, Any], steps: list[str]
+) -> None:
+    assert [step.name for step in plan(state, word, **seen).steps] == steps
+
+
+def test_a_vmi_that_has_ended_leaves_nothing_here() -> None:
+    assert plan(LEFT, COMPLETE, {"phase": "Succeeded"}).steps == (TargetStep.DISCARD,)
+
+
+def test_a_guest_that_is_this_nodes_or_goes_elsewhere_is_none_that_comes() -> None:
+    seen = TargetSeen(COMPLETE, address=ADDRESS)
+    adopted = moving_vmi(THERE, **LEFT, completed=True)
+    for vmi, node in ((adopted, THERE), (moving_vmi(**LEFT), "node-c"), (moving_vmi(**LEFT), HERE)):
+        assert plan_target(vmi, node, seen).steps == (TargetStep.FORGET,)
+
+
+def test_why_a_guest_was_lost_is_told() -> None:
+    assert "disk full" in plan(LEFT, BROKEN, said="disk full").reason
+    assert "has gone" in plan(LEFT, None, gone=True).reason
