@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
+from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
@@ -184,6 +185,8 @@ class _Work:
         self._vm_loop = self._make_vm_loop(client, clock)
         self._replicas = make_replica_work(client, self._vmis, self._events, clock)
         self._pools = make_pool_work(client, self._vms, self._vmis, self._events, clock)
+        emptied = (self._vmis, self._pods, self._nodes)
+        self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(
@@ -286,6 +289,7 @@ class _Work:
             part("datavolumes", self._data_volumes, *known),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
+            part("evacuation", self._evacuation, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -311,7 +315,7 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        parts = (self._starter, self._data_volumes, self._replicas, self._pools)
+        parts = (self._starter, self._data_volumes, self._replicas, self._pools, self._evacuation)
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 
     def failure(self) -> str | None:

@@ -272,7 +272,11 @@ _NETWORK: Final = (
 )
 
 _MIGRATIONS: Final = (
-    _make_later("configuration.migrations.nodeDrainTaintKey", "The taint of a node that is emptied.", _NO_MIGRATION),
+    _make_applied(
+        "configuration.migrations.nodeDrainTaintKey",
+        "The taint, with effect NoSchedule, of a node whose VMs move away without evictions; kubevirt.io/drain by "
+        "default.",
+    ),
     _make_later(
         "configuration.migrations.parallelOutboundMigrationsPerNode",
         "Migrations away from one node at a time; 2 by default.",
