@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-_MIGRATION: Final = "guests are not moved between nodes yet: stop the VM and start it on another"
 _EXPORT: Final = "volumes are not exported yet: a container disk's image is what `kvedge image list` shows"
 
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
     "credentials": "keys and passwords come by cloud-init: `kvedge launch --ssh-key --password-file`",
-    "migrate": _MIGRATION,
-    "migrate-cancel": _MIGRATION,
     "guestfs": "images are files: `guestfish --ro -a FILE` looks into one before `kvedge image import`",
     "memory-dump": "a guest's memory is not written out yet",
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from kvedge.cli.exits import Exit
 from kvedge.kube.errors import Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from tests.contract.api.conftest import remove
 from tests.contract.api.stream_parts import MERGE
-from tests.support.api_servers import Kubectl
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.builders import small_vmi, vm_of
+from tests.support.kvedge_cli import KvedgeCli
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
 MIGRATIONS = VirtualMachineInstanceMigration.KIND.path("default")
 POLICIES = MigrationPolicy.KIND.path()
 VMI = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances/small"
@@ -110,3 +115,42 @@ def test_a_policy_is_judged_when_it_is_written(admin: KubeClient, kubectl: Kubec
         with pytest.raises(Invalid, match=words):
             admin.request("PATCH", f"{POLICIES}/slow", {"spec": {field: value}}, None, MERGE)
     admin.request("DELETE", f"{POLICIES}/slow")
+
+
+@pytest.fixture
+def cli(server: ApiServerUnderTest) -> KvedgeCli:
+    return KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
+
+
+@pytest.fixture
+def vm(admin: KubeClient, guest: JsonObject) -> Iterator[None]:
+    """The VM whose run the guest could be."""
+    path = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
+    document = vm_of(small_vmi(), runStrategy="Manual")
+    document["metadata"]["name"] = "small"
+    admin.request("POST", path, document)
+    yield
+    remove(admin, f"{path}/small")
+
+
+def test_kvedge_migrates_follows_and_cancels(
+    cli: KvedgeCli, admin: KubeClient, controller: KubeClient, vm: None, second_node: str
+) -> None:
+    assert cli.try_run("migrate", "small", "--node-selector", "zone").returncode == Exit.USAGE
+    done = cli.try_run("migrate", "small", "--node-selector", "zone=b", "--wait", "--timeout", "0.1")
+    assert done.returncode == Exit.TIMED_OUT, done.stderr
+    assert done.stdout == "VM small was scheduled to migrate\n"
+    assert "waiting for VM small to move: not seen by the controller yet" in done.stderr
+    [made] = admin.request("GET", MIGRATIONS)["items"]
+    assert made["spec"]["addedNodeSelector"] == {"zone": "b"}
+    path = f"{MIGRATIONS}/{made['metadata']['name']}"
+    assert cli.try_run("migrate-cancel", "small", "--dry-run").returncode == Exit.DONE
+    assert "deletionTimestamp" not in admin.request("GET", path)["metadata"]
+    with cli.running("migrate-cancel", "small", "--wait") as process:
+        wait_until(lambda: "deletionTimestamp" in admin.request("GET", path)["metadata"], "it is being cancelled")
+        remove_finalizer = {"metadata": {"finalizers": None}}
+        admin.request("PATCH", path, remove_finalizer, None, MERGE)
+        out, _ = process.communicate(timeout=30)
+    assert out.splitlines() == ["VM small was scheduled to migrate-cancel", "VM small stays where it is"]
+    nothing = cli.try_run("migrate-cancel", "small")
+    assert (nothing.returncode, nothing.stderr) == (Exit.NOT_FOUND, "error: Found no migration to cancel for small\n")

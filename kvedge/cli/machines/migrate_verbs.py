@@ -1,0 +1,98 @@
+"""`kvedge migrate|migrate-cancel`: virtctl's verbs for moving a running guest; with --wait until it has moved.
+
+Called by the group. Prints one line when the request was accepted, and with --wait one for how it ended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbCommand, vm_argument
+from kvedge.cli.wait_options import wait_options
+from kvedge.client.session import Session
+
+if TYPE_CHECKING:
+    from kvedge.client.migrations import MigrationWait
+
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it, and change nothing.")
+
+
+@click.command(cls=VerbCommand)
+@vm_argument("vm")
+@session_options
+@click.option(
+    "--node-selector",
+    "--addedNodeSelector",
+    "selectors",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A label that the node must have, besides those that the VM asks for; may be given several times.",
+)
+@_DRY_RUN
+@wait_options
+def migrate(
+    vm: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    selectors: tuple[str, ...],
+    dry_run: bool,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Move a running VM to another node; its guest goes on meanwhile."""
+    from kvedge.client.subresources import VM, put
+
+    labels = _read_labels(selectors)
+    session = open_session(kubeconfig, namespace)
+    waiting = _wait(session, vm, timeout) if wait and not dry_run else None
+    if dry_run:
+        click.echo("Dry Run execution")
+    put(session, VM, vm, "migrate", {"addedNodeSelector": labels or None, "dryRun": ["All"] if dry_run else None})
+    click.echo(f"VM {vm} was scheduled to migrate")
+    if waiting is not None:
+        click.echo(waiting.wait_until_moved())
+
+
+@click.command("migrate-cancel", cls=VerbCommand)
+@vm_argument("vm")
+@session_options
+@_DRY_RUN
+@wait_options
+def migrate_cancel(
+    vm: str, kubeconfig: Path | None, namespace: str | None, dry_run: bool, wait: bool, timeout: float
+) -> None:
+    """Have a VM stay that is about to move."""
+    from kvedge.client.migrations import cancel, find_active
+
+    session = open_session(kubeconfig, namespace)
+    migration = find_active(session, vm)
+    waiting = _wait(session, vm, timeout) if wait and not dry_run else None
+    if dry_run:
+        click.echo("Dry Run execution")
+    cancel(session, migration, dry_run=dry_run)
+    click.echo(f"VM {vm} was scheduled to migrate-cancel")
+    if waiting is not None:
+        click.echo(waiting.wait_until_cancelled(migration))
+
+
+def _read_labels(texts: tuple[str, ...]) -> dict[str, str]:
+    """Labels of a node; as virtctl, one option may have several, with commas between them."""
+    found: dict[str, str] = {}
+    for text in (part for each in texts for part in each.split(",")):
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Refused(f"--node-selector {text!r}: give KEY=VALUE", Exit.USAGE)
+        found[key] = value
+    return found
+
+
+def _wait(session: Session, vm: str, timeout: float) -> MigrationWait:
+    from kvedge.cli.progress import Progress
+    from kvedge.client.migrations import MigrationWait
+
+    return MigrationWait(session, vm, timeout, Progress)
