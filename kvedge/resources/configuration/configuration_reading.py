@@ -37,13 +37,13 @@ from kvedge.resources.types.kubevirt_configuration import (
     MigrationConfiguration,
     NetworkConfiguration,
 )
+from kvedge.resources.types.migrations import DOWNTIME_MS
 from kvedge.resources.unknown_fields import unknown_fields
 
 _AT: Final = "spec.configuration"
 _DEVELOPER: Final = f"{_AT}.developerConfiguration"
 _MIGRATIONS: Final = f"{_AT}.migrations"
 _MOST_OVERHEAD: Final = 100
-_MOST_DOWNTIME_MS: Final = 2_000_000
 _DAY: Final = 86_400
 _MOST_PARALLEL: Final = 1000
 # As many devices as a kubelet is told of without harm.
@@ -177,7 +177,7 @@ def _migrations(given: MigrationConfiguration, checks: Checks) -> Migrations:
         progress_timeout=whole("progressTimeout", given.progress_timeout, made.progress_timeout),
         completion_timeout_per_gib=whole("completionTimeoutPerGiB", per_gib, made.completion_timeout_per_gib),
         utility_volumes_timeout=whole("utilityVolumesTimeout", utility, made.utility_volumes_timeout),
-        max_downtime_ms=whole("maxDowntimeMs", given.max_downtime_ms, made.max_downtime_ms, _MOST_DOWNTIME_MS),
+        max_downtime_ms=whole("maxDowntimeMs", given.max_downtime_ms, made.max_downtime_ms, DOWNTIME_MS[1]),
         allow_auto_converge=bool(given.allow_auto_converge),
         allow_post_copy=bool(given.allow_post_copy),
         allow_workload_disruption=given.allow_workload_disruption,

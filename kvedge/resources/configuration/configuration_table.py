@@ -50,7 +50,9 @@ def _make_nothing(path: str, text: str, reason: str, same: Sequence[Any] = ()) -
 
 _NO_IMAGES: Final = "kvedge is one program and writes its launcher image itself"
 _NO_DEPLOYMENTS: Final = "kvedge's roles are programs on hosts, not Deployments"
-_NO_MIGRATION: Final = "there is no live migration yet"
+_NO_POST_COPY: Final = "a guest goes on once all of its memory has moved"
+_ONE_CLUSTER: Final = "guests move between the nodes of one cluster"
+_NO_UPDATES: Final = "running VMs keep their launcher"
 _OWN_CERTIFICATES: Final = "kvedge renews its certificates by itself"
 _NO_HOST_DEVICES: Final = "there are no host devices yet"
 _NO_HOTPLUG: Final = "CPUs and memory do not grow while a guest runs yet"
@@ -65,7 +67,7 @@ _SPEC: Final = (
     _make_nothing("monitorNamespace", "Where Prometheus is.", "kvedge makes no ServiceMonitors"),
     _make_nothing("serviceMonitorNamespace", "Where ServiceMonitors are made.", "kvedge makes no ServiceMonitors"),
     _make_nothing("monitorAccount", "Prometheus' service account.", "kvedge makes no ServiceMonitors"),
-    _make_later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_MIGRATION),
+    _make_later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_UPDATES),
     _make_applied(
         "uninstallStrategy",
         "BlockUninstallIfWorkloadsExist refuses to delete this object while there are VMs. Deleting it never removes "
@@ -77,7 +79,7 @@ _SPEC: Final = (
     _make_nothing("productVersion", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
     _make_nothing("productName", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
     _make_nothing("productComponent", "A label of KubeVirt's own objects.", _NO_DEPLOYMENTS),
-    _make_later("synchronizationPort", "The port for migrations between clusters.", _NO_MIGRATION),
+    _make_later("synchronizationPort", "The port for migrations between clusters.", _ONE_CLUSTER),
     _make_nothing("infra", "Where KubeVirt's own Pods run, and how many.", _NO_DEPLOYMENTS),
     _make_nothing("workloads", "Where KubeVirt's handlers run.", _NO_DEPLOYMENTS),
     _make_nothing("customizeComponents", "Patches of KubeVirt's own objects.", _NO_DEPLOYMENTS),
@@ -145,7 +147,7 @@ _DEVELOPER: Final = (
     _make_nothing(
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
         "For the role that migrates between clusters.",
-        _NO_MIGRATION,
+        _ONE_CLUSTER,
     ),
     _make_applied(
         "configuration.developerConfiguration.logVerbosity.nodeVerbosity",
@@ -277,47 +279,62 @@ _MIGRATIONS: Final = (
         "The taint, with effect NoSchedule, of a node whose VMs move away without evictions; kubevirt.io/drain by "
         "default.",
     ),
-    _make_later(
+    _make_applied(
         "configuration.migrations.parallelOutboundMigrationsPerNode",
         "Migrations away from one node at a time; 2 by default.",
-        _NO_MIGRATION,
     ),
-    _make_later(
-        "configuration.migrations.parallelMigrationsPerCluster",
-        "Migrations in the cluster at a time; 5 by default.",
-        _NO_MIGRATION,
+    _make_applied(
+        "configuration.migrations.parallelMigrationsPerCluster", "Migrations in the cluster at a time; 5 by default."
     ),
-    _make_later("configuration.migrations.allowAutoConverge", "Slow guests down that write too fast.", _NO_MIGRATION),
-    _make_later(
-        "configuration.migrations.bandwidthPerMigration",
-        "Bytes per second of one migration; 0, the default, for any.",
-        _NO_MIGRATION,
+    _make_applied("configuration.migrations.allowAutoConverge", "Slow guests down that write too fast."),
+    _make_applied(
+        "configuration.migrations.bandwidthPerMigration", "Bytes per second of one migration; 0, the default, for any."
     ),
-    _make_later(
-        "configuration.migrations.completionTimeoutPerGiB", "Seconds for one GiB; 150 by default.", _NO_MIGRATION
+    _make_applied(
+        "configuration.migrations.completionTimeoutPerGiB",
+        "Seconds for one GiB of memory and disks that move; 150 by default. A migration that takes longer fails.",
     ),
-    _make_later(
-        "configuration.migrations.maxDowntimeMs", "How long a guest may stand still; 900 by default.", _NO_MIGRATION
+    _make_applied(
+        "configuration.migrations.maxDowntimeMs",
+        "How long a guest may stand still at the end, in milliseconds; 900 by default.",
     ),
-    _make_later("configuration.migrations.progressTimeout", "Seconds without progress; 150 by default.", _NO_MIGRATION),
+    _make_applied(
+        "configuration.migrations.progressTimeout",
+        "Seconds without progress, after which a migration fails; 150 by default.",
+    ),
     _make_later(
         "configuration.migrations.utilityVolumesTimeout",
         "Seconds to wait for utility volumes; 150 by default.",
-        _NO_MIGRATION,
+        "there are no utility volumes yet",
     ),
-    _make_later("configuration.migrations.unsafeMigrationOverride", "Migrate disks with a host cache.", _NO_MIGRATION),
     _make_later(
-        "configuration.migrations.allowPostCopy", "Let the guest go on before its memory is there.", _NO_MIGRATION
+        "configuration.migrations.unsafeMigrationOverride",
+        "Migrate disks with a host cache.",
+        "libvirt refuses what is not safe",
+        same=(False,),
+    ),
+    _make_later(
+        "configuration.migrations.allowPostCopy",
+        "Let the guest go on before its memory is there.",
+        _NO_POST_COPY,
+        same=(False,),
     ),
     _make_later(
         "configuration.migrations.allowWorkloadDisruption",
         "Pause guests that do not converge; as allowPostCopy by default.",
-        _NO_MIGRATION,
+        "a guest that does not converge stays where it is",
+        same=(False,),
     ),
-    _make_later("configuration.migrations.disableTLS", "Migrate in clear text.", _NO_MIGRATION, same=(False,)),
-    _make_later("configuration.migrations.network", "The network to migrate over.", _NO_MIGRATION),
     _make_later(
-        "configuration.migrations.matchSELinuxLevelOnMigration", "Keep the Pod's SELinux level.", _NO_MIGRATION
+        "configuration.migrations.disableTLS", "Migrate in clear text.", "what moves is encrypted", same=(False,)
+    ),
+    _make_later(
+        "configuration.migrations.network", "The network to migrate over.", "guests move over the nodes' own network"
+    ),
+    _make_later(
+        "configuration.migrations.matchSELinuxLevelOnMigration",
+        "Keep the Pod's SELinux level.",
+        "the node gives each Pod its own",
     ),
 )
 

@@ -121,7 +121,7 @@ def test_what_has_no_effect_is_listed() -> None:
         "False",
         "KeysWithoutEffect",
         "spec.configuration.selinuxLauncherType does not apply: launchers have the runtime's own; "
-        "spec.configuration.migrations.network is accepted for later: there is no live migration yet",
+        "spec.configuration.migrations.network is accepted for later: guests move over the nodes' own network",
     )
     assert said(status, "ConfigurationValid")[0] == "True"
 

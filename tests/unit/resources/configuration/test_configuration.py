@@ -203,9 +203,26 @@ def test_an_unknown_key_is_named_with_the_nearest_one() -> None:
 
 
 def test_what_is_accepted_for_later_says_so_and_why() -> None:
-    assert told(configured(migrations={"progressTimeout": 60}), Issue.NO_EFFECT) == [
-        "spec.configuration.migrations.progressTimeout is accepted for later: there is no live migration yet"
+    assert told(configured(migrations={"network": "fast"}), Issue.NO_EFFECT) == [
+        "spec.configuration.migrations.network is accepted for later: guests move over the nodes' own network"
     ]
+
+
+def test_limits_of_migrations_are_in_force_and_what_they_cannot_be_yet_is_told() -> None:
+    limits = {
+        "parallelMigrationsPerCluster": 1,
+        "parallelOutboundMigrationsPerNode": 1,
+        "bandwidthPerMigration": "64Mi",
+        "allowAutoConverge": True,
+        "completionTimeoutPerGiB": 60,
+        "progressTimeout": 60,
+        "maxDowntimeMs": 300,
+    }
+    unlike = {"allowPostCopy": True, "allowWorkloadDisruption": True, "disableTLS": True}
+    assert read_configuration(configured(migrations=limits)).findings == ()
+    told_of = read_configuration(configured(migrations={**limits, **unlike})).of(Issue.NO_EFFECT)
+    assert [item.path.rpartition(".")[2] for item in told_of] == list(unlike)
+    assert read_configuration(configured(migrations=dict.fromkeys(unlike, False))).findings == ()
 
 
 @pytest.mark.parametrize(
