@@ -1,8 +1,8 @@
 """The status of a VMI as the handler reports it: one merge patch per pass, or none.
 
 Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, what the guest's agent
-says, and the conditions of its own (Paused, AgentConnected, AgentVersionNotSupported, Synchronized); other conditions
-pass through untouched.
+says, how it can move to another node, and the conditions of its own (Paused, AgentConnected, AgentVersionNotSupported,
+LiveMigratable, Synchronized); other conditions pass through untouched.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from typing import Final
 
 import msgspec
 
+from kvedge.handler.guest.migratable import choose_method, judge_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
+from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.disks.volume_facts import is_hotpluggable
+from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
@@ -48,7 +51,7 @@ from kvedge.rpc.launcher_pb2 import (
 )
 from kvedge.runtime.clock import rfc3339
 
-_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported")
+_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", LIVE_MIGRATABLE)
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
@@ -144,6 +147,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
+            migration_method=choose_method(vmi) if seen.status.state in ALIVE else status.migration_method,
             fs_freeze_status="frozen" if seen.status.fs_freeze_status == "frozen" else "",
         )
     return status
@@ -335,7 +339,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
             wanted["AgentVersionNotSupported"] = Condition(
                 type="AgentVersionNotSupported", status="True", reason=_LACKS, message=message
             )
-    return wanted
+    if seen.status.state in ALIVE:
+        return wanted | {LIVE_MIGRATABLE: judge_migratable(vmi, launcher_can=seen.status.migrates)}
+    return wanted | _find_present(vmi.status.conditions, (LIVE_MIGRATABLE,))
 
 
 def _find_present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:

@@ -91,11 +91,11 @@ def test_conditions_of_others_pass_through_and_ours_come_and_go() -> None:
     paused = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=pb.DOMAIN_REASON_USER)
     before = vmi(phase="Running", conditions=[ready])
     after = patched(before, status_patch(before, Observation("Running", status=paused), NOW))
-    assert [item.type for item in after.status.conditions] == ["Ready", "Paused"]
+    assert [item.type for item in after.status.conditions] == ["Ready", "Paused", "LiveMigratable"]
     assert after.status.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
     assert after.status.conditions[1].reason == "PausedByUser"
     again = patched(after, status_patch(after, Observation("Running", status=RUNNING), NOW))
-    assert [item.type for item in again.status.conditions] == ["Ready"]
+    assert [item.type for item in again.status.conditions] == ["Ready", "LiveMigratable"]
 
 
 def test_a_disk_error_pauses_with_its_own_reason() -> None:
@@ -148,7 +148,8 @@ def test_what_the_agent_says_of_the_system_and_of_freezing_is_shown() -> None:
     assert after.status.guest_os_info is not None
     assert (after.status.guest_os_info.id, after.status.guest_os_info.pretty_name) == ("debian", "Debian 12")
     assert after.status.fs_freeze_status == "frozen"
-    assert [(item.type, item.status) for item in after.status.conditions] == [("AgentConnected", "True")]
+    told = [(item.type, item.status) for item in after.status.conditions]
+    assert told == [("AgentConnected", "True"), ("LiveMigratable", "False")]
     status.fs_freeze_status = "thawed"
     thawed = patched(after, status_patch(after, Observation("Running", status=status), NOW))
     assert thawed.status.fs_freeze_status == "", "KubeVirt does not say that a guest is thawed"
@@ -169,7 +170,7 @@ def test_an_agent_that_goes_takes_its_conditions_along_and_leaves_what_it_said()
     assert lacks.message == "it lacks guest-ping"
     gone = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
     left = patched(after, status_patch(after, Observation("Running", status=gone), NOW))
-    assert left.status.conditions == []
+    assert [item.type for item in left.status.conditions] == ["LiveMigratable"]
     assert left.status.fs_freeze_status == ""
     assert left.status.guest_os_info == after.status.guest_os_info
 
@@ -265,3 +266,26 @@ def test_what_keeps_a_nic_back_is_the_vmis_condition() -> None:
         "HotplugInterfacesNotSynchronized",
         "interface lan cannot be plugged in: no slot",
     )
+
+
+def test_how_a_guest_can_move_is_told_while_it_runs_and_stays_while_nobody_knows() -> None:
+    before = vmi(phase="Running")
+    starting = pb.DomainStatus(state=pb.DOMAIN_STATE_STARTING, migrates=True)
+    patch = status_patch(before, Observation("Running", status=starting), NOW)
+    assert patch is not None
+    assert set(patch["status"]) == {"memory"}
+    runs = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, migrates=True)
+    after = patched(before, status_patch(before, Observation("Running", status=runs), NOW))
+    assert [(item.type, item.status) for item in after.status.conditions] == [("LiveMigratable", "True")]
+    assert after.status.migration_method == "BlockMigration"
+    left = pb.DomainStatus(state=pb.DOMAIN_STATE_SHUTOFF, reason=pb.DOMAIN_REASON_MIGRATED)
+    for status in (None, left):
+        assert status_patch(after, Observation("Running", status=status), NOW) is None
+
+
+def test_a_guest_that_a_user_had_paused_stays_paused_while_it_moves() -> None:
+    moving = pb.OutgoingMigration(migration_uid="m", state=pb.OUTGOING_ACTIVE, paused=True)
+    status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, outgoing=moving)
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
+    assert {item.type: item.reason for item in after.status.conditions}["Paused"] == "PausedByUser"

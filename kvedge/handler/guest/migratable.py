@@ -1,0 +1,124 @@
+"""Whether a VMI can move to another node while it runs, why not, and how: KubeVirt's condition LiveMigratable.
+
+Used by the status that the handler reports; admission of migrations and the controller read the result. Pure. What is
+in the way first, in KubeVirt's order, is told by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.evacuation import LIVE_MIGRATABLE
+from kvedge.resources.meta import Condition
+from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.pod_networks import sriov_interfaces
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
+
+# KubeVirt's: the user vouches that an address of the Pod network goes where the guest goes.
+ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
+_SHARED: Final = "ReadWriteMany"
+
+Method = Literal["BlockMigration", "LiveMigration"]
+
+
+class Obstacle(NamedTuple):
+    """Something that keeps a guest on its node."""
+
+    reason: str
+    message: str
+
+
+def judge_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
+    """The condition; `launcher_can` says whether the launcher that the guest runs in can move it."""
+    found = next(_obstacles(vmi), None)
+    if found is None and not launcher_can:
+        found = Obstacle(
+            "NotMigratable",
+            "the launcher is of an earlier version, which cannot move its guest: restart the VM to get a new one",
+        )
+    if found is None:
+        return Condition(type=LIVE_MIGRATABLE, status="True")
+    return Condition(type=LIVE_MIGRATABLE, status="False", reason=found.reason, message=found.message)
+
+
+def choose_method(vmi: VirtualMachineInstance) -> Method:
+    """Whether disks of the Pod's own are copied, or memory alone moves."""
+    read_only = {disk.name for disk in vmi.spec.domain.devices.disks if _is_read_only(disk)}
+    copied = any(
+        volume.name not in read_only and claim_of(volume) is None and volume.host_disk is None
+        for volume in vmi.spec.volumes
+    )
+    layered = any(volume.ephemeral is not None and volume.name not in read_only for volume in vmi.spec.volumes)
+    return "BlockMigration" if copied or layered else "LiveMigration"
+
+
+def _obstacles(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    yield from _of_networks(vmi)
+    yield from _of_devices(vmi)
+    yield from _of_volumes(vmi)
+
+
+def _of_networks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    on_pod_network = {network.name for network in vmi.spec.networks if network.pod is not None}
+    vouched = ALLOW_POD_BRIDGE in vmi.metadata.annotations
+    for interface in vmi.spec.domain.devices.interfaces:
+        if interface.name not in on_pod_network or interface.masquerade is not None:
+            continue
+        if not (interface.bridge is not None and vouched):
+            yield Obstacle(
+                "InterfaceNotLiveMigratable",
+                "cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network",
+            )
+
+
+def _of_devices(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    reason, devices = "HostDeviceNotLiveMigratable", vmi.spec.domain.devices
+    if devices.host_devices:
+        yield Obstacle(reason, "VMI specifies non-migratable generic PCI host device")
+    if devices.gpus:
+        yield Obstacle(reason, "VMI specifies non-migratable GPU device")
+    for _, interface, _ in sriov_interfaces(vmi):
+        yield Obstacle(reason, f"cannot migrate VMI: interface {interface.name} is a virtual function of this node")
+    if devices.filesystems:
+        yield Obstacle("VirtIOFSNotLiveMigratable", "cannot migrate VMI with filesystems")
+
+
+def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    reason = "DisksNotLiveMigratable"
+    claims = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
+    reserved = {disk.name for disk in vmi.spec.domain.devices.disks if disk.lun is not None and disk.lun.reservation}
+    for volume in vmi.spec.volumes:
+        claim = claim_of(volume)
+        if is_hotpluggable(volume):
+            yield Obstacle("HotplugNotLiveMigratable", f"cannot migrate VMI: volume {volume.name} is hotplugged")
+        elif claim is not None:
+            info = claims.get(volume.name)
+            if info is None:
+                yield Obstacle(reason, _of_claim(f"Unable to determine if PVC {claim} is shared"))
+            elif _SHARED not in info.access_modes and not _is_only_read(volume, info.access_modes):
+                yield Obstacle(reason, _of_claim(f"PVC {claim} is not shared"))
+        elif volume.host_disk is not None and not volume.host_disk.shared:
+            yield Obstacle(reason, "cannot migrate VMI with non-shared HostDisk")
+        if volume.name in reserved:
+            yield Obstacle(
+                "PersistentReservationNotLiveMigratable", f"cannot migrate VMI: LUN {volume.name} is reserved"
+            )
+
+
+def _of_claim(what: str) -> str:
+    return (
+        f"cannot migrate VMI: {what}, live migration requires that all PVCs must be shared "
+        "(using ReadWriteMany access mode)"
+    )
+
+
+def _is_only_read(volume: Volume, modes: list[str]) -> bool:
+    """Whether the claim is read by many, below a layer of the Pod's own."""
+    return volume.ephemeral is not None and "ReadOnlyMany" in modes
+
+
+def _is_read_only(disk: Disk) -> bool:
+    return disk.cdrom is not None and disk.cdrom.readonly is not False

@@ -1,0 +1,158 @@
+"""What keeps a guest on its node, by its name and in KubeVirt's order, and what is copied when it moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.handler.guest.migratable import ALLOW_POD_BRIDGE, choose_method, judge_migratable
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.builders import vmi_with
+
+POD = [{"name": "default", "pod": {}}]
+LAN = [{"name": "lan", "multus": {"networkName": "lan"}}]
+MASQUERADE = {"interfaces": [{"name": "default", "masquerade": {}}]}
+BRIDGE = {"interfaces": [{"name": "default", "bridge": {}}]}
+CONTAINER_DISK = {"name": "root", "containerDisk": {"image": "guest"}}
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "db"}}
+
+
+def vmi(
+    devices: dict[str, Any] | None = None,
+    networks: list[Any] | None = None,
+    volumes: list[Any] | None = None,
+    modes: list[str] | None = None,
+    **metadata: Any,
+) -> VirtualMachineInstance:
+    info = (
+        [] if modes is None else [{"name": "data", "target": "", "persistentVolumeClaimInfo": {"accessModes": modes}}]
+    )
+    spec = {
+        "domain": {"devices": devices or MASQUERADE},
+        "networks": networks or POD,
+        "volumes": volumes or [CONTAINER_DISK],
+    }
+    return vmi_with(spec, {"volumeStatus": info}, **metadata)
+
+
+CASES = [
+    pytest.param(vmi(BRIDGE), "InterfaceNotLiveMigratable", "masquerade", id="a bridge on the pod network"),
+    pytest.param(
+        vmi({"interfaces": [{"name": "default", "binding": {"name": "x"}}]}),
+        "InterfaceNotLiveMigratable",
+        "migratable plugin",
+        id="a plugin on the pod network",
+    ),
+    pytest.param(
+        vmi({**MASQUERADE, "hostDevices": [{"name": "a"}]}), "HostDeviceNotLiveMigratable", "PCI", id="a host device"
+    ),
+    pytest.param(vmi({**MASQUERADE, "gpus": [{"name": "a"}]}), "HostDeviceNotLiveMigratable", "GPU", id="a GPU"),
+    pytest.param(
+        vmi({"interfaces": [{"name": "lan", "sriov": {}}]}, LAN),
+        "HostDeviceNotLiveMigratable",
+        "interface lan",
+        id="a virtual function",
+    ),
+    pytest.param(
+        vmi({**MASQUERADE, "filesystems": [{"name": "a"}]}), "VirtIOFSNotLiveMigratable", "filesystems", id="a share"
+    ),
+    pytest.param(
+        vmi(volumes=[CLAIM]), "DisksNotLiveMigratable", "determine if PVC db", id="a claim nobody has told of"
+    ),
+    pytest.param(
+        vmi(volumes=[CLAIM], modes=["ReadWriteOnce"]),
+        "DisksNotLiveMigratable",
+        "PVC db is not",
+        id="a claim of one node",
+    ),
+    pytest.param(
+        vmi(volumes=[{"name": "data", "dataVolume": {"name": "dv"}}], modes=["ReadWriteOnce"]),
+        "DisksNotLiveMigratable",
+        "PVC dv is not",
+        id="a DataVolume of one node",
+    ),
+    pytest.param(
+        vmi(volumes=[{"name": "host", "hostDisk": {"path": "/a", "type": "Disk"}}]),
+        "DisksNotLiveMigratable",
+        "non-shared HostDisk",
+        id="a disk of the host",
+    ),
+    pytest.param(
+        vmi(volumes=[{"name": "data", "dataVolume": {"name": "dv", "hotpluggable": True}}], modes=["ReadWriteMany"]),
+        "HotplugNotLiveMigratable",
+        "volume data is hotplugged",
+        id="a hotplugged volume",
+    ),
+    pytest.param(
+        vmi(
+            {**MASQUERADE, "disks": [{"name": "data", "lun": {"reservation": True}}]}, None, [CLAIM], ["ReadWriteMany"]
+        ),
+        "PersistentReservationNotLiveMigratable",
+        "LUN data",
+        id="a reserved LUN",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "reason", "words"), CASES)
+def test_what_keeps_a_guest_on_its_node_is_named(given: VirtualMachineInstance, reason: str, words: str) -> None:
+    found = judge_migratable(given, launcher_can=True)
+    assert (found.type, found.status, found.reason) == ("LiveMigratable", "False", reason)
+    assert words in found.message
+
+
+MOVING = [
+    pytest.param(vmi(), id="masquerade and a container disk"),
+    pytest.param(vmi(BRIDGE, annotations={ALLOW_POD_BRIDGE: ""}), id="a bridge that the user vouches for"),
+    pytest.param(vmi({"interfaces": [{"name": "lan", "bridge": {}}]}, LAN), id="a bridge on the LAN"),
+    pytest.param(vmi(volumes=[CLAIM], modes=["ReadWriteMany"]), id="a claim of many nodes"),
+    pytest.param(
+        vmi(volumes=[{"name": "host", "hostDisk": {"path": "/a", "type": "Disk", "shared": True}}]), id="a shared disk"
+    ),
+    pytest.param(
+        vmi(
+            volumes=[{"name": "data", "ephemeral": {"persistentVolumeClaim": {"claimName": "db"}}}],
+            modes=["ReadOnlyMany"],
+        ),
+        id="a layer over a claim that many read",
+    ),
+]
+
+
+@pytest.mark.parametrize("given", MOVING)
+def test_what_can_move_says_so(given: VirtualMachineInstance) -> None:
+    found = judge_migratable(given, launcher_can=True)
+    assert (found.status, found.reason, found.message) == ("True", "", "")
+
+
+def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
+    both = vmi(BRIDGE, volumes=[CLAIM])
+    assert judge_migratable(both, launcher_can=False).reason == "InterfaceNotLiveMigratable"
+    old = judge_migratable(vmi(), launcher_can=False)
+    assert old.reason == "NotMigratable"
+    assert "restart the VM" in old.message
+
+
+@pytest.mark.parametrize(
+    ("given", "method"),
+    [
+        pytest.param(vmi(), "BlockMigration", id="a container disk is written to"),
+        pytest.param(
+            vmi({**MASQUERADE, "disks": [{"name": "root", "cdrom": {}}]}), "LiveMigration", id="a cdrom is not"
+        ),
+        pytest.param(
+            vmi({**MASQUERADE, "disks": [{"name": "root", "cdrom": {"readonly": False}}]}),
+            "BlockMigration",
+            id="unless it may be",
+        ),
+        pytest.param(vmi(volumes=[CLAIM], modes=["ReadWriteMany"]), "LiveMigration", id="a claim is there already"),
+        pytest.param(
+            vmi(volumes=[{"name": "data", "ephemeral": {"persistentVolumeClaim": {"claimName": "db"}}}]),
+            "BlockMigration",
+            id="a layer is not",
+        ),
+    ],
+)
+def test_what_is_copied_makes_the_method(given: VirtualMachineInstance, method: str) -> None:
+    assert choose_method(given) == method
