@@ -13,12 +13,14 @@ from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
+from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
+from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -154,11 +156,12 @@ _TAKEN: Final = (
     f" || ('{SCHEDULABLE}' in variables.oldLabels"
     f" && variables.oldLabels['{SCHEDULABLE}'] == variables.labels['{SCHEDULABLE}']))"
 )
-# A launcher's guest may join and leave networks while it runs.
+# A launcher's guest may join and leave networks while it runs, is told its devices, and may be about to leave its node.
+_ANNOTATIONS: Final = (NETWORKS, NETWORK_INFO, EVICTION_IN_PROGRESS)
 _OTHER_ANNOTATIONS: Final = (
-    f"variables.annotations.all(k, k == '{NETWORKS}'"
+    f"variables.annotations.all(k, k in {list(_ANNOTATIONS)}"
     " || (k in variables.oldAnnotations && variables.oldAnnotations[k] == variables.annotations[k]))"
-    f" && variables.oldAnnotations.all(k, k == '{NETWORKS}' || k in variables.annotations)"
+    f" && variables.oldAnnotations.all(k, k in {list(_ANNOTATIONS)} || k in variables.annotations)"
 )
 # Each rule has the writes that it is for, the condition that they must meet, and the message of a refusal.
 _RULES: Final = (
@@ -203,7 +206,8 @@ _RULES: Final = (
         f"{_POD} && {_UPDATE}",
         f"({_STATUS}) || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
         f" && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')})",
-        f"is not allowed to change more of a Pod than its status, and a launcher's annotation {NETWORKS}",
+        "is not allowed to change more of a Pod than its status, and a launcher's annotations "
+        + ", ".join(_ANNOTATIONS),
     ),
     (
         _CLAIM,

@@ -102,7 +102,7 @@ def is_leaving(vmi: VirtualMachineInstance, node: Node, rules: Rules) -> bool:
 def make_migration(vmi: VirtualMachineInstance, node: str) -> VirtualMachineInstanceMigration:
     """The migration that takes a guest away from a node."""
     priority: MigrationPriority = "system-critical"
-    if vmi.metadata.annotations.get(EVICTION_SOURCE) == DESCHEDULER:
+    if is_marked(vmi) and vmi.metadata.annotations.get(EVICTION_SOURCE) == DESCHEDULER:
         priority = "system-maintenance"
     return VirtualMachineInstanceMigration(
         metadata=ObjectMeta(

@@ -12,8 +12,10 @@ from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import Forbidden, Invalid, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import pod_document, pool_of, small_vmi, vm_of
 from tests.support.role_rights import everything_by_rbac
@@ -243,16 +245,19 @@ def test_it_does_not_touch_pods_of_others(others: JsonObject, controller: KubeCl
     ],
     ids=["an annotation", "another annotation besides", "a label besides", "the owner besides", "the spec besides"],
 )
-def test_of_a_launcher_it_changes_status_and_networks_only(
+def test_of_a_launcher_it_changes_status_and_a_few_annotations_only(
     launcher: JsonObject, controller: KubeClient, change: JsonObject
 ) -> None:
     said = refused(controller, "PATCH", f"{PODS}/launcher", change)
-    assert f"{SAID} to change more of a Pod than its status, and a launcher's annotation {NETWORKS}" in said
+    assert f"{SAID} to change more of a Pod than its status, and a launcher's annotations {NETWORKS}, " in said
 
 
-def test_a_launcher_joins_and_leaves_networks(launcher: JsonObject, controller: KubeClient) -> None:
+@pytest.mark.parametrize("name", [NETWORKS, NETWORK_INFO, EVICTION_IN_PROGRESS])
+def test_a_launcher_is_told_of_networks_devices_and_evictions(
+    launcher: JsonObject, controller: KubeClient, name: str
+) -> None:
     for text in ("[]", '[{"name": "red"}]', None):
-        change = {"metadata": {"annotations": {NETWORKS: text}}}
+        change = {"metadata": {"annotations": {name: text}}}
         assert refused(controller, "PATCH", f"{PODS}/launcher", change) == ""
 
 

@@ -172,8 +172,16 @@ def test_a_launcher_that_a_guest_comes_to_is_not_evicted(mover: Mover) -> None:
 def test_the_descheduler_is_written_down(mover: Mover) -> None:
     mover.run("LiveMigrate")
     said(mover.evict(metadata={"annotations": {"requested-by": "sigs.k8s.io/descheduler"}}))
-    found = mover.admin.request("GET", mover.vmi)["metadata"]["annotations"]
-    assert found["kubevirt.io/eviction-source"] == "descheduler"
+
+    def source() -> str | None:
+        found: JsonObject = mover.admin.request("GET", mover.vmi)["metadata"].get("annotations") or {}
+        return found.get("kubevirt.io/eviction-source")
+
+    assert source() == "descheduler"
+    # The next one is somebody else's.
+    mover.say({"evacuationNodeName": None})
+    assert said(mover.evict()) == TRIGGERED
+    assert source() is None
 
 
 def test_a_volumes_pod_goes_with_its_guest_only(mover: Mover) -> None:

@@ -133,9 +133,9 @@ class EvictionAdmission:
     def _mark(self, request: AdmissionRequest, vmi: VirtualMachineInstance, mark: Mark) -> None:
         """Write the mark, against the version that was judged."""
         eviction = request.object or {}
-        metadata: JsonObject = {"resourceVersion": vmi.metadata.resource_version}
-        if is_by_descheduler(eviction):
-            metadata["annotations"] = {EVICTION_SOURCE: DESCHEDULER}
+        # Also away: the one who had an earlier eviction made is no part of this one.
+        source = DESCHEDULER if is_by_descheduler(eviction) else None
+        metadata = {"resourceVersion": vmi.metadata.resource_version, "annotations": {EVICTION_SOURCE: source}}
         body = {"metadata": metadata, "status": {"evacuationNodeName": mark.node}}
         query = {"dryRun": "All"} if is_dry_run(eviction, asked=bool(request.dry_run)) else {}
         path = VirtualMachineInstance.KIND.path(vmi.metadata.namespace, vmi.metadata.name)

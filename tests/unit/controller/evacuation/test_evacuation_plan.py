@@ -152,3 +152,6 @@ def test_the_migration_is_kubevirts() -> None:
     }
     vmi.metadata.annotations["kubevirt.io/eviction-source"] = "descheduler"
     assert make_migration(vmi, "node-1").spec.priority == "system-maintenance"
+    # Who asked for an earlier eviction says nothing of a node that is emptied by its taint.
+    vmi.status.evacuation_node_name = ""
+    assert make_migration(vmi, "node-1").spec.priority == "system-critical"
