@@ -85,6 +85,8 @@ class OutgoingGuest:
         self._was_cancelled = False
         # libvirt says that QEMU has ended, and its process is still there.
         self._lingers = False
+        # That it has left was seen, and may have been said: an order that comes later changes nothing of it.
+        self._has_left = False
 
     @property
     def is_unsettled(self) -> bool:
@@ -152,7 +154,7 @@ class OutgoingGuest:
     def look(self, facts: DomainFacts | None, *, killed: bool) -> Outgoing:
         """Do what the domain's state calls for, and say what is to be said; `killed` says that its end was ordered."""
         with self._changing:
-            seen = self._observe(facts, killed=killed)
+            seen = self._observe(facts, killed=killed and not self._has_left)
             step = plan_outgoing(seen)
             if step is OutgoingStep.KEEP:
                 log.info("the guest stays", extra={"facts": {"migration": self._record.uid}})
@@ -162,7 +164,9 @@ class OutgoingGuest:
         if step is OutgoingStep.RESUME:
             log.info("the guest goes on here", extra={"facts": {"migration": self._record.uid}})
             self._session.unpause()
-        return judge_outgoing(seen)
+        word = judge_outgoing(seen)
+        self._has_left |= word is Outgoing.GONE
+        return word
 
     def describe(self, word: Outgoing) -> OutgoingMigration | None:
         """For the status: the word, and how far it is; None when none was asked for."""

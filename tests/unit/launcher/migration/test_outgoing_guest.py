@@ -106,6 +106,9 @@ def test_a_guest_that_left_is_gone_also_for_the_next_launcher(libvirt: PlayedLib
     assert guest.look(HELD, killed=False) is Outgoing.ACTIVE
     end(libvirt, done)
     assert guest.look(LEFT, killed=False) is Outgoing.GONE
+    # Its launcher is told to go, and removes the domain.
+    assert guest.look(None, killed=True) is Outgoing.GONE
+    assert not MigrationRecord(str(tmp_path)).outgoing().kept
     assert new_guest(libvirt, tmp_path).look(None, killed=False) is Outgoing.GONE
     assert libvirt.unpaused == 0
 
