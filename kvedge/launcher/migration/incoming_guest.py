@@ -200,6 +200,9 @@ class IncomingGuest:
         return IncomingSeen(record.prepared, record.arrived, self.is_released, record.discarded, qemu)
 
     def _qemu(self) -> IncomingQemu:
+        if self.is_released:
+            # The daemon is about to end, and must not be started again beside the launcher that owns the guest.
+            return IncomingQemu.RUNS
         if not self._record.prepared and self._session is None:
             return IncomingQemu.NONE
         try:

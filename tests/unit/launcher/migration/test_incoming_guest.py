@@ -122,6 +122,15 @@ def test_a_guest_waits_until_it_is_released_and_the_mark_is_there_before_it_runs
     assert (pod.unpaused, pod.found) == ([True], RUNS)
 
 
+def test_no_daemon_is_started_again_beside_the_launcher_that_owns_the_guest(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+    guest.release("m-1", paused=False)
+    pod.broken = True
+    assert guest.look().incoming.state == m.INCOMING_OWNED
+    assert pod.daemons == 1
+
+
 def test_a_guest_that_a_user_had_paused_stays_paused(pod: PlayedPod) -> None:
     guest = prepared(pod)
     pod.found = WAITS
