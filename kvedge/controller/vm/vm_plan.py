@@ -157,7 +157,8 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
 def _live_changes(
     vm: VirtualMachine, own: VirtualMachineInstance | None, hotplug: Hotplug
 ) -> Iterator[tuple[Live, JsonObject]]:
-    if own is None:
+    if own is None or (own.status.migration_state is not None and own.status.migration_state.is_open):
+        # What a guest has must not change while it is made on another node: the changes wait for the end of that.
         return
     volumes = plan_volumes(vm, own) if hotplug.is_on else {}
     interfaces = plan_interfaces(vm, own, hotplug.plugins)

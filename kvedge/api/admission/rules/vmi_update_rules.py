@@ -28,6 +28,7 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield from _node_restriction(old, new, user)
     if user.is_role and not user.is_handler:
         if old.get("spec") != new.get("spec"):
+            yield from _guest_is_not_moving(old, new)
             yield from volumes_may_change(old, new)
         return
     if old.get("spec") != new.get("spec"):
@@ -62,6 +63,23 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
             yield Cause(f"metadata.{member}", text, "FieldValueNotSupported")
 
 
+def _guest_is_not_moving(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+    """What a guest has must not change while it is made on another node."""
+    if not _is_migrating(old):
+        return
+    if _parts(old, "volumes", "disks") != _parts(new, "volumes", "disks"):
+        text = "Cannot handle volume requests while VMI migration is in progress"
+        yield Cause("spec", text, "FieldValueNotSupported")
+    if _parts(old, "networks", "interfaces") != _parts(new, "networks", "interfaces"):
+        text = "Cannot change interfaces while VMI migration is in progress"
+        yield Cause("spec", text, "FieldValueNotSupported")
+
+
+def _parts(document: JsonObject, sources: str, devices: str) -> tuple[object, object]:
+    spec = document["spec"]
+    return spec.get(sources) or [], ((spec.get("domain") or {}).get("devices") or {}).get(devices) or []
+
+
 def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
     """Each part of the state of a migration has one writer."""
     parts = ((CONTROLLERS_PART, ""), (SOURCES_PART, old.get("sourceNode")), (TARGETS_PART, old.get("targetNode")))
@@ -92,9 +110,12 @@ def _node(document: JsonObject) -> str:
 
 def _is_target(old: JsonObject, node: str) -> bool:
     """Whether the VMI is about to come to this node."""
-    state = _migration(old)
-    is_open = state.get("migrationUid") and not state.get("completed") and not state.get("failed")
-    return bool(is_open) and state.get("targetNode") == node
+    return _is_migrating(old) and _migration(old).get("targetNode") == node
+
+
+def _is_migrating(document: JsonObject) -> bool:
+    state = _migration(document)
+    return bool(state.get("migrationUid")) and not state.get("completed") and not state.get("failed")
 
 
 def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:

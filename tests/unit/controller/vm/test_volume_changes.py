@@ -13,6 +13,7 @@ from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.resources.codec import decode
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.devices import Disk
+from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from kvedge.resources.types.volumes import Volume
@@ -151,3 +152,11 @@ def test_the_plan_carries_volumes_and_tells_what_was_refused() -> None:
     assert (failure["reason"], failure["message"]) == ("HotPlugVolumeError", "no")
     off = plan_vm(vm, vmi, NOW, 0.5, Hotplug(is_on=False)).actions
     assert not [action for action in (*refused, *off) if isinstance(action, ChangeRun)]
+
+
+def test_volumes_wait_while_the_guest_moves() -> None:
+    vm, vmi = a_pair([hot("a")], [])
+    vmi.status.migration_state = MigrationState(migration_uid="m")
+    assert not [action for action in plan_vm(vm, vmi, NOW, 0.5).actions if isinstance(action, ChangeRun)]
+    vmi.status.migration_state.completed = True
+    assert [action for action in plan_vm(vm, vmi, NOW, 0.5).actions if isinstance(action, ChangeRun)]

@@ -175,3 +175,29 @@ def test_a_target_reports_nothing_else_before_its_source_is_gone() -> None:
         new = copy.deepcopy(old)
         new["status"]["phase"] = "Failed"
         assert fields(old, new, TARGET) == ([] if gone else ["status"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("spec.volumes", [], "Cannot handle volume requests while VMI migration is in progress"),
+        ("spec.domain.devices.disks", [], "Cannot handle volume requests while VMI migration is in progress"),
+        ("spec.networks", [], "Cannot change interfaces while VMI migration is in progress"),
+        ("spec.domain.devices.interfaces", [], "Cannot change interfaces while VMI migration is in progress"),
+    ],
+)
+def test_what_a_guest_has_does_not_change_while_it_moves(path: str, value: object, words: str) -> None:
+    for old, refused in ((moving(), True), (moving(completed=True), False), (moving(failed=True), False)):
+        old["spec"] |= {"volumes": [{"name": "a", "emptyDisk": {"capacity": "1Gi"}}], "networks": [{"name": "n"}]}
+        old["spec"]["domain"]["devices"] |= {"disks": [{"name": "a"}], "interfaces": [{"name": "n"}]}
+        new = copy.deepcopy(old)
+        put(new, path, value)
+        found = [cause.message for cause in update_is_allowed(old, new, CONTROLLER)]
+        assert (words in found) is refused
+
+
+def test_a_guest_that_moves_may_be_stopped_sooner() -> None:
+    old = moving()
+    new = copy.deepcopy(old)
+    new["spec"]["terminationGracePeriodSeconds"] = 1
+    assert fields(old, new, CONTROLLER) == []
