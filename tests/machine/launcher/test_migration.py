@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tests.support.launcher_pod import NETWORK as POD_NETWORK
 from tests.support.launcher_pod import QEMU_USER, LauncherPod, guest_interface, kill, launcher_pod
 from tests.support.migration_relays import MigrationRelays
 from tests.support.migration_wire import MigrationWire
+from tests.support.moving_handlers import MovingHandlers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
@@ -239,6 +240,50 @@ def test_a_guest_goes_there_and_back_and_counts_on(place: Place, running: dict[s
     target.call("Unpause")
     back = running["here"] = move(place, target, "m-2", relayed=True, connections=4)
     assert back.guest_facts()["boot_id"] == boot
+    assert source.wait_exit() == 0
+
+
+def handlers(place: Place, source: LauncherPod, uid: str, **state: Any) -> tuple[LauncherPod, MovingHandlers]:
+    """A launcher that awaits the guest, and both nodes' handlers."""
+    target = place.pod(uid)
+    made = MovingHandlers(
+        place.directory / f"kubelet-{uid}", uid, (source, target), lambda: prepare(target, source, uid), **state
+    )
+    place.stack.callback(made.close)
+    made.start()
+    return target, made
+
+
+def turn_until(moving: MovingHandlers, found: Callable[[], Any], what: str) -> None:
+    def look() -> Any:
+        moving.turn()
+        return found()
+
+    wait_until(look, what, seconds=90, pause=0.1)
+
+
+def test_handlers_that_know_of_each_other_by_the_vmi_alone_move_a_guest(
+    place: Place, running: dict[str, LauncherPod]
+) -> None:
+    source = running["here"]
+    # First one that is cancelled on the way.
+    limits = {"bandwidthPerMigration": "1Mi"}
+    target, moving = handlers(place, source, "m-h1", migrationConfiguration=limits)
+    turn_until(moving, lambda: moving.state.target_node_domain_detected, "the guest is on its way")
+    moving.server.change(abortRequested=True)
+    turn_until(moving, lambda: moving.state.failed, "the guest stays")
+    assert (moving.state.abort_status, moving.state.failure_reason) == ("Succeeded", "Live migration has been aborted")
+    turn_until(moving, lambda: target.process.poll() is not None, "the target's launcher goes")
+    counts_on(source)
+    target, moving = handlers(place, source, "m-h2")
+    turn_until(moving, lambda: moving.state.completed, "the guest is the other node's")
+    assert (moving.state.failed, moving.server.vmi.status.node_name) == (False, "node-b")
+    assert moving.state.source_node_domain_gone_timestamp
+    running["here"] = target
+    owned(target)
+    left = last_count(source)
+    wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
+    # Told at once that its word is written, and not after a quarter of a minute.
     assert source.wait_exit() == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.handler.guest.moving_guests import MovingGuests
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.handler.migration.migration_world import HERE, KEY, THERE, Cache, moving_vmi
+from tests.support.migration_world import HERE, KEY, THERE, Cache, moving_vmi
 
 
 class Targets:

@@ -11,7 +11,7 @@ from kvedge.handler.migration import migration_patches as patches
 from kvedge.kube.errors import Conflict
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.unit.handler.migration.migration_world import ADDRESS, HERE, THERE, Server, moving_vmi
+from tests.support.migration_world import ADDRESS, HERE, THERE, Server, moving_vmi
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 AT = "2026-05-01T12:00:00Z"

@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.handler.migration.source_plan import SourcePlan, SourceSeen, SourceStep, plan_source
 from kvedge.rpc import launcher_pb2 as pb
-from tests.unit.handler.migration.migration_world import ADDRESS, HERE, THERE, moving_vmi
+from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 
 READY: dict[str, Any] = {"targetNodeAddress": ADDRESS}
 BEGUN: dict[str, Any] = {**READY, "startTimestamp": "2026-05-01T00:00:00Z"}

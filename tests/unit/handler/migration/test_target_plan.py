@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.handler.migration.target_plan import TargetPlan, TargetSeen, TargetStep, plan_target
 from kvedge.rpc import launcher_pb2 as pb
-from tests.unit.handler.migration.migration_world import ADDRESS, HERE, THERE, moving_vmi
+from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 
 TOLD: dict[str, Any] = {"targetNodeAddress": ADDRESS}
 BEGUN: dict[str, Any] = {**TOLD, "startTimestamp": "2026-05-01T00:00:00Z"}

@@ -19,7 +19,7 @@ from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.clocks import FakeClock
-from tests.unit.handler.migration.migration_world import (
+from tests.support.migration_world import (
     ADDRESS,
     HERE,
     KEY,
