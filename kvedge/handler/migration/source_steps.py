@@ -258,6 +258,7 @@ def migrate_request(state: MigrationState) -> launcher_pb2.MigrateRequest:
         bandwidth_bytes=math.ceil(bandwidth / _MEBIBYTE) * _MEBIBYTE,
         auto_converge=bool(given.allow_auto_converge),
         max_downtime_ms=max(0, given.max_downtime_ms or 0),
+        unsafe=bool(given.unsafe_migration_override),
     )
 
 

@@ -307,11 +307,9 @@ _MIGRATIONS: Final = (
         "Seconds to wait for utility volumes; 150 by default.",
         "there are no utility volumes yet",
     ),
-    _make_later(
+    _make_applied(
         "configuration.migrations.unsafeMigrationOverride",
-        "Migrate disks with a host cache.",
-        "libvirt refuses what is not safe",
-        same=(False,),
+        "Migrate with claims on file systems of which libvirt does not know that nodes share them.",
     ),
     _make_later(
         "configuration.migrations.allowPostCopy",

@@ -176,13 +176,12 @@ def test_the_way_of_an_earlier_migration_closes() -> None:
 
 
 def test_how_a_guest_moves_is_what_was_decided_at_its_hand_over() -> None:
-    vmi = moving_vmi(
-        migrationConfiguration={"bandwidthPerMigration": "1500k", "allowAutoConverge": True, "maxDowntimeMs": 700}
-    )
-    state = vmi.status.migration_state
+    decided = {"bandwidthPerMigration": "1500k", "allowAutoConverge": True, "maxDowntimeMs": 700}
+    state = moving_vmi(migrationConfiguration={**decided, "unsafeMigrationOverride": True}).status.migration_state
     assert state is not None
     # Whole mebibytes are what libvirt takes.
     wanted = pb.MigrateRequest(migration_uid=UID, bandwidth_bytes=2 << 20, auto_converge=True, max_downtime_ms=700)
+    wanted.unsafe = True
     assert migrate_request(state) == wanted
     plain = moving_vmi().status.migration_state
     assert plain is not None
