@@ -21,6 +21,9 @@ from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.migrations.migration_loop import make_migration_work
+from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
 from kvedge.controller.pools.pool_loop import make_pool_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
@@ -38,6 +41,7 @@ from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -204,6 +208,7 @@ class _Work:
             ),
             self._read_config,
         )
+        self._migrations = self._make_migration_work(client, clock)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -248,6 +253,24 @@ class _Work:
         """The configuration in force: ours, with what the KubeVirt object and the nodes say."""
         return self._config.with_configuration(self._configuration.current, self._nodes.list())
 
+    def _make_migration_work(self, client: KubeClient, clock: Clock) -> LateWork:
+        return make_migration_work(
+            MigrationSources(
+                client,
+                Informer(client, VirtualMachineInstanceMigration),
+                Informer(client, MigrationPolicy),
+                self._vmis,
+                self._pods,
+                self._claims,
+                self._nodes,
+                self._events,
+                clock,
+                self._node_loop.versions,
+                lambda: self._configuration.current.migrations,
+                self._read_config,
+            )
+        )
+
     def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
         sources = VmSources(
             client,
@@ -290,6 +313,7 @@ class _Work:
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),
+            part("migrations", self._migrations, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -315,7 +339,8 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        parts = (self._starter, self._data_volumes, self._replicas, self._pools, self._evacuation)
+        scaling = (self._replicas, self._pools, self._evacuation, self._migrations)
+        parts = (self._starter, self._data_volumes, *scaling)
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 
     def failure(self) -> str | None:

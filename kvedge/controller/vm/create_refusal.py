@@ -24,6 +24,11 @@ def is_passing(error: KubeError) -> bool:
     return error.status in _PASSING
 
 
+def is_over_quota(error: KubeError) -> bool:
+    """Whether a ResourceQuota of the namespace leaves no room."""
+    return _QUOTA in str(error) or _QUOTA_WANTS in str(error)
+
+
 def pod_refusal(error: KubeError, namespace: str) -> str:
     """Why a launcher Pod was not created, and what can be done about it where we know."""
     advice = _advice(str(error), namespace)

@@ -12,7 +12,13 @@ from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_status import has_succeeded, may_still_run
 from kvedge.controller.vmi.launcher_pods import launcher_of
-from kvedge.controller.vmi.vmi_move_plan import end_label, is_lost, plan_left_pods, with_lost_guest
+from kvedge.controller.vmi.vmi_move_plan import (
+    end_label,
+    is_lost,
+    plan_left_pods,
+    with_closed_migration,
+    with_lost_guest,
+)
 from kvedge.controller.vmi.vmi_status import READY, after_hand_over, note_pod_gone, with_phase
 from kvedge.controller.vmi.vmi_view import (
     OUR_PHASES,
@@ -120,6 +126,7 @@ def plan_end(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime)
         # The end of a VMI on a lost node may take long, and its status says why. Elsewhere it takes moments.
         pod = launcher_of(vmi, pods)
         status = vmi.status if is_going and not is_silent else after_hand_over(vmi, pod, view.node, now)
+        status = with_closed_migration(status, now)
         left = () if is_going else plan_left_pods(view, now)[0]
         return VmiPlan((*ended, *left, *patch_vmi(vmi, status, end_label(vmi))), find_news(vmi, pod, status))
     if vmi.metadata.deletion_timestamp is None:

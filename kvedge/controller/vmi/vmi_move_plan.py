@@ -29,6 +29,7 @@ GUEST_LOST: Final = "GuestLost"
 LEFT_SECONDS: Final = 60.0
 # The handler of the target has this long to report how the guest ended that had come there.
 REPORT_SECONDS: Final = 30.0
+_OVER_TEXT: Final = "the guest ended while it was to move"
 _LOST_TEXT: Final = "the guest's launchers on both nodes have ended during its live migration"
 
 
@@ -66,6 +67,21 @@ def is_lost(vmi: VirtualMachineInstance) -> bool:
     if state is None or not state.failed:
         return False
     return state.source_node_domain_gone_timestamp is not None or state.source_pod_gone_timestamp is not None
+
+
+def with_closed_migration(status: VirtualMachineInstanceStatus, now: datetime) -> VirtualMachineInstanceStatus:
+    """The status of a run that is over: nothing moves any more."""
+    state = status.migration_state
+    if state is None or not state.is_open:
+        return status
+    closed = msgspec.structs.replace(
+        state,
+        failed=True,
+        completed=True,
+        end_timestamp=rfc3339(now),
+        failure_reason=state.failure_reason or _OVER_TEXT,
+    )
+    return msgspec.structs.replace(status, migration_state=closed)
 
 
 def with_lost_guest(view: VmiView, status: VirtualMachineInstanceStatus, now: datetime) -> VmiPlan:

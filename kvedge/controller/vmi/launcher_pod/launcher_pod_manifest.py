@@ -42,6 +42,7 @@ from kvedge.resources.names import (
     LAUNCHER_IMAGE,
     MACHINE_TYPE_PREFIX,
     MEMORY_OVERHEAD,
+    MIGRATION_TARGET_NODE,
     MIGRATION_TRANSPORT_UNIX,
     NODE_NAME,
     POD_MAC,
@@ -112,7 +113,7 @@ def _metadata(vmi: VirtualMachineInstance, config: ClusterConfig) -> ObjectMeta:
 
 def _labels(vmi: VirtualMachineInstance) -> dict[str, str]:
     # The scheduler chooses the node.
-    passed = {key: value for key, value in vmi.metadata.labels.items() if key != NODE_NAME}
+    passed = {key: value for key, value in vmi.metadata.labels.items() if key not in (NODE_NAME, MIGRATION_TARGET_NODE)}
     return {
         **passed,
         APP: LAUNCHER_APP,

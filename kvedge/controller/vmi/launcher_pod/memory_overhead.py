@@ -36,6 +36,8 @@ TRANSLATION_BUFFER: Final = 128 * _MIB
 # A program that asks the guest's agent and lives for one answer: 7 MiB were seen, as it speaks to the launcher without
 # loading gRPC. KubeVirt adds 100 MiB once as well, for its own.
 PER_EXEC_PROBE: Final = 10 * _MIB
+# libvirt's daemon, which takes in a guest that moves: 7 MB were seen. It ends when the guest is there.
+INCOMING_DAEMON: Final = 8 * _MIB
 # Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
 VFIO: Final = VFIO_BYTES
 

@@ -167,3 +167,14 @@ def test_no_run_begins_while_the_target_of_an_earlier_one_is_there():
     plan = plan_vmi(view, CONFIG, NOW)
     assert not any(isinstance(action, CreatePod) for action in plan.actions)
     assert plan.again_after == 1.0
+
+
+def test_a_run_that_is_over_moves_no_more():
+    vmi = a_migrating_vmi()
+    vmi.status.phase = "Succeeded"
+    plan = planned(vmi, a_pod(vmi, "Succeeded", "node-1"), a_target_pod(vmi))
+    assert deleted(plan) == [TARGET]
+    made = after(vmi, plan)
+    assert state_of(made).failed
+    assert state_of(made).failure_reason == "the guest ended while it was to move"
+    assert MIGRATION_TARGET_NODE not in after(made, planned(made, a_pod(vmi, "Succeeded", "node-1"))).metadata.labels

@@ -1,0 +1,1 @@
+"""Live migrations: which may begin, the Pod that a guest comes to, and how far each is."""

@@ -1,0 +1,267 @@
+"""Decides what the controller does about one migration now: its phase, its Pod, its end.
+
+Called by the migrations' loop. Pure. From the hand-over on the handlers have it: the controller follows what they write
+into the VMI, and can only ask them to give up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from kvedge.controller.migrations.failure_ladder import CANCELED, find_failure, find_target_failure
+from kvedge.controller.migrations.migration_queue import is_surplus, pause_seconds
+from kvedge.controller.migrations.migration_status import with_migration_phase, with_true
+from kvedge.controller.migrations.migration_view import (
+    ABORT_REQUESTED,
+    CreateTarget,
+    DeleteEnded,
+    DeleteMigration,
+    DeleteTarget,
+    HandOver,
+    MigrationAction,
+    MigrationPlan,
+    MigrationView,
+    PatchStatus,
+    Release,
+    RequestAbort,
+    Told,
+)
+from kvedge.controller.migrations.target_wait import find_wait
+from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
+from kvedge.controller.vmi.launcher_pods import is_target, launcher_of
+from kvedge.resources.meta import condition
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.migrations import (
+    MIGRATION_FINALIZER,
+    MIGRATION_JOB_UID,
+    MigrationPhase,
+    MigrationState,
+    VirtualMachineInstanceMigrationStatus,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+FAILED: Final = "FailedMigration"
+LIVE_MIGRATABLE: Final = "LiveMigratable"
+_LOOK_SECONDS: Final = 5.0
+# A Pod of an earlier migration that is about to end.
+_ENDING_SECONDS: Final = 1.0
+
+
+def plan_migration(view: MigrationView, now: datetime) -> MigrationPlan:
+    """Decide what to do."""
+    migration, state, target = view.migration, view.state, target_of_migration(view)
+    if migration.is_final:
+        return _plan_final(view, target)
+    if state is not None and state.completed and not state.failed:
+        told = Told("Normal", "SuccessfulMigration", "Source node reported migration succeeded")
+        return _enter(view, "Succeeded", now, told)
+    failure = find_failure(view, target)
+    if failure:
+        return _plan_failure(view, target, failure, now)
+    if state is not None:
+        return _plan_handed_over(view, state, target, now)
+    phase = migration.status.phase
+    if phase == "":
+        return _enter(view, "Pending", now)
+    if phase == "Pending":
+        return _plan_pending(view, target, now)
+    assert target is not None
+    if phase == "Scheduling":
+        return _plan_scheduling(view, target, now)
+    return _plan_scheduled(view, target, now)
+
+
+def target_of_migration(view: MigrationView) -> Pod | None:
+    """The Pod that was made for this migration."""
+    uid = view.migration.metadata.uid
+    return next((pod for pod in view.pods if pod.metadata.labels.get(MIGRATION_JOB_UID) == uid), None)
+
+
+def find_refusal(vmi: VirtualMachineInstance) -> str | None:
+    """Why a VMI cannot move; empty when it can, None while its handler has not said."""
+    found = condition(vmi.status.conditions, LIVE_MIGRATABLE)
+    if found is None:
+        return None
+    if found.status == "True":
+        return ""
+    return f"Cannot migrate VMI, Reason: {found.reason}, Message: {found.message}"
+
+
+def is_ready_to_begin(view: MigrationView) -> bool:
+    """Whether only the limits keep a migration that is pending from its Pod."""
+    vmi, migration = view.vmi, view.migration
+    if vmi is None or vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
+        return False
+    state, source = vmi.status.migration_state, launcher_of(vmi, view.pods)
+    is_free = state is None or not state.is_open
+    return (
+        migration.status.phase == "Pending"
+        and migration.metadata.deletion_timestamp is None
+        and is_free
+        and source is not None
+        and not has_ended(source)
+        and source.metadata.deletion_timestamp is None
+        and find_refusal(vmi) == ""
+        and view.back_off <= 0
+        and not find_rests(vmi, view.pods)
+    )
+
+
+def find_rests(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
+    """Pods beside the launcher's that have not ended: what is left of an earlier migration."""
+    launcher = launcher_of(vmi, pods)
+    return [pod for pod in pods if pod is not launcher and not has_ended(pod)]
+
+
+def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> MigrationPlan:
+    if target is not None:
+        return _enter(view, "Scheduling", now)
+    vmi, migration = view.vmi, view.migration
+    assert vmi is not None
+    refusal = find_refusal(vmi) if vmi.status.phase == "Running" else None
+    if refusal:
+        return _plan_failure(view, None, refusal, now)
+    if view.back_off > 0:
+        meta = vmi.metadata
+        told = Told("Warning", "MigrationBackoff", f"backoff migrating vmi {meta.namespace}/{meta.name}", of_vmi=True)
+        return MigrationPlan(told=(told,), again_after=view.back_off)
+    if not is_ready_to_begin(view):
+        # What it waits for is seen by itself.
+        return MigrationPlan(again_after=_ENDING_SECONDS if find_rests(vmi, view.pods) else None)
+    if not view.has_turn:
+        return MigrationPlan(again_after=pause_seconds(migration))
+    return MigrationPlan((CreateTarget(),))
+
+
+def _plan_scheduling(view: MigrationView, target: Pod, now: datetime) -> MigrationPlan:
+    if strange := _find_strange_version(view, target):
+        return _plan_failure(view, target, strange, now)
+    if has_ready_containers(target):
+        return _enter(view, "Scheduled", now)
+    wait = find_wait(target, view.migration.spec.vmi_name, now)
+    if wait.failure:
+        return _plan_failure(view, target, wait.failure, now)
+    told = () if not wait.warning else (Told("Warning", "migrationTargetPodUnschedulable", wait.warning),)
+    return MigrationPlan(told=told, again_after=wait.seconds)
+
+
+def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> MigrationPlan:
+    vmi = view.vmi
+    assert vmi is not None
+    if strange := _find_strange_version(view, target):
+        return _plan_failure(view, target, strange, now)
+    source = launcher_of(vmi, view.pods)
+    is_ending = vmi.metadata.deletion_timestamp is not None or vmi.status.phase != "Running"
+    if is_ending or source is None or has_ended(source) or source.metadata.deletion_timestamp is not None:
+        # The end of the VMI is about to be seen.
+        return MigrationPlan(again_after=_LOOK_SECONDS)
+    if target.spec.node_name == vmi.status.node_name:
+        return _plan_failure(view, target, f"the target pod came to the guest's own node {vmi.status.node_name}", now)
+    state = MigrationState(
+        migration_uid=view.migration.metadata.uid,
+        source_node=vmi.status.node_name,
+        target_node=target.spec.node_name,
+        source_pod=source.metadata.name,
+        target_pod=target.metadata.name,
+    )
+    return MigrationPlan((HandOver(state, target),))
+
+
+def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | None, now: datetime) -> MigrationPlan:
+    status = view.migration.status
+    phase = _phase_of(state)
+    if phase != status.phase:
+        return _enter(view, phase, now)
+    if state.abort_requested:
+        return MigrationPlan()
+    if view.migration.metadata.deletion_timestamp is not None:
+        told = Told("Normal", "SuccessfulAbortMigration", "Migration is ready to be canceled by virt-handler.")
+        aborted = with_true(status, ABORT_REQUESTED, now)
+        return MigrationPlan((RequestAbort(), *_patch_status(view, aborted)), (told,))
+    trouble = find_target_failure(view.migration, target)
+    if trouble:
+        # Nobody but the source's handler can say that the guest stays.
+        return MigrationPlan((RequestAbort(),), (Told("Warning", FAILED, trouble),))
+    return MigrationPlan()
+
+
+def _phase_of(state: MigrationState) -> MigrationPhase:
+    if state.start_timestamp is not None:
+        return "Running"
+    return "TargetReady" if state.target_node_address else "PreparingTarget"
+
+
+def _plan_failure(view: MigrationView, target: Pod | None, failure: str, now: datetime) -> MigrationPlan:
+    told = [Told("Warning", FAILED, failure)]
+    status = view.migration.status
+    ended = _end_target(view, target)
+    if failure == CANCELED:
+        status = with_true(status, ABORT_REQUESTED, now)
+        if ended and target is not None:
+            meta = target.metadata
+            text = f"migration canceled and pod {meta.namespace}/{meta.name} is deleted"
+            told.append(Told("Normal", "SuccessfulDelete", text))
+    failed = with_migration_phase(status, "Failed", now, view.state)
+    return MigrationPlan((*ended, *_patch_status(view, failed)), tuple(told))
+
+
+def _plan_final(view: MigrationView, target: Pod | None) -> MigrationPlan:
+    """What it leaves: a Pod that no guest comes to, itself when there are many, and its finalizer."""
+    migration = view.migration
+    is_going = migration.metadata.deletion_timestamp is not None
+    ended: tuple[MigrationAction, ...] = _end_target(view, target) if migration.status.phase == "Failed" else ()
+    released = (Release(),) if MIGRATION_FINALIZER in migration.metadata.finalizers else ()
+    if is_going:
+        return MigrationPlan((*ended, *released))
+    if view.vmi is None:
+        return MigrationPlan((*released, DeleteMigration()))
+    if is_surplus(migration, view.others):
+        return MigrationPlan((*ended, *released, *_clean_pods(view, target), DeleteMigration()))
+    return MigrationPlan((*ended, *released))
+
+
+def _clean_pods(view: MigrationView, target: Pod | None) -> tuple[DeleteEnded, ...]:
+    """The Pods that were kept for their logs: where nothing came, or what a guest has left."""
+    assert view.vmi is not None
+    status = view.migration.status
+    if status.phase == "Failed":
+        left = target
+    else:
+        name = status.migration_state.source_pod if status.migration_state is not None else ""
+        left = next((pod for pod in view.pods if pod.metadata.name == name), None)
+    is_left = left is not None and has_ended(left) and left is not launcher_of(view.vmi, view.pods)
+    return (DeleteEnded(left),) if left is not None and is_left else ()
+
+
+def _end_target(view: MigrationView, target: Pod | None) -> tuple[DeleteTarget, ...]:
+    """End the Pod of a migration that was never handed over; after that the VMI's plan does so."""
+    if target is None or view.state is not None or not is_target(target):
+        return ()
+    is_launcher = view.vmi is not None and target is launcher_of(view.vmi, view.pods)
+    if is_launcher or has_ended(target) or target.metadata.deletion_timestamp is not None:
+        return ()
+    return (DeleteTarget(target),)
+
+
+def _find_strange_version(view: MigrationView, target: Pod) -> str:
+    """Why a node is none to come to: what the handlers tell each other may differ between versions."""
+    node = target.spec.node_name
+    version = view.versions.get(node, view.version) if node else view.version
+    if version == view.version:
+        return ""
+    said = f"has version {version}" if version else "tells no version"
+    return (
+        f"node {node}: its handler {said}, this controller {view.version}: guests move to nodes of the controller's"
+        " version alone; upgrade the node"
+    )
+
+
+def _enter(view: MigrationView, phase: MigrationPhase, now: datetime, *told: Told) -> MigrationPlan:
+    status = with_migration_phase(view.migration.status, phase, now, view.state)
+    return MigrationPlan(_patch_status(view, status), told)
+
+
+def _patch_status(view: MigrationView, status: VirtualMachineInstanceMigrationStatus) -> tuple[PatchStatus, ...]:
+    return () if status == view.migration.status else (PatchStatus(status),)

@@ -1,0 +1,189 @@
+"""Does what the plan of a migration says, each write against what was planned on.
+
+Held by `migration_loop`, whose one worker uses it. The Pod that a guest comes to is ended only while the server says
+that it is not handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kvedge.controller.migrations.migration_view import (
+    CreateTarget,
+    DeleteEnded,
+    DeleteMigration,
+    DeleteTarget,
+    HandOver,
+    MigrationAction,
+    MigrationPlan,
+    MigrationView,
+    PatchStatus,
+    Release,
+    RequestAbort,
+)
+from kvedge.controller.migrations.policy_choice import choose_policy, freeze, needs_namespace
+from kvedge.controller.migrations.target_creation import CAUGHT_UP_SECONDS, MigrationSources, TargetCreation
+from kvedge.controller.scaling_status import status_body
+from kvedge.controller.vmi.vmi_view import patch_vmi
+from kvedge.kube.errors import NotFound
+from kvedge.kube.observed_delete import delete_observed
+from kvedge.kube.patches import at_version
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import MIGRATION_TARGET_NODE
+from kvedge.resources.types.core import Namespace, Pod
+from kvedge.resources.types.migrations import (
+    MIGRATION_FINALIZER,
+    MIGRATION_JOB_UID,
+    MigrationPolicy,
+    VirtualMachineInstanceMigration,
+    VirtualMachineInstanceMigrationStatus,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
+
+
+class MigrationSteps:
+    """The one way of the loop's worker to write."""
+
+    def __init__(self, sources: MigrationSources) -> None:
+        self._sources = sources
+        self._client = sources.client
+        self._events = sources.events
+        self._creation = TargetCreation(sources, self._write)
+
+    def carry_out(self, view: MigrationView, plan: MigrationPlan) -> float | None:
+        """Do all that a plan says, and tell of it; a number ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for action in plan.actions:
+            wait = self._do(view, action)
+            if wait is not None:
+                return wait
+        self.tell(view, plan)
+        return None
+
+    def tell(self, view: MigrationView, plan: MigrationPlan) -> None:
+        """Record what a plan tells."""
+        for told in plan.told:
+            of = view.vmi if told.of_vmi and view.vmi is not None else view.migration
+            self._events.record(of, told.type, told.reason, told.message)
+
+    def forget(self, uid: str) -> None:
+        """A migration is gone."""
+        self._creation.forget(uid)
+
+    def end_orphan(self, pod: Pod, name: str) -> None:
+        """End the Pod of a migration that is not there any more and was not handed over, as the server says now.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        uid, namespace = pod.metadata.labels.get(MIGRATION_JOB_UID, ""), pod.metadata.namespace
+        try:
+            if self._client.get(VirtualMachineInstanceMigration, namespace, name).metadata.uid == uid:
+                return
+        except NotFound:
+            pass
+        owner = pod.metadata.controller_reference()
+        if owner is not None and not self._is_handed_over(namespace, owner.name, uid):
+            delete_observed(self._client, self._sources.pods, pod)
+
+    def _do(self, view: MigrationView, action: MigrationAction) -> float | None:
+        """Do one action; a number ends the pass.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        meta = view.migration.metadata
+        match action:
+            case CreateTarget():
+                return self._creation.create(view)
+            case DeleteTarget(pod):
+                vmi = view.vmi
+                if vmi is not None and self._is_handed_over(meta.namespace, vmi.metadata.name, meta.uid):
+                    return CAUGHT_UP_SECONDS
+                delete_observed(self._client, self._sources.pods, pod)
+            case DeleteEnded(pod):
+                delete_observed(self._client, self._sources.pods, pod)
+            case HandOver():
+                self._hand_over(view, action)
+            case RequestAbort():
+                self._request_abort(view)
+            case PatchStatus(status):
+                self._write(view.migration, status)
+            case Release():
+                kept = [name for name in meta.finalizers if name != MIGRATION_FINALIZER]
+                patch = at_version({"metadata": {"finalizers": kept}}, meta.resource_version)
+                left = self._client.patch(VirtualMachineInstanceMigration, meta.namespace, meta.name, patch)
+                if not left.metadata.is_left:
+                    return CAUGHT_UP_SECONDS
+                self._sources.migrations.observe(left)
+            case DeleteMigration():
+                delete_observed(self._client, self._sources.migrations, view.migration)
+                return CAUGHT_UP_SECONDS
+        return None
+
+    def _is_handed_over(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the server's VMI of that name says so: its handlers may need the Pod then."""
+        try:
+            live = self._client.get(VirtualMachineInstance, namespace, name)
+        except NotFound:
+            return False
+        self._sources.vmis.observe(live)
+        state = live.status.migration_state
+        return state is not None and state.migration_uid == uid
+
+    def _hand_over(self, view: MigrationView, action: HandOver) -> None:
+        vmi, pod = view.vmi, action.target
+        assert vmi is not None
+        policies = self._sources.policies.list()
+        policy = choose_policy(policies, vmi.metadata.labels, self._find_labels(policies, vmi))
+        state = msgspec.structs.replace(
+            action.state,
+            migration_policy_name=None if policy is None else policy.metadata.name,
+            migration_configuration=freeze(self._sources.limits(), policy),
+        )
+        active = {**vmi.status.active_pods, pod.metadata.uid: pod.spec.node_name}
+        status = msgspec.structs.replace(vmi.status, migration_state=state, active_pods=active)
+        labels = {"metadata": {"labels": {MIGRATION_TARGET_NODE: pod.spec.node_name}}}
+        self._patch_vmi(vmi, status, labels)
+        text = "Migration target pod is ready for preparation by virt-handler."
+        self._events.record(view.migration, "Normal", "SuccessfulHandOver", text)
+
+    def _find_labels(self, policies: Sequence[MigrationPolicy], vmi: VirtualMachineInstance) -> dict[str, str]:
+        if not needs_namespace(policies):
+            return {}
+        return self._client.get(Namespace, "", vmi.metadata.namespace).metadata.labels
+
+    def _request_abort(self, view: MigrationView) -> None:
+        vmi, state = view.vmi, view.state
+        if vmi is None or state is None:
+            return
+        asked = msgspec.structs.replace(state, abort_requested=True)
+        self._patch_vmi(vmi, msgspec.structs.replace(vmi.status, migration_state=asked))
+
+    def _patch_vmi(
+        self,
+        vmi: VirtualMachineInstance,
+        status: VirtualMachineInstanceStatus,
+        more: JsonObject | None = None,
+    ) -> None:
+        meta = vmi.metadata
+        for change in patch_vmi(vmi, status, more):
+            patch = at_version(change.body, meta.resource_version)
+            self._sources.vmis.observe(self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch))
+
+    def _write(self, migration: VirtualMachineInstanceMigration, status: VirtualMachineInstanceMigrationStatus) -> None:
+        meta = migration.metadata
+        body = status_body(migration, status)
+        if not body:
+            return
+        patch = at_version(body, meta.resource_version)
+        try:
+            written = self._client.patch(VirtualMachineInstanceMigration, meta.namespace, meta.name, patch, "status")
+        except NotFound:
+            return
+        self._sources.migrations.observe(written)

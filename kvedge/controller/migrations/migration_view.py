@@ -1,0 +1,128 @@
+"""What the controller sees of one migration, and what it can do: the words that its plan and its loop share.
+
+Made by `migration_loop`, read and answered by `migration_plan`, done by `migration_steps`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from kvedge.kube.events import EventType
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.migrations import (
+    MigrationState,
+    VirtualMachineInstanceMigration,
+    VirtualMachineInstanceMigrationStatus,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+ABORT_REQUESTED: Final = "migrationAbortRequested"
+REJECTED_BY_QUOTA: Final = "migrationRejectedByResourceQuota"
+# In these phases the handlers have it.
+HANDED_OVER: Final = frozenset({"PreparingTarget", "TargetReady", "Running"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of the migration, or of its VMI."""
+
+    type: EventType
+    reason: str
+    message: str
+    of_vmi: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTarget:
+    """Make the Pod that the guest comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTarget:
+    """End the Pod that no guest comes to, once the server confirms that the migration is not handed over."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEnded:
+    """Take away a Pod that has ended, and that was kept for its logs."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Tell both handlers, by one write of the VMI; the configuration is added to `state`."""
+
+    state: MigrationState
+    target: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAbort:
+    """Ask the source's handler to keep the guest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Write the migration's status down, against the version that was planned on."""
+
+    status: VirtualMachineInstanceMigrationStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take the finalizer off."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMigration:
+    """Delete the migration itself: its VMI is gone, or newer ones are kept."""
+
+
+MigrationAction: TypeAlias = (
+    CreateTarget | DeleteTarget | DeleteEnded | HandOver | RequestAbort | PatchStatus | Release | DeleteMigration
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """Actions in order, what is told once they are done, and in how many seconds to look again."""
+
+    actions: tuple[MigrationAction, ...] = ()
+    told: tuple[Told, ...] = ()
+    again_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationView:
+    """What is seen.
+
+    Attributes:
+        migration: the migration.
+        vmi: its VMI, or None.
+        pods: the Pods that the VMI owns.
+        others: other migrations of the VMI.
+        has_turn: whether the limits let it begin now.
+        back_off: for how many seconds it has to wait because those before it failed.
+        version: that of this controller.
+        versions: those of the handlers, by node.
+    """
+
+    migration: VirtualMachineInstanceMigration
+    vmi: VirtualMachineInstance | None
+    pods: Sequence[Pod] = ()
+    others: Sequence[VirtualMachineInstanceMigration] = ()
+    has_turn: bool = True
+    back_off: float = 0.0
+    version: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> MigrationState | None:
+        """What the VMI says of this very migration."""
+        state = None if self.vmi is None else self.vmi.status.migration_state
+        return state if state is not None and state.migration_uid == self.migration.metadata.uid else None

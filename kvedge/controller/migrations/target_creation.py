@@ -1,0 +1,158 @@
+"""Makes the Pod that a guest comes to.
+
+Held by the migration's steps. Writes to the API server. The Pod has the one name that follows from the migration's UID,
+and is made only when the server has both objects as they were planned on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.kubevirt.condition_rules import without_conditions
+from kvedge.controller.migrations.migration_status import with_true
+from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, MigrationView
+from kvedge.controller.migrations.target_pod import HOST_NAME, target_pod
+from kvedge.controller.vm.create_patience import CreatePatience
+from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
+from kvedge.controller.vmi.launcher_pods import launcher_of
+from kvedge.controller.vmi.placed_pod import place_pod
+from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
+from kvedge.controller.vmi.vmi_steps import own_pods
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.configuration.configuration import Migrations
+from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.types.migrations import (
+    MigrationPolicy,
+    VirtualMachineInstanceMigration,
+    VirtualMachineInstanceMigrationStatus,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+# A cache that is behind the server waits so long for its watch.
+CAUGHT_UP_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSources:
+    """The informers, writers and settings that the loop works with."""
+
+    client: KubeClient
+    migrations: Informer[VirtualMachineInstanceMigration]
+    policies: Informer[MigrationPolicy]
+    vmis: Informer[VirtualMachineInstance]
+    pods: Informer[Pod]
+    claims: Informer[PersistentVolumeClaim]
+    nodes: Informer[Node]
+    events: EventRecorder
+    clock: Clock
+    # The versions of handlers, by node.
+    versions: Callable[[], Mapping[str, str]]
+    limits: Callable[[], Migrations]
+    config: Callable[[], ClusterConfig]
+
+
+class TargetCreation:
+    """Makes Pods, with back-off where the server refuses."""
+
+    def __init__(
+        self,
+        sources: MigrationSources,
+        write: Callable[[VirtualMachineInstanceMigration, VirtualMachineInstanceMigrationStatus], None],
+    ) -> None:
+        """`write` writes a migration's status."""
+        self._sources = sources
+        self._client = sources.client
+        self._events = sources.events
+        self._write = write
+        self._patience = CreatePatience(sources.clock.monotonic)
+
+    def forget(self, uid: str) -> None:
+        """A migration is gone."""
+        self._patience.forget(uid)
+
+    def create(self, view: MigrationView) -> float | None:
+        """Make the Pod; a number ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        vmi, meta = view.vmi, view.migration.metadata
+        assert vmi is not None
+        wait = self._patience.count_seconds_left(meta.uid)
+        if wait > 0:
+            return wait
+        source = launcher_of(vmi, view.pods)
+        if source is None or not self._is_as_read(view):
+            return CAUGHT_UP_SECONDS
+        config, found = self._sources.config(), self._find_claims(vmi)
+        pod = target_pod(vmi, view.migration, source, config, found, self._find_avoided(view))
+        try:
+            pod = place_pod(pod, vmi, found.values(), self._client, config)
+        except FunctionsUnknown as error:
+            return self._note_failure(view, str(error))
+        return self._create_pod(view, vmi, pod)
+
+    def _create_pod(self, view: MigrationView, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
+        migration, meta = view.migration, pod.metadata
+        try:
+            created = self._client.create(pod)
+        except AlreadyExists as error:
+            created = self._client.get(Pod, meta.namespace, meta.name)
+            if not own_pods(vmi, [created]):
+                return self._note_failure(view, pod_refusal(error, meta.namespace))
+        except Conflict:
+            raise
+        except KubeError as error:
+            if is_passing(error):
+                raise
+            if is_over_quota(error):
+                status = with_true(migration.status, REJECTED_BY_QUOTA, self._sources.clock.now(), str(error))
+                self._write(migration, status)
+            return self._note_failure(view, pod_refusal(error, meta.namespace))
+        self._patience.forget(migration.metadata.uid)
+        self._sources.pods.observe(created)
+        text = f"Created migration target pod {meta.namespace}/{meta.name}"
+        self._events.record(migration, "Normal", "SuccessfulCreate", text)
+        kept = without_conditions(migration.status.conditions, {REJECTED_BY_QUOTA})
+        if kept != migration.status.conditions:
+            self._write(migration, msgspec.structs.replace(migration.status, conditions=kept))
+        return None
+
+    def _note_failure(self, view: MigrationView, message: str) -> float:
+        self._events.record(view.migration, "Warning", "FailedCreate", message)
+        return self._patience.note_refusal(view.migration.metadata.uid)
+
+    def _is_as_read(self, view: MigrationView) -> bool:
+        """Whether the server has both objects as they were planned on: nobody has cancelled, and the VMI is free."""
+        assert view.vmi is not None
+        vmi, migration = view.vmi.metadata, view.migration.metadata
+        try:
+            live = self._client.get(VirtualMachineInstanceMigration, migration.namespace, migration.name)
+            self._sources.migrations.observe(live)
+            live_vmi = self._client.get(VirtualMachineInstance, vmi.namespace, vmi.name)
+            self._sources.vmis.observe(live_vmi)
+        except NotFound:
+            return False
+        read = (migration.resource_version, vmi.resource_version)
+        return read == (live.metadata.resource_version, live_vmi.metadata.resource_version)
+
+    def _find_claims(self, vmi: VirtualMachineInstance) -> dict[str, PersistentVolumeClaim]:
+        names = {name for _, name in claims(vmi.spec.volumes)}
+        found = ((name, self._sources.claims.get(vmi.metadata.namespace, name)) for name in names)
+        return {name: claim for name, claim in found if claim is not None}
+
+    def _find_avoided(self, view: MigrationView) -> set[str]:
+        """The host names of nodes whose handlers have another version."""
+        nodes = (self._sources.nodes.get("", name) for name, found in view.versions.items() if found != view.version)
+        return {node.metadata.labels.get(HOST_NAME, node.metadata.name) for node in nodes if node is not None}

@@ -1,0 +1,176 @@
+"""A live migration over its objects, with the controller against both servers; nodes and handlers are played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
+from kvedge.resources.types.core import Event, Pod
+from kvedge.resources.types.migrations import (
+    MIGRATION_FINALIZER,
+    MIGRATION_JOB_UID,
+    MigrationState,
+    VirtualMachineInstanceMigration,
+    VirtualMachineInstanceMigrationSpec,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import rfc3339
+from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.support.builders import CONFIG
+from tests.support.either_server import EitherServer
+from tests.support.waiting import wait_until
+
+OTHER_NODE = "node-2"
+
+
+@pytest.fixture(scope="module")
+def role(either_server: EitherServer) -> Iterator[ControllerRole]:
+    """Under its own name, with its own rights."""
+    role = ControllerRole(either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP), CONFIG, leader_election=False)
+    role.start()
+    yield role
+    assert role.failure() is None
+    role.stop()
+
+
+class Moving:
+    """One guest of the test's namespace that runs on one node, and a migration to another."""
+
+    def __init__(self, server: EitherServer, namespace: str) -> None:
+        self.server, self.namespace = server, namespace
+        self.client: KubeClient = server.admin
+        self.node = PlayedNode(server, namespace)
+        self.client.create(VirtualMachineInstance(metadata=ObjectMeta(name="web", namespace=namespace)))
+        self.source = self.node.pod()
+        self.node.starts(self.source)
+        self.node.runs()
+        can = {"type": "LiveMigratable", "status": "True"}
+        self.patch_vmi({"status": {"conditions": [can]}})
+
+    def begins(self) -> Pod:
+        """The target's Pod, which runs on the other node."""
+        spec = VirtualMachineInstanceMigrationSpec(vmi_name="web")
+        meta = ObjectMeta(name="move", namespace=self.namespace, finalizers=[MIGRATION_FINALIZER])
+        self.client.create(VirtualMachineInstanceMigration(metadata=meta, spec=spec))
+        target = wait_until(self.find_target, "the target's Pod")
+        assert self.get().status.phase in ("Pending", "Scheduling")
+        self.server.bind(target, OTHER_NODE)
+        self.node.starts(self.client.get(Pod, self.namespace, target.metadata.name))
+        self.enters("PreparingTarget")
+        return self.client.get(Pod, self.namespace, target.metadata.name)
+
+    def find_target(self) -> Pod | None:
+        return next((pod for pod in self.node.pods() if MIGRATION_JOB_UID in pod.metadata.labels), None)
+
+    def get(self) -> VirtualMachineInstanceMigration:
+        return self.client.get(VirtualMachineInstanceMigration, self.namespace, "move")
+
+    def enters(self, phase: str) -> None:
+        wait_until(lambda: self.get().status.phase == phase, f"the migration is {phase}")
+
+    def patch_vmi(self, body: dict[str, Any]) -> None:
+        self.client.patch(VirtualMachineInstance, self.namespace, "web", MergePatch(body))
+
+    def handler_writes(self, **state: Any) -> None:
+        self.patch_vmi({"status": {"migrationState": state}})
+
+    def state(self) -> MigrationState:
+        found = self.node.vmi().status.migration_state
+        assert found is not None
+        return found
+
+    def told(self) -> set[tuple[str, str]]:
+        events = self.client.list(Event, self.namespace)
+        return {(item.reason, item.message) for item in events if item.involved_object.name == "move"}
+
+
+@pytest.fixture
+def moving(role: ControllerRole, either_server: EitherServer, namespace: str) -> Moving:
+    return Moving(either_server, namespace)
+
+
+def now() -> str:
+    return rfc3339(datetime.now(UTC))
+
+
+def test_a_guest_moves_and_its_vmi_goes_on_from_the_other_node(moving: Moving) -> None:
+    target = moving.begins()
+    vmi, state = moving.node.vmi(), moving.state()
+    assert vmi.metadata.labels[MIGRATION_TARGET_NODE] == OTHER_NODE
+    assert (state.source_node, state.target_node) == (NODE, OTHER_NODE)
+    assert (state.source_pod, state.target_pod) == (moving.source.metadata.name, target.metadata.name)
+    assert vmi.status.active_pods == {moving.source.metadata.uid: NODE, target.metadata.uid: OTHER_NODE}
+    assert state.migration_configuration is not None
+    assert state.migration_configuration.completion_timeout_per_gib == 150
+    moving.handler_writes(targetNodeAddress="10.0.0.2:8186")
+    moving.enters("TargetReady")
+    moving.handler_writes(startTimestamp=now(), mode="PreCopy")
+    moving.enters("Running")
+    moving.handler_writes(sourceNodeDomainGoneTimestamp=now())
+    moving.node.reports(moving.source, "Succeeded", {"compute": {"terminated": {"exitCode": 0}}})
+    wait_until(lambda: moving.state().source_pod_gone_timestamp is not None, "the source's end is written down")
+    assert moving.node.vmi().status.phase == "Running"
+    done = {"completed": True, "endTimestamp": now()}
+    labels = {NODE_NAME: OTHER_NODE, MIGRATION_TARGET_NODE: None}
+    moving.patch_vmi({"metadata": {"labels": labels}, "status": {"nodeName": OTHER_NODE, "migrationState": done}})
+    moving.enters("Succeeded")
+    migration = wait_until(lambda: None if (found := moving.get()).metadata.finalizers else found, "it may go")
+    assert [entry.phase for entry in migration.status.phase_transition_timestamps] == [
+        "Pending",
+        "Scheduling",
+        "Scheduled",
+        "PreparingTarget",
+        "TargetReady",
+        "Running",
+        "Succeeded",
+    ]
+    assert migration.status.migration_state is not None
+    wait_until(
+        lambda: moving.node.vmi().status.active_pods == {target.metadata.uid: OTHER_NODE}, "the source's Pod is over"
+    )
+    assert moving.node.vmi().status.phase == "Running"
+    wait_until(
+        lambda: {"SuccessfulCreate", "SuccessfulHandOver", "SuccessfulMigration"} <= {one for one, _ in moving.told()},
+        "all is told",
+    )
+
+
+def test_a_guest_that_stays_keeps_its_pod_and_the_other_one_is_ended(moving: Moving) -> None:
+    target = moving.begins()
+    moving.client.delete(VirtualMachineInstanceMigration, moving.namespace, "move")
+    wait_until(lambda: moving.state().abort_requested, "the source's handler is asked to keep the guest")
+    assert moving.get().status.phase == "PreparingTarget"
+    moving.handler_writes(
+        failed=True, completed=True, endTimestamp=now(), failureReason="canceled", abortStatus="Succeeded"
+    )
+
+    def is_gone() -> bool:
+        try:
+            return moving.get() is None
+        except NotFound:
+            return True
+
+    wait_until(is_gone, "the migration goes")
+    expected = ("FailedMigration", "source node reported migration failed: canceled")
+    wait_until(lambda: expected in moving.told(), "why is told")
+
+    def is_ended() -> bool:
+        return target.metadata.name not in {
+            pod.metadata.name for pod in moving.node.pods() if pod.metadata.deletion_timestamp is None
+        }
+
+    wait_until(is_ended, "the target's Pod is ended")
+    vmi = moving.node.vmi()
+    assert (vmi.status.phase, vmi.status.node_name) == ("Running", NODE)
+    wait_until(lambda: MIGRATION_TARGET_NODE not in moving.node.vmi().metadata.labels, "the label goes")
+    assert any(pod.metadata.name == moving.source.metadata.name for pod in moving.node.pods())
