@@ -189,7 +189,8 @@ class _Work:
         self._vm_loop = self._make_vm_loop(client, clock)
         self._replicas = make_replica_work(client, self._vmis, self._events, clock)
         self._pools = make_pool_work(client, self._vms, self._vmis, self._events, clock)
-        emptied = (self._vmis, self._pods, self._nodes)
+        migrations = Informer(client, VirtualMachineInstanceMigration)
+        emptied = (migrations, self._vmis, self._pods, self._nodes)
         self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
@@ -208,7 +209,7 @@ class _Work:
             ),
             self._read_config,
         )
-        self._migrations = self._make_migration_work(client, clock)
+        self._migrations = self._make_migration_work(client, migrations, clock)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -253,11 +254,13 @@ class _Work:
         """The configuration in force: ours, with what the KubeVirt object and the nodes say."""
         return self._config.with_configuration(self._configuration.current, self._nodes.list())
 
-    def _make_migration_work(self, client: KubeClient, clock: Clock) -> LateWork:
+    def _make_migration_work(
+        self, client: KubeClient, migrations: Informer[VirtualMachineInstanceMigration], clock: Clock
+    ) -> LateWork:
         return make_migration_work(
             MigrationSources(
                 client,
-                Informer(client, VirtualMachineInstanceMigration),
+                migrations,
                 Informer(client, MigrationPolicy),
                 self._vmis,
                 self._pods,
@@ -339,8 +342,7 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        scaling = (self._replicas, self._pools, self._evacuation, self._migrations)
-        parts = (self._starter, self._data_volumes, *scaling)
+        parts = (self._starter, self._data_volumes, self._replicas, self._pools, self._evacuation, self._migrations)
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 
     def failure(self) -> str | None:

@@ -51,7 +51,9 @@ class EvacuationSources:
 
 def make_evacuation_work(
     client: KubeClient,
-    shared: tuple[Informer[VirtualMachineInstance], Informer[Pod], Informer[Node]],
+    shared: tuple[
+        Informer[VirtualMachineInstanceMigration], Informer[VirtualMachineInstance], Informer[Pod], Informer[Node]
+    ],
     events: EventRecorder,
     clock: Clock,
     configuration: ConfigurationFollower,
@@ -62,10 +64,9 @@ def make_evacuation_work(
         found = configuration.current
         return Rules(found.migrations.node_drain_taint_key, found.eviction_strategy)
 
-    migrations = Informer(client, VirtualMachineInstanceMigration)
-    loop = EvacuationLoop(EvacuationSources(client, migrations, *shared, events, clock, read_rules))
+    loop = EvacuationLoop(EvacuationSources(client, *shared, events, clock, read_rules))
     configuration.on_change(lambda found: loop.note_rules_change())
-    return LateWork("evacuation", (migrations,), shared, loop)
+    return LateWork("evacuation", (), shared, loop)
 
 
 class EvacuationLoop:

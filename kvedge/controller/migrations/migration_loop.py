@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.migrations.migration_plan import is_ready_to_begin, plan_migration, target_of_migration
-from kvedge.controller.migrations.migration_queue import Place, back_off_seconds, find_next, has_begun
+from kvedge.controller.migrations.migration_queue import Place, find_next, has_begun
 from kvedge.controller.migrations.migration_steps import MigrationSteps
 from kvedge.controller.migrations.migration_view import MigrationView
 from kvedge.controller.migrations.target_creation import MigrationSources
@@ -99,7 +99,6 @@ class MigrationLoop:
             vmi,
             () if vmi is None else own_pods(vmi, self._pods.find_owned_by(vmi.metadata.uid)),
             others,
-            back_off=back_off_seconds(migration, others, self._sources.clock.now()),
             version=self._sources.config().version,
             versions=self._sources.versions(),
         )

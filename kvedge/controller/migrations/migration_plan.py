@@ -31,6 +31,7 @@ from kvedge.controller.migrations.migration_view import (
 from kvedge.controller.migrations.target_wait import find_wait
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import is_target, launcher_of
+from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
@@ -43,7 +44,6 @@ from kvedge.resources.types.migrations import (
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 FAILED: Final = "FailedMigration"
-LIVE_MIGRATABLE: Final = "LiveMigratable"
 _LOOK_SECONDS: Final = 5.0
 # A Pod of an earlier migration that is about to end.
 _ENDING_SECONDS: Final = 1.0
@@ -104,7 +104,6 @@ def is_ready_to_begin(view: MigrationView) -> bool:
         and not has_ended(source)
         and source.metadata.deletion_timestamp is None
         and find_refusal(vmi) == ""
-        and view.back_off <= 0
         and not find_rests(vmi, view.pods)
     )
 
@@ -123,10 +122,6 @@ def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> Mig
     refusal = find_refusal(vmi) if vmi.status.phase == "Running" else None
     if refusal:
         return _plan_failure(view, None, refusal, now)
-    if view.back_off > 0:
-        meta = vmi.metadata
-        told = Told("Warning", "MigrationBackoff", f"backoff migrating vmi {meta.namespace}/{meta.name}", of_vmi=True)
-        return MigrationPlan(told=(told,), again_after=view.back_off)
     if not is_ready_to_begin(view):
         # What it waits for is seen by itself.
         return MigrationPlan(again_after=_ENDING_SECONDS if find_rests(vmi, view.pods) else None)

@@ -8,23 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from kvedge.resources.configuration.configuration import Migrations
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
-from kvedge.runtime.clock import seconds_since
 
 # KubeVirt's numbers. A migration that somebody asked for without a word, as `virtctl migrate` does, is the last.
 _RANKS: Final[Mapping[str, int]] = {"system-critical": 100, "user-triggered": 50, "system-maintenance": 20}
 _PAUSES: Final[Mapping[str, float]] = {"system-critical": 1.0, "user-triggered": 3.0}
 _PAUSE: Final = 5.0
 _STARTED: Final = frozenset({"Scheduling", "Scheduled", "PreparingTarget", "TargetReady", "Running"})
-# Migrations that somebody's loop makes again and again: after failures they wait.
-_AUTOMATIC: Final = ("kubevirt.io/evacuationMigration", "kubevirt.io/workloadUpdateMigration")
-_BACK_OFF_SECONDS: Final = 20.0
-# So many final migrations of a VMI are kept, and counted for the wait.
+# So many final migrations of a VMI are kept.
 KEPT: Final = 5
 
 
@@ -64,27 +59,6 @@ def find_next(waiting: Iterable[Place], begun: Sequence[Place], limits: Migratio
 def pause_seconds(migration: VirtualMachineInstanceMigration) -> float:
     """After how long one that had no turn looks again."""
     return _PAUSES.get(migration.spec.priority or "", _PAUSE)
-
-
-def back_off_seconds(
-    migration: VirtualMachineInstanceMigration, others: Iterable[VirtualMachineInstanceMigration], now: datetime
-) -> float:
-    """How long a migration that nobody asked for has to wait after those of its VMI that failed one after the other."""
-    if not any(key in migration.metadata.annotations for key in _AUTOMATIC):
-        return 0.0
-    failed = []
-    for other in newest_first(others):
-        if other.metadata.deletion_timestamp is not None or not other.is_final:
-            continue
-        if other.status.phase == "Succeeded":
-            break
-        failed.append(other)
-    if not failed:
-        return 0.0
-    ends = [entry for entry in failed[0].status.phase_transition_timestamps if entry.phase == "Failed"]
-    passed = seconds_since(ends[-1].phase_transition_timestamp, now) if ends else None
-    wait = _BACK_OFF_SECONDS * 2.0 ** (min(len(failed), KEPT) - 1)
-    return 0.0 if passed is None else max(0.0, wait - passed)
 
 
 def newest_first(

@@ -68,8 +68,7 @@ class MigrationSteps:
     def tell(self, view: MigrationView, plan: MigrationPlan) -> None:
         """Record what a plan tells."""
         for told in plan.told:
-            of = view.vmi if told.of_vmi and view.vmi is not None else view.migration
-            self._events.record(of, told.type, told.reason, told.message)
+            self._events.record(view.migration, told.type, told.reason, told.message)
 
     def forget(self, uid: str) -> None:
         """A migration is gone."""

@@ -26,12 +26,11 @@ HANDED_OVER: Final = frozenset({"PreparingTarget", "TargetReady", "Running"})
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An event of the migration, or of its VMI."""
+    """An event of the migration."""
 
     type: EventType
     reason: str
     message: str
-    of_vmi: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,6 @@ class MigrationView:
         pods: the Pods that the VMI owns.
         others: other migrations of the VMI.
         has_turn: whether the limits let it begin now.
-        back_off: for how many seconds it has to wait because those before it failed.
         version: that of this controller.
         versions: those of the handlers, by node.
     """
@@ -117,7 +115,6 @@ class MigrationView:
     pods: Sequence[Pod] = ()
     others: Sequence[VirtualMachineInstanceMigration] = ()
     has_turn: bool = True
-    back_off: float = 0.0
     version: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -115,7 +115,9 @@ def test_a_guest_that_is_to_leave_gets_a_migration(leaving: Leaving, ask: Callab
 
 def test_a_mark_shows_while_it_is_there(leaving: Leaving) -> None:
     def annotated() -> bool:
-        return IN_PROGRESS in leaving.node.pod().metadata.annotations
+        # The guest's migration makes another Pod.
+        (source,) = [pod for pod in leaving.node.pods() if pod.spec.node_name == NODE]
+        return IN_PROGRESS in source.metadata.annotations
 
     leaving.say(evacuationNodeName=NODE)
     wait_until(lambda: leaving.requested() is not None and annotated(), "the mark shows")

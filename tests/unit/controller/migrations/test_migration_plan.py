@@ -135,14 +135,6 @@ def test_the_rest_of_an_earlier_migration_is_waited_for():
     assert planned(a_migration(), vmi, source_pod(vmi), gone).actions == (CreateTarget(),)
 
 
-def test_a_migration_that_nobody_asked_for_waits_and_its_vmi_is_told():
-    vmi = a_guest()
-    plan = planned(a_migration(), vmi, source_pod(vmi), back_off=40.0)
-    assert (plan.actions, plan.again_after) == ((), 40.0)
-    (only,) = plan.told
-    assert (only.reason, only.message, only.of_vmi) == ("MigrationBackoff", "backoff migrating vmi default/web", True)
-
-
 def test_a_pod_that_runs_is_handed_over_with_all_that_both_handlers_need():
     vmi = a_guest()
     pods = [source_pod(vmi), a_target_pod(vmi)]

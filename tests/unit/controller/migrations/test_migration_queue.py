@@ -1,26 +1,21 @@
-"""Which migration may begin, how long one that failed waits, and which are kept."""
+"""Which migration may begin, and which are kept."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import pytest
 
 from kvedge.controller.migrations.migration_queue import (
     Place,
-    back_off_seconds,
     find_next,
     has_begun,
     is_surplus,
     pause_seconds,
 )
 from kvedge.resources.configuration.configuration import Migrations
-from kvedge.runtime.clock import rfc3339
-from tests.support.builders import NOW, a_pod, a_vmi
+from tests.support.builders import a_pod, a_vmi
 from tests.support.migrating import a_migration
 
 LIMITS = Migrations(parallel_per_node=2, parallel_per_cluster=5)
-EVACUATION = "kubevirt.io/evacuationMigration"
 
 
 def place(name: str, source: str = "node-1", priority: str | None = None, age: int = 0) -> Place:
@@ -71,31 +66,6 @@ def test_the_urgent_ones_look_more_often_for_a_place(priority, seconds):
 def test_a_migration_counts_from_its_pod_to_its_end(phase, has_pod, expected):
     pod = a_pod(a_vmi()) if has_pod else None
     assert has_begun(a_migration(phase), pod) is expected
-
-
-def ended(phase: str, age: int, since: float = 0.0) -> object:
-    made = a_migration(phase, name=f"old-{age}", age=age)
-    made.status.phase_transition_timestamps[-1].phase_transition_timestamp = rfc3339(NOW - timedelta(seconds=since))
-    return made
-
-
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [
-        pytest.param([], 0.0, id="the first"),
-        pytest.param([("Failed", 1, 5.0)], 15.0, id="one failed"),
-        pytest.param([("Failed", 1, 5.0), ("Failed", 2, 99.0)], 35.0, id="two failed"),
-        pytest.param([("Failed", 1, 5.0), ("Succeeded", 2, 9.0), ("Failed", 3, 9.0)], 15.0, id="one since a success"),
-        pytest.param([("Succeeded", 1, 5.0), ("Failed", 2, 9.0)], 0.0, id="the last succeeded"),
-        pytest.param([("Failed", age, 0.0) for age in range(1, 9)], 320.0, id="no longer than this"),
-        pytest.param([("Failed", 1, 500.0)], 0.0, id="long ago"),
-    ],
-)
-def test_a_migration_that_nobody_asked_for_waits_after_failures(before, expected):
-    others = [ended(*each) for each in before]
-    migration = a_migration("Pending", annotations={EVACUATION: "node-1"})
-    assert back_off_seconds(migration, others, NOW) == expected
-    assert back_off_seconds(a_migration("Pending"), others, NOW) == 0.0
 
 
 def test_five_migrations_of_a_vmi_are_kept_that_have_ended():
