@@ -14,7 +14,8 @@ def request(
 ) -> AdmissionRequest:
     """A write of that document: a create, or an update of `old`."""
     shown = document if document is not None else old or {}
-    resource = f"{shown['kind'].lower()}s"
+    kind = shown["kind"].lower()
+    resource = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
     return AdmissionRequest(
         uid="u",
         operation="CREATE" if old is None else "UPDATE",

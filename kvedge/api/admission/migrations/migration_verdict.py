@@ -27,6 +27,8 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _SPEC: Final = Field("spec")
 _LONGEST_NAME: Final = 63
+# The nodes that have them are asked for in one URL, of which a server takes 8 KiB.
+_MOST_LABELS: Final = 16
 _FINAL: Final = ("Succeeded", "Failed")
 _BETWEEN_CLUSTERS: Final = (
     "migrations between clusters are not supported yet: leave it out, and the VMI moves to another node of its cluster"
@@ -52,7 +54,7 @@ def label_migration(document: JsonObject) -> JsonObject:
     metadata, name = member_of(document, "metadata"), member_of(document, "spec").get("vmiName")
     made = dict(metadata)
     if isinstance(name, str) and name and is_label_value(name):
-        made["labels"] = {**(metadata.get("labels") or {}), VMI_NAME_LABEL: name}
+        made["labels"] = {**_labels(document), VMI_NAME_LABEL: name}
     finalizers = metadata.get("finalizers") or []
     if MIGRATION_FINALIZER not in finalizers:
         made["finalizers"] = [*finalizers, MIGRATION_FINALIZER]
@@ -83,7 +85,11 @@ def judge_spec(request: AdmissionRequest, document: JsonObject) -> tuple[Cause, 
 
 def added_labels_causes(migration: VirtualMachineInstanceMigration) -> Iterator[Cause]:
     """A node has labels, so that what is selected by must be one."""
-    yield from labels_are_labels(migration.spec.added_node_selector, _SPEC.at("addedNodeSelector"))
+    at, wanted = _SPEC.at("addedNodeSelector"), migration.spec.added_node_selector
+    if len(wanted) > _MOST_LABELS:
+        yield Cause(at, f"{at}: must have no more than {_MOST_LABELS} labels")
+        return
+    yield from labels_are_labels(wanted, at)
 
 
 def refusal_words(migration: VirtualMachineInstanceMigration, around: Around) -> str:

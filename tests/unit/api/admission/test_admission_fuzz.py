@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from kvedge.api.admission.admission_message import parse_review, verdict
 from kvedge.api.admission.admission_plan import plan_verdict
+from kvedge.api.admission.migrations.migration_verdict import judge_spec
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import DecodeError, JsonObject
 from tests.support.builders import small_vmi, smoke_vm, vm_of
 from tests.support.reviews import request
@@ -81,7 +83,30 @@ def full_vmi() -> JsonObject:
     return vmi
 
 
-STARTS = {"vmi": full_vmi(), "vm": vm_of(full_vmi(), running=True), "smoke": smoke_vm()}
+MIGRATION: JsonObject = {
+    "kind": "VirtualMachineInstanceMigration",
+    "metadata": {"name": "m", "namespace": "default"},
+    "spec": {"vmiName": "web", "addedNodeSelector": {"a": "b"}, "priority": "user-triggered", "sendTo": {}},
+    "status": {"phase": "Running"},
+}
+POLICY: JsonObject = {
+    "kind": "MigrationPolicy",
+    "metadata": {"name": "p"},
+    "spec": {
+        "selectors": {"namespaceSelector": {"a": "b"}, "virtualMachineInstanceSelector": {"a": "b"}},
+        "bandwidthPerMigration": "1Mi",
+        "completionTimeoutPerGiB": 1,
+        "maxDowntimeMs": 1,
+        "allowPostCopy": False,
+    },
+}
+STARTS = {
+    "vmi": full_vmi(),
+    "vm": vm_of(full_vmi(), running=True),
+    "smoke": smoke_vm(),
+    "migration": MIGRATION,
+    "policy": POLICY,
+}
 
 
 @settings(max_examples=400)
@@ -100,6 +125,8 @@ def test_a_document_changed_anywhere_is_answered(start: str, data: st.DataObject
     patch = plan_mutation(request(document), CLUSTER, "2026-01-01T00:00:00Z")
     entered = jsonpatch.apply_patch(copy.deepcopy(document), patch)
     judged = plan_verdict(request(entered), CLUSTER)
+    if start == "migration":
+        judged = Verdict(judge_spec(request(entered), entered))
     answer = verdict("u", judged.causes, judged.warnings)
     assert answer["response"]["allowed"] is (not judged.causes)
     # And once more, as an update of what was there.

@@ -77,6 +77,12 @@ def test_a_migration_gets_its_label_and_its_finalizer_whatever_its_author_wrote(
             id="no label's value",
         ),
         pytest.param(
+            {"addedNodeSelector": {f"l{number}": "" for number in range(17)}},
+            "spec.addedNodeSelector",
+            "no more than 16 labels",
+            id="too many labels",
+        ),
+        pytest.param(
             {"priority": "system-critical"},
             "spec.migrationPriority",
             "Migration priority queue, only virt-controller is allowed to set priority field",

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kvedge.api.admission.admission_message import AdmissionRequest, GroupVersionResource
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import JsonObject
+from tests.support.reviews import request
 
 CLUSTER = Cluster("amd64")
 SELECTORS = {"virtualMachineInstanceSelector": {"tier": "web"}}
@@ -26,10 +26,7 @@ def policy(**spec: Any) -> JsonObject:
 
 
 def verdict(document: JsonObject, old: JsonObject | None = None) -> Verdict:
-    resource = GroupVersionResource(group="migrations.kubevirt.io", version="v1alpha1", resource="migrationpolicies")
-    operation = "CREATE" if old is None else "UPDATE"
-    asked = AdmissionRequest(uid="u", operation=operation, resource=resource, object=document, old_object=old)
-    return plan_verdict(asked, CLUSTER)
+    return plan_verdict(request(document, old), CLUSTER)
 
 
 def test_a_policy_with_all_that_works_enters_without_a_word() -> None:
