@@ -19,7 +19,15 @@ _FALSE: Final = frozenset({"0", "f", "false"})
 # The kinds that users of one box have to do with; the server is not asked for a word in the making.
 _KINDS: Final = (
     *("vm", "vmi", "vmirs", "vmpool", "pods", "nodes", "services", "events", "configmaps", "secrets", "namespaces"),
-    *("leases", "persistentvolumeclaims", "kubevirts", "ipaddresses", "customresourcedefinitions"),
+    *(
+        "leases",
+        "persistentvolumeclaims",
+        "kubevirts",
+        "vmim",
+        "migrationpolicies",
+        "ipaddresses",
+        "customresourcedefinitions",
+    ),
 )
 
 
