@@ -36,6 +36,7 @@ from kvedge.resources.types.core import Event, Node
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.contract.guest_move import move_guest
 from tests.support.api_servers import Kubectl
 from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.echo_door import EchoDoor
@@ -130,16 +131,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch virtualmachineinstancereplicasets/status.kubevirt.io",
         "kvedge:controllers: update virtualmachineinstancereplicasets/finalizers.kubevirt.io",
     ),
-    "a guest moves, which takes two nodes (test_migrations of the api and of the controller)": (
-        "kvedge:apis: create virtualmachineinstancemigrations.kubevirt.io",
-        "kvedge:apis: read virtualmachineinstancemigrations.kubevirt.io",
+    "a node is emptied, and a VMI has moved often (test_evacuation and test_migrations, under these very rights)": (
         "kvedge:controllers: create virtualmachineinstancemigrations.kubevirt.io",
         "kvedge:controllers: delete virtualmachineinstancemigrations.kubevirt.io",
-        "kvedge:controllers: patch virtualmachineinstancemigrations.kubevirt.io",
-        "kvedge:controllers: patch virtualmachineinstancemigrations/status.kubevirt.io",
-        "kvedge:controllers: read migrationpolicies.migrations.kubevirt.io",
-        "kvedge:controllers: read namespaces",
-        "kvedge:controllers: read virtualmachineinstancemigrations.kubevirt.io",
     ),
     "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
         "kvedge:controllers: read persistentvolumes",
@@ -245,6 +239,7 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     events.stop()
     node.becomes_ready(pod)
     server.admin.request("PUT", _PAUSE.format(namespace), {})
+    pod, handler = move_guest(server, node, handler)
     _call(server, namespace, "stop", {"gracePeriod": 5})
     wait_until(lambda: node.pods() == [] or node.pods()[0].metadata.deletion_timestamp, "the Pod ends")
     node.ends(pod)
