@@ -16,7 +16,13 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, SCHEDULABLE, VERSION
 from kvedge.resources.role_users import HANDLER_GROUP, handler_user
 from kvedge.resources.types.core import Node, Pod
-from kvedge.resources.types.migrations import MIGRATION_JOB_UID, VirtualMachineInstanceMigration
+from kvedge.resources.types.migrations import (
+    MIGRATION_JOB_UID,
+    MigrationPolicy,
+    MigrationPolicySpec,
+    PolicySelectors,
+    VirtualMachineInstanceMigration,
+)
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import PlayedNode
@@ -34,11 +40,19 @@ def move_guest(server: EitherServer, node: PlayedNode, source: KubeClient) -> tu
     target = KubeClient.from_kubeconfig(server.kubeconfig_of(handler_user(OTHER_NODE), HANDLER_GROUP))
     (leaving,) = node.pods()
     write(source, node, {"status": {"conditions": [{"type": "LiveMigratable", "status": "True"}]}})
+    where = PolicySelectors(namespace_selector={"kubernetes.io/metadata.name": node.namespace})
+    policy = MigrationPolicy(
+        metadata=ObjectMeta(name="slow"), spec=MigrationPolicySpec(selectors=where, bandwidth_per_migration="64Mi")
+    )
+    server.admin.create(policy)
     server.admin.request("PUT", _MIGRATE.format(node.namespace), {})
     coming = wait_until(lambda: find_target(node), "the target's Pod")
     server.bind(coming, OTHER_NODE)
     node.starts(server.admin.get(Pod, node.namespace, coming.metadata.name))
     wait_until(lambda: MIGRATION_TARGET_NODE in node.vmi().metadata.labels, "the VMI is handed over")
+    found = node.vmi().status.migration_state
+    assert found is not None
+    assert found.migration_policy_name == "slow"
     write(target, node, state(targetNodeAddress="192.0.2.2:8186"))
     write(source, node, state(startTimestamp=now(), mode="PreCopy"))
     write(source, node, state(sourceNodeDomainGoneTimestamp=now()))
