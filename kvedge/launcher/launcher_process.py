@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from typing import Final
 
 from kvedge.launcher.disks.preparation_process import PreparationProcess
@@ -27,6 +28,11 @@ from kvedge.runtime.logs import set_up_logs
 _GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
 # How long the end of the run waits for the handler to take note of it, as in KubeVirt.
 ACKNOWLEDGE_SECONDS: Final = 15.0
+# A guest that has left leaves its launcher's word to be written down before anything of it runs over there: a handler
+# that is exchanged just then is waited for, and its Pod costs little.
+LEFT_SECONDS: Final = 300.0
+# How often it is seen meanwhile whether the Pod is to go: an Event's wait does not end for a signal.
+_LOOK_SECONDS: Final = 1.0
 # When the Pod ends without a handler that could see it, the file of last words tells how the run ended.
 UNWATCHED_SECONDS: Final = 2.0
 # Python's threads here are shallow; the default reserves 8 MB of address space for each.
@@ -62,6 +68,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     from kvedge.launcher.run.domain_run import DomainRun
     from kvedge.launcher.run.run_record import RunRecord
     from kvedge.launcher.run.wind_down import wind_down
+    from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_MIGRATED
 
     record = RunRecord(options)
     if options.incoming and preparation is not None:
@@ -93,6 +100,8 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
         wind_down(run, options.grace_period_seconds)
     verdict = run.view.verdict()
     if verdict.has_ended:
+        if verdict.reason == DOMAIN_REASON_MIGRATED:
+            _await_word_taken(run.state.acknowledged, bell)
         seen = server.is_watched or not bell.is_asked
         run.state.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
     run.life.clean_up()
@@ -106,6 +115,14 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
         code = FAILED
     log.info("done", extra={"facts": {"exit_code": code}})
     return code
+
+
+def _await_word_taken(acknowledged: threading.Event, bell: StopBell) -> None:
+    """Stay, although the guest has left, until that is written down; a Pod that is to go does not wait for it."""
+    deadline = time.monotonic() + LEFT_SECONDS
+    while not bell.is_asked and time.monotonic() < deadline:
+        if acknowledged.wait(_LOOK_SECONDS):
+            return
 
 
 def _end_with(failure: threading.ExceptHookArgs) -> None:

@@ -265,11 +265,12 @@ class SyncLoop:
         return True
 
     def _forget(self, key: Key, vmi: VirtualMachineInstance | None) -> None:
+        if self._moving is not None:
+            # Its launcher may have to be told something yet.
+            self._moving.forget(key)
         self.connections.drop(key)
         memory = self._memories.drop(key)
         uid = vmi.metadata.uid if vmi is not None else memory.uid if memory is not None else None
-        if self._moving is not None:
-            self._moving.forget(key)
         if uid is not None:
             self._forget_places(uid)
 

@@ -71,6 +71,8 @@ class _Memory:
     trouble: str = ""
     refused: str = ""
     aborted_at: float | None = None
+    # It is written that the guest has left, and its launcher does not know yet.
+    untold: bool = False
 
 
 @dataclass(slots=True)
@@ -105,11 +107,13 @@ class SourceSteps:
         return SourceOutcome(plan.left, changed, plan.again)
 
     def forget(self, key: Key) -> None:
-        """The guest is not this node's any more: close its way."""
+        """The guest is not this node's any more: close its way, and let its launcher go if that is due."""
         with self._lock:
             memory = self._memories.pop(key, None)
         if memory is not None:
             self.outgoing.close(memory.uid)
+            if memory.untold:
+                self._acknowledge(key, memory)
 
     def _find_memory(self, key: Key, uid: str) -> _Memory:
         with self._lock:
@@ -174,10 +178,10 @@ class SourceSteps:
             paused = said is not None and said.paused
             self._write(key, left_patch(vmi, paused=paused, status=plan.abort_status, now=now))
             # Only now: what it said must outlast it.
-            self._acknowledge(key)
+            self._acknowledge(key, memory)
             return True
         elif step is SourceStep.ACKNOWLEDGE:
-            self._acknowledge(key)
+            self._acknowledge(key, memory)
         else:
             self.outgoing.close(uid)
         return False
@@ -221,12 +225,15 @@ class SourceSteps:
             return True
         return False
 
-    def _acknowledge(self, key: Key) -> None:
+    def _acknowledge(self, key: Key, memory: _Memory) -> None:
+        memory.untold = True
         try:
             self.connections.call(key, "Delete", launcher_pb2.DeleteRequest(), _CALL_SECONDS)
         except LauncherCallError as error:
-            # It ends by itself before long.
+            # It is told again, and otherwise ends by itself after some minutes.
             log.info("a launcher was not told", extra={"facts": {"vmi": "/".join(key), "why": error.detail}})
+        else:
+            memory.untold = False
 
     def _write(self, key: Key, patch: MergePatch) -> None:
         self.vmis.observe(self.client.patch(VirtualMachineInstance, *key, patch))

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kvedge.handler.migration.outcome_plan import OutcomeSeen, Ruling, rule
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -80,6 +81,14 @@ def word_of_source(state: MigrationState) -> OutgoingState | None:
     return OUTGOING_KEPT if state.failed else None
 
 
+def shares_disks(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest writes to disks that are no Pod's own."""
+    return any(
+        volume.host_disk is not None or (volume.ephemeral is None and claim_of(volume) is not None)
+        for volume in vmi.spec.volumes
+    )
+
+
 def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> TargetPlan:
     """What to do; done again and again, until the guest is this node's or nothing waits for it any more."""
     state = comes(vmi, node)
@@ -90,7 +99,7 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None
     source = word_of_source(state)
     is_off = bool(state.source_pod_gone_timestamp)
-    ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted))
+    ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted, shares_disks(vmi)))
     if ruling is Ruling.MOVED:
         return TargetPlan((TargetStep.ADOPT,))
     if ruling is Ruling.RELEASE:
@@ -98,8 +107,7 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     if ruling is Ruling.DISCARD:
         return _plan_discard(seen, state.failure_reason)
     if ruling is Ruling.LOST:
-        reason = seen.said or "the launcher that the guest came to has gone"
-        return TargetPlan((TargetStep.RECORD_LOSS,), f"the guest was lost on its way: {reason}")
+        return TargetPlan((TargetStep.RECORD_LOSS,), f"the guest was lost on its way: {_explain_loss(seen)}")
     if ruling is Ruling.GIVE_UP:
         return TargetPlan((TargetStep.GIVE_UP,), again=AGAIN_SECONDS)
     if ruling is Ruling.ABORT and (seen.word == INCOMING_FAILED or seen.gone):
@@ -109,6 +117,14 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
         # The source, which has not begun, says so, and then nothing is wanted here.
         return TargetPlan()
     return _plan_way(state, seen)
+
+
+def _explain_loss(seen: TargetSeen) -> str:
+    if seen.word == INCOMING_FAILED:
+        return seen.said or "its target has failed"
+    if seen.word is None:
+        return "the launcher that the guest came to has gone"
+    return "its node ended it without a word, so that what has come may be older than its disks"
 
 
 def _plan_discard(seen: TargetSeen, reason: str) -> TargetPlan:

@@ -240,7 +240,12 @@ def test_a_guest_goes_there_and_back_and_counts_on(place: Place, running: dict[s
     target.call("Unpause")
     back = running["here"] = move(place, target, "m-2", relayed=True, connections=4)
     assert back.guest_facts()["boot_id"] == boot
+    # One stays until its word is written down, the other one is told to go before.
+    assert (source.process.poll(), target.process.poll()) == (None, None)
+    source.call("Delete")
     assert source.wait_exit() == 0
+    os.kill(target.monitor_pid(), signal.SIGTERM)
+    assert target.wait_exit() == 0
 
 
 def handlers(place: Place, source: LauncherPod, uid: str, **state: Any) -> tuple[LauncherPod, MovingHandlers]:

@@ -13,6 +13,7 @@ from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 READY: dict[str, Any] = {"targetNodeAddress": ADDRESS}
 BEGUN: dict[str, Any] = {**READY, "startTimestamp": "2026-05-01T00:00:00Z"}
 LEFT: dict[str, Any] = {**BEGUN, "sourceNodeDomainGoneTimestamp": "2026-05-01T00:00:05Z"}
+OFF: dict[str, Any] = {"sourcePodGoneTimestamp": "2026-05-01T00:00:05Z"}
 ABORTED: dict[str, Any] = {"abortRequested": True}
 FAILED: dict[str, Any] = {"failed": True, "completed": True, "failureReason": "no"}
 UP = {"connected": True, "alive": True}
@@ -42,6 +43,8 @@ STEPS = [
         BEGUN, pb.OUTGOING_GONE, {"alive": False, "connected": False}, ["RECORD_LEFT"], id="also by a last word"
     ),
     pytest.param(BEGUN, pb.OUTGOING_KEPT, {}, ["RECORD_STAY", "CLOSE"], id="that it stays is written"),
+    pytest.param({**BEGUN, **OFF}, pb.OUTGOING_KEPT, {}, ["CLOSE"], id="unless the other node decides by now"),
+    pytest.param({**BEGUN, **OFF}, pb.OUTGOING_GONE, {}, ["RECORD_LEFT"], id="which may yet hear that it has left"),
     pytest.param(LEFT, pb.OUTGOING_GONE, {"alive": False}, ["ACKNOWLEDGE", "CLOSE"], id="and then acknowledged"),
     pytest.param(LEFT, None, {"connected": False, "alive": False}, ["CLOSE"], id="unless the launcher has gone"),
     pytest.param(ABORTED, pb.OUTGOING_NONE, {}, ["RECORD_STAY"], id="a cancel before it begins needs no launcher"),

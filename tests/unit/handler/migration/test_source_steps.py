@@ -100,6 +100,11 @@ def test_a_launcher_is_let_go_only_once_its_word_is_written() -> None:
     # It is told again as long as it is there.
     at.look()
     assert at.launcher.methods == ["Delete", "Delete"]
+    # Also when the guest has been taken over meanwhile; and then no more.
+    del at.launcher.answers["Delete"]
+    at.steps.forget(KEY)
+    at.steps.forget(KEY)
+    assert at.launcher.methods == ["Delete"] * 3
 
 
 def test_a_cancelled_guest_stays() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kvedge.handler.migration.target_plan import TargetPlan, TargetSeen, TargetStep, plan_target
+from kvedge.resources.codec import decode
+from kvedge.resources.types.volumes import Volume
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 
@@ -77,6 +79,27 @@ def test_a_guest_that_is_this_nodes_or_goes_elsewhere_is_none_that_comes() -> No
     adopted = moving_vmi(THERE, **LEFT, completed=True)
     for vmi, node in ((adopted, THERE), (moving_vmi(**LEFT), "node-c"), (moving_vmi(**LEFT), HERE)):
         assert plan_target(vmi, node, seen).steps == (TargetStep.FORGET,)
+
+
+@pytest.mark.parametrize(
+    ("volume", "steps"),
+    [
+        pytest.param({"persistentVolumeClaim": {"claimName": "db"}}, ["RECORD_LOSS"], id="a claim"),
+        pytest.param({"hostDisk": {"path": "/a", "type": "Disk", "shared": True}}, ["RECORD_LOSS"], id="a host disk"),
+        pytest.param({"ephemeral": {"persistentVolumeClaim": {"claimName": "db"}}}, ["RELEASE"], id="a layer"),
+        pytest.param({"containerDisk": {"image": "guest"}}, ["RELEASE"], id="an image"),
+    ],
+)
+def test_a_source_that_went_without_a_word_may_have_written_to_disks_that_are_shared(
+    volume: dict[str, Any], steps: list[str]
+) -> None:
+    seen = TargetSeen(COMPLETE, address=ADDRESS)
+    for state, wanted in ((OFF, steps), ({**OFF, **LEFT}, ["RELEASE"])):
+        vmi = moving_vmi(**state)
+        vmi.spec.volumes = [decode(Volume, {"name": "root", **volume})]
+        found = plan_target(vmi, THERE, seen)
+        assert [step.name for step in found.steps] == wanted
+        assert ("older than its disks" in found.reason) is (wanted == ["RECORD_LOSS"])
 
 
 def test_why_a_guest_was_lost_is_told() -> None:
