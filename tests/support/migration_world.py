@@ -71,12 +71,13 @@ class Cache:
 
     def __init__(self, vmi: VirtualMachineInstance | None = None) -> None:
         self.vmi = vmi
+        self.others: list[VirtualMachineInstance] = []
 
     def get(self, *_key: str) -> VirtualMachineInstance | None:
         return self.vmi
 
     def list(self) -> list[VirtualMachineInstance]:
-        return [] if self.vmi is None else [self.vmi]
+        return [*self.others, *([] if self.vmi is None else [self.vmi])]
 
     def observe(self, vmi: VirtualMachineInstance) -> None:
         self.vmi = vmi

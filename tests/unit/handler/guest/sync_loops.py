@@ -27,6 +27,8 @@ def a_sync_loop(
     said: list[tuple[str, str]],
     volumes: object = HotplugVolumes(Path("/nowhere")),
     clock: FakeClock | None = None,
+    mobility: object = None,
+    node: str = NODE,
 ) -> Any:
     """A loop that writes with `patch`, and adds each event's reason and text to `said`."""
     return SyncLoop(
@@ -39,6 +41,7 @@ def a_sync_loop(
         events=SimpleNamespace(record=lambda _vmi, _type, reason, text: said.append((reason, text))),  # type: ignore[arg-type]
         options=pb.NodeOptions,
         kubelet=Path("/nowhere"),
-        node=NODE,
+        node=node,
         clock=clock or FakeClock(),
+        mobility=mobility,  # type: ignore[arg-type]
     )

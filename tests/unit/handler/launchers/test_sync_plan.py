@@ -189,3 +189,20 @@ class TestWithoutLauncher:
         for phase in ("Scheduled", "Running"):
             for down in (UNRESPONSIVE_SECONDS, STARTING_SECONDS):
                 assert plan_sync(vmi(phase), NODE, LauncherView(down_seconds=down, runs=True)).again == SILENT_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        pytest.param({"startTimestamp": "2026-05-01T00:00:00Z"}, "Running", id="begun"),
+        pytest.param({}, "Failed", id="not begun"),
+        pytest.param({"startTimestamp": "2026-05-01T00:00:00Z", "failed": True}, "Failed", id="given up"),
+        pytest.param({"startTimestamp": "2026-05-01T00:00:00Z", "sourceNode": "edge-2"}, "Failed", id="come here"),
+    ],
+)
+def test_a_guest_that_may_run_where_it_was_to_go_is_no_run_that_failed(state: dict[str, object], phase: Phase) -> None:
+    moving = {"migrationUid": "m", "sourceNode": NODE, "targetNode": "edge-3", **state}
+    found = vmi_with({}, {"phase": "Running", "nodeName": NODE, "migrationState": moving}, uid="u1")
+    plan = plan_sync(found, NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS))
+    assert plan.phase == phase
+    assert (plan.again == SILENT_SECONDS) is (phase == "Running")
