@@ -30,7 +30,7 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigrationSpec,
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.runtime.clock import parse_rfc3339
+from kvedge.runtime.clock import seconds_since
 
 # After the first failure; each further one in a row doubles it. Few migrations are kept, which bounds it.
 _FIRST_WAIT_SECONDS: Final = 20.0
@@ -79,7 +79,7 @@ class EvacuationPlan:
 def plan_evacuation(node: Node, guests: Sequence[Guest], rules: Rules, now: datetime) -> EvacuationPlan:
     """Decide who leaves now."""
     leaving = [guest for guest in guests if is_leaving(guest.vmi, node, rules) and _is_free(guest)]
-    waiting = {guest.vmi.metadata.uid: wait for guest in leaving if (wait := _wait(guest, now)) is not None}
+    waiting = {guest.vmi.metadata.uid: wait for guest in leaving if (wait := _find_wait(guest, now)) is not None}
     move = tuple(guest.vmi for guest in leaving if guest.vmi.metadata.uid not in waiting)
     return EvacuationPlan(move, tuple(waiting.values()))
 
@@ -119,21 +119,21 @@ def _is_free(guest: Guest) -> bool:
     return guest.pods <= 1 and all(each.is_final for each in guest.migrations)
 
 
-def _wait(guest: Guest, now: datetime) -> Wait | None:
+def _find_wait(guest: Guest, now: datetime) -> Wait | None:
     """How long a guest waits whose last evacuations have failed; None when it need not."""
-    failed = list(_failed_in_a_row(guest.migrations))
+    failed = list(_find_failures_in_a_row(guest.migrations))
     if not failed:
         return None
-    ended = _time_of_failure(failed[0])
-    if ended is None:
+    passed = seconds_since(_find_moment_of_failure(failed[0]), now)
+    if passed is None:
         return None
     wanted = _FIRST_WAIT_SECONDS * 2.0 ** min(len(failed) - 1, _MOST_DOUBLINGS)
     # A clock that was put back must not have anybody wait for longer than that.
-    left = min(wanted, wanted - (now - ended).total_seconds())
+    left = min(wanted, wanted - passed)
     return Wait(guest.vmi, failed[0].metadata.uid, left) if left > 0 else None
 
 
-def _failed_in_a_row(
+def _find_failures_in_a_row(
     migrations: Sequence[VirtualMachineInstanceMigration],
 ) -> Iterator[VirtualMachineInstanceMigration]:
     """The evacuations that have failed since one has succeeded, the latest first."""
@@ -145,11 +145,7 @@ def _failed_in_a_row(
             yield each
 
 
-def _time_of_failure(migration: VirtualMachineInstanceMigration) -> datetime | None:
+def _find_moment_of_failure(migration: VirtualMachineInstanceMigration) -> str | None:
     entries = migration.status.phase_transition_timestamps
     known = [entry.phase_transition_timestamp for entry in entries if entry.phase == "Failed"]
-    text = known[-1] if known else migration.metadata.creation_timestamp
-    try:
-        return None if text is None else parse_rfc3339(text)
-    except ValueError:
-        return None
+    return known[-1] if known else migration.metadata.creation_timestamp
