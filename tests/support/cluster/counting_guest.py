@@ -1,0 +1,190 @@
+"""A guest that counts, each second, in its memory and on its disks, and what is seen of it while it moves.
+
+For a cluster whose nodes are this machine's: what the guest says is read from the log of its serial port, in its Pod's
+volume.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.box import small_vm
+from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.waiting import wait_until
+
+# Says so when a disk does not hold what memory does: the empty disk, and the claim.
+_COUNTER = """#!/bin/sh
+( n=0; while sleep 1; do
+    for disk in vdb vdd; do
+        [ $n = 0 ] || [ "$(head -n 1 /dev/$disk)" = $n ] || echo "WRONG $n on $disk" >/dev/console
+        { echo $((n + 1)); } | dd of=/dev/$disk conv=fsync 2>/dev/null
+    done
+    n=$((n + 1)); echo "count $n" >/dev/console
+done ) &
+"""
+_COUNT = re.compile(rb"count ([0-9]+)\r?\n")
+_LABEL = {"moves": "slowly"}
+
+
+def counting_vm(name: str, image: str, claim: str) -> JsonObject:
+    """Masqueraded, on a container disk, with an empty disk, cloud-init's and a claim's."""
+    made = small_vm(name, image)
+    template = made["spec"]["template"]
+    template["metadata"] = {"labels": dict(_LABEL)}
+    spec = template["spec"]
+    spec["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}, "ports": [{"port": 80}]}]
+    spec["domain"]["devices"]["disks"] += [
+        {"name": disk, "disk": {"bus": "virtio"}} for disk in ("scratch", "seed", "shared")
+    ]
+    spec["volumes"] += [
+        {"name": "scratch", "emptyDisk": {"capacity": "64Mi"}},
+        {"name": "seed", "cloudInitNoCloud": {"userData": _COUNTER}},
+        {"name": "shared", "persistentVolumeClaim": {"claimName": claim}},
+    ]
+    return made
+
+
+def slow_policy(name: str) -> JsonObject:
+    """A policy by which such a guest takes a minute to move: long enough to do something meanwhile."""
+    return {
+        "apiVersion": "migrations.kubevirt.io/v1alpha1",
+        "kind": "MigrationPolicy",
+        "metadata": {"name": name},
+        "spec": {"bandwidthPerMigration": "1Mi", "selectors": {"virtualMachineInstanceSelector": dict(_LABEL)}},
+    }
+
+
+class SerialLog:
+    """What the guest says in one Pod; what it said stays, whatever becomes of the Pod."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+
+    def counts(self) -> list[int]:
+        """The numbers in it, of which each is the one after the last."""
+        text = os.pread(self._file.fileno(), 16 << 20, 0)
+        assert b"WRONG" not in text, text[-1000:]
+        # The guest's start may have written the beginning of a line.
+        found = [int(number) for number in _COUNT.findall(text)]
+        assert not found or found == list(range(found[0], found[-1] + 1)), found
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass
+class CountingGuest:
+    """The guest of one VM, through all that it lives through."""
+
+    cluster: LocalCluster
+    name: str
+
+    @property
+    def vmi(self) -> VirtualMachineInstance:
+        """As it is."""
+        found = self.cluster.vmi(self.name)
+        assert found is not None
+        return found
+
+    @property
+    def node(self) -> str:
+        """Where it is."""
+        return self.vmi.status.node_name
+
+    @property
+    def other_node(self) -> str:
+        """Where it is not."""
+        (other,) = set(self.cluster.nodes) - {self.node}
+        return other
+
+    def pods(self) -> dict[str, Pod]:
+        """Its Pods, by their nodes; the newest of each."""
+        found = sorted(self.cluster.pods(self.vmi), key=lambda pod: pod.metadata.creation_timestamp or "")
+        return {pod.spec.node_name: pod for pod in found}
+
+    def qemus_on(self, node: str) -> list[int]:
+        """Its QEMUs on a node."""
+        number = self.cluster.nodes[node].place.number
+        return [pid for pid in self.cluster.qemu_pids(self.vmi.metadata.uid) if is_on(pid, number)]
+
+    def qemus(self) -> list[str]:
+        """The node of each QEMU that it has."""
+        return [name for name in self.cluster.nodes for _ in self.qemus_on(name)]
+
+    @contextmanager
+    def log_on(self, node: str) -> Iterator[SerialLog]:
+        """What it says on a node, once it has a log there."""
+        pod = self.pods()[node]
+        volumes = self.cluster.nodes[node].directory / "var/lib/kubelet/pods" / pod.metadata.uid / "volumes"
+        path = volumes / "kubernetes.io~empty-dir/private" / self.vmi.metadata.uid / "virt-serial0-log"
+        wait_until(path.exists, f"the guest's log on {node}")
+        log = SerialLog(path)
+        try:
+            yield log
+        finally:
+            log.close()
+
+    def wait_counts_on(self) -> None:
+        """Until it has said two more numbers where it is: one may have been on its way."""
+        with self.log_on(self.node) as log:
+            begun = len(log.counts())
+            wait_until(lambda: len(log.counts()) > begun + 1, f"{self.name} counts on", 30)
+
+    def migrate(self, name: str) -> VirtualMachineInstanceMigration:
+        """Ask for a migration."""
+        self.cluster.apply(migration(name, self.name))
+        return self.migration(name)
+
+    def migration(self, name: str) -> VirtualMachineInstanceMigration:
+        """As it is."""
+        return self.cluster.client.get(VirtualMachineInstanceMigration, self.cluster.namespace, name)
+
+    def wait_migration(self, name: str, *phases: str, seconds: float = 60.0) -> VirtualMachineInstanceMigration:
+        """The migration once it has one of these phases."""
+
+        def look() -> VirtualMachineInstanceMigration | None:
+            found = self.migration(name)
+            return found if found.status.phase in phases else None
+
+        try:
+            return wait_until(look, f"migration {name} is {' or '.join(phases)}", seconds, 0.1)
+        except AssertionError as error:
+            found = self.cluster.kubectl("get", "vmim", name, "-o", "yaml", check=False).stdout
+            raise AssertionError(f"{error}\n{found}\n{self.cluster.told(self.name)}") from error
+
+    def wait_only_on(self, node: str) -> None:
+        """Until it has one QEMU, on this node, and no Pod runs but that one's."""
+
+        def look() -> bool:
+            running = [pod.spec.node_name for pod in self.cluster.pods(self.vmi) if pod.status.phase == "Running"]
+            return (self.qemus(), running, self.node) == ([node], [node], node)
+
+        wait_until(look, f"{self.name} is on {node} alone", 60, 0.1)
+
+
+def migration(name: str, vmi: str) -> JsonObject:
+    """The wish that a VMI moves."""
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstanceMigration",
+        "metadata": {"name": name},
+        "spec": {"vmiName": vmi},
+    }
+
+
+def is_on(pid: int, number: int) -> bool:
+    """Whether a process belongs to the Pods of the node of this number."""
+    try:
+        return f"/kvt-{number}/" in Path(f"/proc/{pid}/cgroup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
