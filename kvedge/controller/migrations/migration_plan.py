@@ -28,7 +28,7 @@ from kvedge.controller.migrations.migration_view import (
     RequestAbort,
     Told,
 )
-from kvedge.controller.migrations.target_wait import find_wait
+from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, find_wait, seconds_to_prepare
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import is_target, launcher_of
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
@@ -175,11 +175,14 @@ def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | 
         told = Told("Normal", "SuccessfulAbortMigration", "Migration is ready to be canceled by virt-handler.")
         aborted = with_true(status, ABORT_REQUESTED, now)
         return MigrationPlan((RequestAbort(), *_patch_status(view, aborted)), (told,))
+    wait = seconds_to_prepare(status, now) if phase == "PreparingTarget" else None
     trouble = find_target_failure(view.migration, target)
+    if not trouble and wait is not None and wait <= 0:
+        trouble = f"node {state.target_node}: nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
     if trouble:
         # Nobody but the source's handler can say that the guest stays.
         return MigrationPlan((RequestAbort(),), (Told("Warning", FAILED, trouble),))
-    return MigrationPlan()
+    return MigrationPlan(again_after=wait)
 
 
 def _phase_of(state: MigrationState) -> MigrationPhase:

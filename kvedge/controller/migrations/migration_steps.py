@@ -116,7 +116,10 @@ class MigrationSteps:
             case Release():
                 kept = [name for name in meta.finalizers if name != MIGRATION_FINALIZER]
                 patch = at_version({"metadata": {"finalizers": kept}}, meta.resource_version)
-                left = self._client.patch(VirtualMachineInstanceMigration, meta.namespace, meta.name, patch)
+                try:
+                    left = self._client.patch(VirtualMachineInstanceMigration, meta.namespace, meta.name, patch)
+                except NotFound:
+                    return CAUGHT_UP_SECONDS
                 if not left.metadata.is_left:
                     return CAUGHT_UP_SECONDS
                 self._sources.migrations.observe(left)

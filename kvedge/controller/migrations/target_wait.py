@@ -1,6 +1,7 @@
 """How long the Pod that a guest is to come to may take to start.
 
-Called by the migration's plan. Pure. Both limits are KubeVirt's.
+Called by the migration's plan. Pure. The limits for a Pod are KubeVirt's, as is that for a launcher's preparation:
+there the launcher ends itself after a time up to this.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Final, NamedTuple
 from kvedge.controller.vmi.launcher_pod_status import start_failure
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigrationStatus
 from kvedge.runtime.clock import seconds_since
 
 UNSCHEDULABLE_SECONDS: Final = 300.0
 PENDING_SECONDS: Final = 900.0
+# The target's handler gives up earlier by itself; this is for one that is away.
+PREPARE_SECONDS: Final = 360.0
 
 
 class Wait(NamedTuple):
@@ -47,3 +51,10 @@ def find_wait(pod: Pod, vmi: str, now: datetime) -> Wait:
     limit = UNSCHEDULABLE_SECONDS if passed < UNSCHEDULABLE_SECONDS else PENDING_SECONDS
     text = f"Migration target pod for VMI [{meta.namespace}/{vmi}] is currently unschedulable."
     return Wait(limit - passed, text if is_unschedulable else "")
+
+
+def seconds_to_prepare(status: VirtualMachineInstanceMigrationStatus, now: datetime) -> float | None:
+    """For how long the target's handler may still get ready; None where nobody knows since when it does."""
+    entered = [entry for entry in status.phase_transition_timestamps if entry.phase == "PreparingTarget"]
+    passed = seconds_since(entered[-1].phase_transition_timestamp, now) if entered else None
+    return None if passed is None else PREPARE_SECONDS - passed

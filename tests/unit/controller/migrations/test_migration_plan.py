@@ -253,6 +253,15 @@ def test_a_target_that_ends_after_the_hand_over_has_the_source_asked_and_decides
     assert told(missing) == ["Migration target pod was removed during active migration."]
 
 
+def test_a_target_that_does_not_get_ready_has_the_source_asked():
+    vmi = handed_over()
+    waiting = planned(a_migration("PreparingTarget", age=60), vmi, source_pod(vmi), a_target_pod(vmi))
+    assert (waiting.actions, waiting.again_after) == ((), 300.0)
+    plan = planned(a_migration("PreparingTarget", age=360), vmi, source_pod(vmi), a_target_pod(vmi))
+    assert plan.actions == (RequestAbort(),)
+    assert told(plan) == ["node node-2: nothing was ready for the guest within 360 s"]
+
+
 def test_a_source_that_ends_after_the_hand_over_decides_nothing():
     vmi = handed_over(start_timestamp=MOMENT)
     plan = planned(a_migration("Running"), vmi, source_pod(vmi, "Succeeded"), a_target_pod(vmi))
