@@ -59,7 +59,7 @@ def is_running(seen: Seen, before: str = "", *, paused: bool = False) -> bool:
         return False
     if seen.vm is None:
         return True
-    return seen.vm.status.printable_status in ({"Paused", "Running"} if paused else {"Running"})
+    return seen.vm.status.printable_status in {"Running", "Migrating", *(("Paused",) if paused else ())}
 
 
 def is_stopped(seen: Seen, before: str) -> bool:

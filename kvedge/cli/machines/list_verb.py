@@ -19,7 +19,7 @@ from kvedge.client.session import Session
 if TYPE_CHECKING:
     from kvedge.client.vm_rows import VmRow
 
-_COLOURS = {"Running": "green", "Paused": "yellow", "Stopped": None}
+_COLOURS = {"Running": "green", "Migrating": "green", "Paused": "yellow", "Stopped": None}
 
 
 @click.command("list", cls=VerbCommand)

@@ -29,8 +29,10 @@ from kvedge.controller.migrations.migration_view import (
     Told,
 )
 from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, find_wait, seconds_to_prepare
+from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import is_target, launcher_of
+from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
@@ -152,6 +154,8 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
     if is_ending or source is None or has_ended(source) or source.metadata.deletion_timestamp is not None:
         # The end of the VMI is about to be seen.
         return MigrationPlan(again_after=_LOOK_SECONDS)
+    if changed := _find_change(vmi, target):
+        return _plan_failure(view, target, changed, now)
     if target.spec.node_name == vmi.status.node_name:
         return _plan_failure(view, target, f"the target pod came to the guest's own node {vmi.status.node_name}", now)
     state = MigrationState(
@@ -162,6 +166,16 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
         target_pod=target.metadata.name,
     )
     return MigrationPlan((HandOver(state, target),))
+
+
+def _find_change(vmi: VirtualMachineInstance, target: Pod) -> str:
+    """What the guest has got since its target's Pod was made: it would miss it there."""
+    volume = next((volume.name for volume in hotplugged_volumes(vmi)), "")
+    if volume:
+        return f"volume {volume} was plugged in while the target pod started: migrate again once it is out"
+    if plan_networks(vmi, target) is not None:
+        return "the VMI's networks have changed while the target pod started: migrate again"
+    return find_refusal(vmi) or ""
 
 
 def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | None, now: datetime) -> MigrationPlan:

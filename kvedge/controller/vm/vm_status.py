@@ -85,6 +85,12 @@ def _is_stopping(view: VmView) -> bool:
     return vmi is not None and not vmi.is_final and (view.stopping or vmi.metadata.deletion_timestamp is not None)
 
 
+def _is_moving(view: VmView) -> bool:
+    """Whether its guest is under way to another node; before that it runs, and is only prepared for there."""
+    state = None if view.vmi is None or view.vmi.is_final else view.vmi.status.migration_state
+    return state is not None and state.is_open and state.start_timestamp is not None
+
+
 def _in_phase(view: VmView, *phases: str) -> bool:
     return view.vmi is not None and view.vmi.status.phase in phases
 
@@ -102,6 +108,7 @@ def _waits_for_binding(view: VmView) -> bool:
 _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Terminating", lambda view: view.vm.metadata.deletion_timestamp is not None),
     ("Stopping", _is_stopping),
+    ("Migrating", _is_moving),
     ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
     ("Running", lambda view: _in_phase(view, "Running")),
     # A run exists before its DataVolumes are full. Until then their states tell more than the run's.

@@ -36,6 +36,7 @@ def test_a_vm_runs_when_its_run_does_and_it_says_so_itself() -> None:
     assert not is_running(seen(vmi="Scheduled"))
     assert not is_running(seen(vmi=None))
     assert is_running(seen(vm=None)), "a VMI without a VM"
+    assert is_running(seen(vm="Migrating"))
 
 
 def test_the_run_of_before_is_not_the_one_that_is_waited_for() -> None:

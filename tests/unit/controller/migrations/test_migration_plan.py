@@ -21,13 +21,14 @@ from kvedge.controller.migrations.migration_view import (
     Release,
     RequestAbort,
 )
+from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import VMI_FINALIZER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import MIGRATION_JOB_UID, MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
-from tests.support.builders import NOW, POD_UID, a_pod, a_vmi
+from tests.support.builders import NOW, POD_UID, a_pod, a_vmi, patched
 from tests.support.migrating import SOURCE, TARGET, a_migrating_vmi, a_migration, a_target_pod
 
 MOMENT = rfc3339(NOW)
@@ -174,6 +175,43 @@ def test_a_guest_does_not_go_to_a_handler_of_another_version(phase, found, said)
         f"node node-2: its handler {said}, this controller v1.0: guests move to nodes of the controller's version"
         " alone; upgrade the node"
     ]
+
+
+def with_spec(spec: dict[str, Any]) -> VirtualMachineInstance:
+    return decode(VirtualMachineInstance, patched(encode(a_guest()), {"spec": spec}))
+
+
+@pytest.mark.parametrize(
+    ("vmi", "expected"),
+    [
+        pytest.param(
+            with_spec({"volumes": [{"name": "data", "dataVolume": {"name": "d", "hotpluggable": True}}]}),
+            "volume data was plugged in while the target pod started: migrate again once it is out",
+            id="volume",
+        ),
+        pytest.param(
+            with_spec(
+                {
+                    "networks": [{"name": "lan", "multus": {"networkName": "lan"}}],
+                    "domain": {"devices": {"interfaces": [{"name": "lan", "bridge": {}}]}},
+                }
+            ),
+            "the VMI's networks have changed while the target pod started: migrate again",
+            id="network",
+        ),
+        pytest.param(
+            a_guest(can=Condition(type="LiveMigratable", status="False", reason="HostDevice", message="a card")),
+            "Cannot migrate VMI, Reason: HostDevice, Message: a card",
+            id="anything else",
+        ),
+    ],
+)
+def test_a_guest_that_has_changed_since_its_target_was_made_does_not_move_there(vmi, expected):
+    target = a_target_pod(a_guest())
+    plan = planned(a_migration("Scheduled"), vmi, source_pod(a_guest()), target)
+    assert kinds(plan) == ["DeleteTarget", "PatchStatus"]
+    assert phase_of(plan) == "Failed"
+    assert told(plan) == [expected]
 
 
 def test_a_target_on_the_guests_own_node_is_refused():

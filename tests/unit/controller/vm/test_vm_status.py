@@ -13,6 +13,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import NOW, a_vm, a_vmi
+from tests.support.migrating import a_migrating_vmi
 
 
 def seen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, **more) -> VmView:
@@ -47,6 +48,10 @@ def test_what_keeps_a_vm_from_starting_is_named(type_, reason, word):
 WORDS = [
     ("Running", a_vm(), a_vmi("Running")),
     ("Paused", a_vm(), having(a_vmi("Running"), "Paused", "True")),
+    ("Migrating", a_vm(), a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z")),
+    ("Migrating", a_vm(), having(a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z"), "Paused", "True")),
+    ("Running", a_vm(), a_migrating_vmi()),
+    ("Running", a_vm(), a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z", completed=True)),
     ("Stopping", a_vm(), a_vmi("Running", deleting=True)),
     ("Stopping", a_vm(), a_vmi("Pending", deleting=True)),
     ("Stopped", a_vm("Manual"), a_vmi("Succeeded")),
