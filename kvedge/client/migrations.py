@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
-from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
+from kvedge.client.errors import ClientError, NotFoundError, RefusedError, TimedOutError
 from kvedge.client.session import Session, check_name
+from kvedge.client.subresources import VMI, get
 from kvedge.client.vm_wait import Progress
+from kvedge.client.volumes.volume_usage import bytes_text
 from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Event
@@ -51,6 +53,15 @@ def cancel(session: Session, migration: VirtualMachineInstanceMigration, *, dry_
     if dry_run:
         options["dryRun"] = ["All"]
     session.client.request("DELETE", path, options)
+
+
+def describe_progress(found: JsonObject) -> str:
+    """What is still to be sent of a guest, and how long that takes at this rate; empty when nobody knows yet."""
+    left, total, rate = (int(found.get(name) or 0) for name in ("leftBytes", "totalBytes", "memoryRateBytes"))
+    if found.get("state") != "Active" or not total:
+        return ""
+    text = f"{bytes_text(left)} left of {bytes_text(total)}"
+    return f"{text}, {bytes_text(rate)}/s, about {left // rate + 1} s" if rate else text
 
 
 def describe_step(migration: VirtualMachineInstanceMigration) -> str:
@@ -111,7 +122,7 @@ class MigrationWait:
                     seen = found or seen
                     if seen is not None and seen.is_final:
                         return seen, self._state(seen.metadata.uid)
-                progress.show(f"{self._vm}: {describe_step(seen) if seen is not None else _NOT_SEEN}")
+                progress.show(f"{self._vm}: {self._describe(seen)}")
                 if time.monotonic() > deadline:
                     step = describe_step(seen) if seen is not None else _NOT_SEEN
                     raise TimedOutError(
@@ -120,6 +131,18 @@ class MigrationWait:
                     )
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                 pause = min(_LONGEST_LOOK, pause * 1.5)
+
+    def _describe(self, seen: VirtualMachineInstanceMigration | None) -> str:
+        if seen is None:
+            return _NOT_SEEN
+        step = describe_step(seen)
+        if seen.status.phase != "Running":
+            return step
+        # A launcher that has just lost its guest tells nothing; the next look tells the end.
+        with contextlib.suppress(KubeError, ClientError):
+            if sent := describe_progress(get(self._session, VMI, self._vm, "migration")):
+                return f"{step}: {sent}"
+        return step
 
     def _find(
         self, others: Collection[str], seen: VirtualMachineInstanceMigration | None

@@ -216,6 +216,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _facts("guestosinfo", "GetGuestInfo"),
     _facts("userlist", "GetUsers"),
     _facts("filesystemlist", "GetFilesystems"),
+    # Ours: how much of a guest that moves is still to be sent, by its launcher on the node that it leaves.
+    _vmi("migration", "GET", "facts", "view", ("vmi-running", "node"), "GetDomain"),
     # A picture of a display is the admin's to take; the right to open the display does not include it.
     _vmi("vnc/screenshot", "GET", "picture", "admin", _DISPLAY, "Screenshot", flags=(MOVE_CURSOR,), seconds=30.0),
     _command("freeze", "Freeze", "running", failure_event=_FREEZE_ERROR),

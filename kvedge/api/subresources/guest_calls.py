@@ -15,7 +15,12 @@ from aiohttp import web
 from kvedge import __version__
 from kvedge.api.subresources.call_options import OPTIONS, CallOptions, parse_options
 from kvedge.api.subresources.cluster_reader import ClusterReader
-from kvedge.api.subresources.guest_info_message import guest_agent_info, guest_filesystem_list, guest_user_list
+from kvedge.api.subresources.guest_info_message import (
+    guest_agent_info,
+    guest_filesystem_list,
+    guest_user_list,
+    migration_progress,
+)
 from kvedge.api.subresources.guest_rules import OWNER_CHECKS, check_guest, check_owner
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal, internal, not_there_yet
@@ -33,11 +38,12 @@ _PICTURES: Final = 2
 _CAPTURES: Final = 2
 _CAPTURE_PARAMETERS: Final = ("interface", "bytes", "seconds")
 _LOG_PARAMETERS: Final = ("tailBytes", "previous")
-# Renders the facts of a guest's agent for users.
+# Renders for users the facts of a guest's agent, and of its launcher.
 FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
     "guestosinfo": guest_agent_info,
     "userlist": guest_user_list,
     "filesystemlist": guest_filesystem_list,
+    "migration": migration_progress,
 }
 
 

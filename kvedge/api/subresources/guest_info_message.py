@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject
 API_VERSION: Final = "subresources.kubevirt.io/v1"
 _TEXTS: Final = ("guestAgentVersion", "hostname", "timezone", "fsFreezeStatus")
 _SYSTEM: Final = ("name", "id", "version", "versionId", "prettyName", "kernelRelease", "kernelVersion", "machine")
+_PROGRESS: Final = ("totalBytes", "sentBytes", "leftBytes", "memoryRateBytes", "downtimeMs")
 _LONGEST: Final = 256
 # As many as a launcher passes on.
 _MOST: Final = 256
@@ -58,6 +59,17 @@ def guest_filesystem_list(found: JsonObject) -> JsonObject:
         "kind": "VirtualMachineInstanceFileSystemList",
         "metadata": {},
         "items": items,
+    }
+
+
+def migration_progress(found: JsonObject) -> JsonObject:
+    """A VirtualMachineInstanceMigrationProgress, which KubeVirt does not have."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VirtualMachineInstanceMigrationProgress",
+        "metadata": {},
+        **_texts(found, ("migrationUid", "state")),
+        **{name: _count(found.get(name)) for name in _PROGRESS},
     }
 
 

@@ -1,4 +1,4 @@
-"""What a launcher tells of a guest, in the shape of KubeVirt's answers.
+"""What a launcher tells of a guest, in the shape of KubeVirt's answers, and how far a guest is that moves away.
 
 Called by `launcher_door`. Pure. The launcher has made it short; the api role looks at it once more.
 """
@@ -6,18 +6,41 @@ Called by `launcher_door`. Pure. The launcher has made it short; the api role lo
 from __future__ import annotations
 
 from kvedge.resources.codec import JsonObject
-from kvedge.rpc.launcher_pb2 import GuestFilesystem, GuestFilesystems, GuestInfo, GuestUser, GuestUsers
+from kvedge.rpc.launcher_pb2 import (
+    DomainStatus,
+    GuestFilesystem,
+    GuestFilesystems,
+    GuestInfo,
+    GuestUser,
+    GuestUsers,
+    OutgoingMigration,
+    OutgoingState,
+)
 
 
 def guest_answer(reply: object) -> JsonObject:
-    """The answer that a reply stands for; an empty object for one that only says that it was done."""
+    """The answer that a reply stands for."""
     if isinstance(reply, GuestInfo):
         return _info(reply)
     if isinstance(reply, GuestUsers):
         return {"items": [_user(user) for user in reply.users]}
     if isinstance(reply, GuestFilesystems):
         return {"items": [_filesystem(mount) for mount in reply.filesystems]}
+    if isinstance(reply, DomainStatus):
+        return _outgoing(reply.outgoing)
     return {}
+
+
+def _outgoing(found: OutgoingMigration) -> JsonObject:
+    return {
+        "migrationUid": found.migration_uid,
+        "state": OutgoingState.Name(found.state).removeprefix("OUTGOING_").capitalize(),
+        "totalBytes": found.total_bytes,
+        "sentBytes": found.sent_bytes,
+        "leftBytes": found.left_bytes,
+        "memoryRateBytes": found.memory_rate_bytes,
+        "downtimeMs": found.downtime_ms,
+    }
 
 
 def _info(info: GuestInfo) -> JsonObject:

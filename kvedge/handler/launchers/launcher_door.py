@@ -116,7 +116,8 @@ class NodeLaunchers:
                 text = f"Failed to {verb.name} VMI: {error.message}"
                 self._events.record(vmi, "Warning", verb.failure_event, text)
             raise
-        return guest_answer(reply)
+        # What was done needs no words.
+        return guest_answer(reply) if verb.way == "facts" else {}
 
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces.

@@ -294,6 +294,23 @@ def test_the_guest_agents_facts_are_shown(
     assert [call[2] for call in door.calls[-3:]] == ["guestosinfo", "userlist", "filesystemlist"]
 
 
+def test_how_far_a_guest_is_that_moves_is_told(
+    admin: KubeClient, running: JsonObject, relay: RelayService, door: EchoDoor
+) -> None:
+    counts = {"totalBytes": 9, "sentBytes": 5, "leftBytes": 4, "memoryRateBytes": 2, "downtimeMs": 0}
+    door.answer = {"migrationUid": "m", "state": "Active", **counts, "more": "x"}
+    found = admin.request("GET", f"{SUB}/virtualmachineinstances/small/migration")
+    door.answer = {}
+    assert found.pop("kind") == "VirtualMachineInstanceMigrationProgress"
+    assert found == {
+        "apiVersion": found["apiVersion"],
+        "metadata": {},
+        "migrationUid": "m",
+        "state": "Active",
+        **counts,
+    }
+
+
 def test_a_screen_is_saved_as_a_file(
     virtctl: Kubectl, running: JsonObject, relay: RelayService, door: EchoDoor, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
 from kvedge.client.kubeconfigs import load_kubeconfigs
-from kvedge.client.migrations import MigrationWait, describe_step, find_active
+from kvedge.client.migrations import MigrationWait, describe_progress, describe_step, find_active
 from kvedge.client.session import Session, connect
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
@@ -28,13 +28,19 @@ def migration(phase: str = "", uid: str = "m1", **status: Any) -> JsonObject:
 
 @contextmanager
 def looking_at(
-    lists: list[list[JsonObject]], folder: Path, state: JsonObject | None = None, warning: str = ""
+    lists: list[list[JsonObject]],
+    folder: Path,
+    state: JsonObject | None = None,
+    warning: str = "",
+    progress: JsonObject | None = None,
 ) -> Iterator[Session]:
     """The migrations of a VM as they are listed, one list after the other; the last one stays."""
 
     def script(exchange: Exchange) -> None:
         path = exchange.request.path
-        if path.endswith("/virtualmachineinstances/web"):
+        if path.endswith("/virtualmachineinstances/web/migration"):
+            exchange.answer(200 if progress else 500, progress or {})
+        elif path.endswith("/virtualmachineinstances/web"):
             exchange.answer(200, {"metadata": {"name": "web"}, "spec": {}, "status": {"migrationState": state}})
         elif path.endswith("/events"):
             about = {"kind": "VirtualMachineInstanceMigration", "name": "m1", "uid": "m1"}
@@ -57,9 +63,28 @@ def wait_for(session: Session, lines: Lines | None = None, timeout: float = 30.0
 def test_a_guest_that_moves_is_followed_through_its_phases(tmp_path: Path) -> None:
     lines, old = Lines(), migration("Succeeded", "m0")
     lists = [[old], [old], [old, migration("Scheduling")], [old, migration("Running")], [old, migration("Succeeded")]]
-    with looking_at(lists, tmp_path, {**STATE, "completed": True}) as session:
+    sent = {"state": "Active", "leftBytes": 3 << 20, "totalBytes": 9 << 20, "memoryRateBytes": 1 << 20}
+    with looking_at(lists, tmp_path, {**STATE, "completed": True}, progress=sent) as session:
         assert wait_for(session, lines).wait_until_moved() == "VM web moved from node-1 to node-2"
-    assert lines.shown == ["web: not seen by the controller yet", "web: Scheduling", "web: Running"]
+    assert lines.shown == [
+        "web: not seen by the controller yet",
+        "web: Scheduling",
+        "web: Running: 3.0 MiB left of 9.0 MiB, 1.0 MiB/s, about 4 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"state": "None"}, ""),
+        ({"state": "Active"}, ""),
+        ({"state": "Kept", "totalBytes": 9}, ""),
+        ({"state": "Active", "leftBytes": 4, "totalBytes": 9}, "4 B left of 9 B"),
+    ],
+    ids=["does not move", "has just begun", "stays", "at no known rate"],
+)
+def test_what_is_left_is_told_as_far_as_it_is_known(found: JsonObject, text: str) -> None:
+    assert describe_progress(found) == text
 
 
 @pytest.mark.parametrize(

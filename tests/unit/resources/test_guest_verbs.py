@@ -25,6 +25,7 @@ from kvedge.handler.launchers.guest_answer_message import guest_answer
 from kvedge.handler.launchers.launcher_door import launcher_request
 from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.launcher.launcher_server import LauncherServer
+from kvedge.launcher.launcher_service import LauncherService
 from kvedge.resources.guest_verbs import GUEST_VERBS, RELAYED_VERBS, Check, GuestVerb, Way
 from kvedge.resources.relay_protocol import (
     MIGRATION_ROUTE,
@@ -55,6 +56,7 @@ RELAY_PATHS = {
     ("GET", "filesystemlist"),
     ("GET", "console"),
     ("GET", "console/log"),
+    ("GET", "migration"),
     ("GET", "network"),
     ("GET", "network/capture"),
     ("GET", "vnc"),
@@ -146,7 +148,7 @@ def test_what_versions_say_to_each_other_stays_as_it_is() -> None:
 @each_call
 def test_a_verbs_grpc_method_is_in_the_protocol_and_in_the_launcher(verb: GuestVerb) -> None:
     method = SERVICE.methods_by_name[verb.rpc]
-    assert verb.rpc in vars(LauncherServer)
+    assert any(verb.rpc in vars(server) for server in (LauncherServer, LauncherService))
     assert method.input_type.name == f"{verb.rpc}Request"
     if verb.way != "picture":
         assert launcher_request(verb, {UNFREEZE_SECONDS: 1}).DESCRIPTOR is method.input_type

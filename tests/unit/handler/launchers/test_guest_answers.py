@@ -44,8 +44,13 @@ def test_lists_are_items() -> None:
     assert guest_answer(mounts)["items"][0]["disk"] == [{"serial": "s1", "busType": "virtio"}]
 
 
-def test_what_was_done_needs_no_words() -> None:
-    assert guest_answer(pb.DomainStatus(sequence=3)) == {}
+def test_a_launcher_tells_how_far_a_guest_is_that_moves_away() -> None:
+    outgoing = pb.OutgoingMigration(
+        migration_uid="m", state=pb.OUTGOING_ACTIVE, total_bytes=9, sent_bytes=5, left_bytes=4, memory_rate_bytes=2
+    )
+    counts = {"totalBytes": 9, "sentBytes": 5, "leftBytes": 4, "memoryRateBytes": 2, "downtimeMs": 0}
+    assert guest_answer(pb.DomainStatus(outgoing=outgoing)) == {"migrationUid": "m", "state": "Active", **counts}
+    assert guest_answer(pb.DomainStatus())["state"] == "None"
 
 
 def test_a_freeze_says_for_how_long() -> None:
