@@ -21,6 +21,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.migrations import VMI_NAME_LABEL, MigrationState, VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import parse_rfc3339
 
 _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
@@ -193,4 +194,12 @@ def _has_moved(ended: VirtualMachineInstanceMigration, state: MigrationState | N
 
 
 def _way(state: MigrationState | None) -> str:
-    return f" from {state.source_node} to {state.target_node}" if state is not None else ""
+    if state is None:
+        return ""
+    way = f" from {state.source_node} to {state.target_node}"
+    # Both nodes' clocks have a part in it: it may even be negative.
+    with contextlib.suppress(ValueError):
+        if state.start_timestamp and state.end_timestamp:
+            took = parse_rfc3339(state.end_timestamp) - parse_rfc3339(state.start_timestamp)
+            return f"{way} in {max(0.0, took.total_seconds()):.0f} s"
+    return way

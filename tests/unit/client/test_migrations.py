@@ -118,6 +118,15 @@ def test_a_migration_that_is_gone_is_judged_by_what_its_vmi_says(tmp_path: Path)
         assert wait_for(session).wait_until_moved() == "VM web moved from node-1 to node-2"
 
 
+@pytest.mark.parametrize(
+    ("ended", "took"), [("2026-01-01T00:00:12Z", " in 12 s"), ("2025-12-31T23:59:59Z", " in 0 s"), ("soon", "")]
+)
+def test_how_long_it_took_is_told_as_far_as_the_clocks_agree(ended: str, took: str, tmp_path: Path) -> None:
+    state = {**STATE, "completed": True, "startTimestamp": "2026-01-01T00:00:00Z", "endTimestamp": ended}
+    with looking_at([[], [migration("Succeeded")]], tmp_path, state) as session:
+        assert wait_for(session).wait_until_moved() == f"VM web moved from node-1 to node-2{took}"
+
+
 def test_waiting_ends_in_time_and_says_how_to_have_the_guest_stay(tmp_path: Path) -> None:
     with (
         looking_at([[], [migration("Scheduling")]], tmp_path, warning="0/2 nodes are available") as session,
