@@ -198,7 +198,7 @@ def _way(state: MigrationState | None) -> str:
         return ""
     way = f" from {state.source_node} to {state.target_node}"
     # Both nodes' clocks have a part in it: it may even be negative.
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, TypeError):
         if state.start_timestamp and state.end_timestamp:
             took = parse_rfc3339(state.end_timestamp) - parse_rfc3339(state.start_timestamp)
             return f"{way} in {max(0.0, took.total_seconds()):.0f} s"
