@@ -45,6 +45,7 @@ class OutgoingService:
     def __init__(self, client: KubeClient, node: str, kubelet: Path, clock: Clock | None = None) -> None:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
+        self._refreshing = threading.Lock()
         self._certificate = RelayCertificate(client, node, clock or SystemClock(), self._stopping, MIGRATION_NAME)
         self._material: TlsMaterial | None = None
         self._context: ssl.SSLContext | None = None
@@ -133,7 +134,8 @@ class OutgoingService:
             KubeError: when the API server refuses or does not answer.
             CertificateError: when nobody signs, or what came cannot be used.
         """
-        material = self._certificate.keep_fresh(self._material)
-        if material is not self._material:
-            self._context = client_context(material)
-            self._material = material
+        with self._refreshing:
+            material = self._certificate.keep_fresh(self._material)
+            if material is not self._material:
+                self._context = client_context(material)
+                self._material = material

@@ -120,10 +120,20 @@ def _all_calm(scene: Scene) -> Iterator[tuple[str, Scene]]:
     yield from controller_steps(scene)
 
 
+@cache
+def moves_of(world: World) -> tuple[tuple[str, World], ...]:
+    return (*launchers.launcher_steps(world), *launchers.libvirt_steps(world))
+
+
+@cache
+def faults_of(world: World) -> tuple[tuple[str, World], ...]:
+    return tuple(launchers.fault_steps(world))
+
+
 def launcher_steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
     world = scene.world
     # A Pod that is over has nobody who starts again, speaks or obeys.
-    for name, after in (*launchers.launcher_steps(world), *launchers.libvirt_steps(world)):
+    for name, after in moves_of(world):
         is_sources = name.startswith(("the source", "an abort"))
         is_targets = name.startswith(("the target", "a release", "a discard"))
         if name == "memory flows" and scene.target_over:
@@ -224,7 +234,7 @@ def fault_steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
     if world.faults >= MOST_FAULTS:
         return
     hit = world._replace(faults=world.faults + 1)
-    for name, after in launchers.fault_steps(world):
+    for name, after in faults_of(world):
         if name != CANCELLED and not (scene.source_over and name.startswith("source")):
             yield name, scene._replace(world=after)
     if scene.vmi.is_open and not scene.vmi.aborted:
