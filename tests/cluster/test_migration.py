@@ -17,7 +17,7 @@ import pytest
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import LAUNCHER_GID, MIGRATION_TARGET_NODE, NODE_NAME, SYSTEM_NAMESPACE
+from kvedge.resources.names import CREATED_BY, LAUNCHER_GID, MIGRATION_TARGET_NODE, NODE_NAME, SYSTEM_NAMESPACE
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from tests.support.box import processes, small_vm
 from tests.support.cluster.counting_guest import CountingGuest, counting_vm, migration, slow_policy
@@ -242,8 +242,36 @@ def test_a_guest_on_a_claim_of_one_node_is_refused(guest: CountingGuest) -> None
         cluster.remove_vm("bound")
 
 
+def test_a_source_s_handler_that_is_killed_when_its_guest_has_just_left_tells_so_when_it_is_back(
+    guest: CountingGuest,
+) -> None:
+    source, target = guest.node, guest.other_node
+    assert source != SERVER
+    guest.migrate("untold")
+    wait_until(lambda: guest.qemus() == [target], "the guest has left", 60, 0.01)
+    guest.cluster.nodes[source].end("kvedge", signal.SIGKILL)
+    guest.cluster.start_kvedge(source)
+    assert guest.wait_migration("untold", "Succeeded", "Failed", seconds=120).status.phase == "Succeeded"
+    guest.wait_only_on(target)
+    guest.wait_counts_on()
+
+
+def test_a_node_that_is_drained_gives_its_guest_to_the_other_one(guest: CountingGuest) -> None:
+    cluster, before = guest.cluster, guest.vmi
+    source, target = guest.node, guest.other_node
+    # It asks again each five seconds.
+    options = ("--delete-emptydir-data", "--force", "--ignore-daemonsets", "--timeout=120s")
+    try:
+        cluster.kubectl("drain", source, "--pod-selector", f"{CREATED_BY}={before.metadata.uid}", *options)
+    finally:
+        cluster.kubectl("uncordon", source)
+    guest.wait_only_on(target)
+    guest.wait_counts_on()
+    assert guest.vmi.metadata.uid == before.metadata.uid
+    wait_until(lambda: not guest.vmi.status.evacuation_node_name, "nothing is to leave any more", 30, 0.2)
+
+
 def test_a_guest_that_has_moved_is_shut_down_like_any_other(guest: CountingGuest) -> None:
-    move(guest, "away")
     vmi = guest.vmi
     guest.cluster.cli("stop", NAME, "--wait")
     guest.cluster.wait_gone(NAME)

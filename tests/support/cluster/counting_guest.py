@@ -41,6 +41,7 @@ def counting_vm(name: str, image: str, claim: str) -> JsonObject:
     template = made["spec"]["template"]
     template["metadata"] = {"labels": dict(_LABEL)}
     spec = template["spec"]
+    spec["evictionStrategy"] = "LiveMigrate"
     spec["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}, "ports": [{"port": 80}]}]
     spec["domain"]["devices"]["disks"] += [
         {"name": disk, "disk": {"bus": "virtio"}} for disk in ("scratch", "seed", "shared")
