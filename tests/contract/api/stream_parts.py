@@ -55,7 +55,7 @@ def launcher_pod(vmi: JsonObject) -> JsonObject:
         "labels": {"kubevirt.io/created-by": uid},
         "ownerReferences": [owned_by("VirtualMachineInstance", "small", uid)],
     }
-    return pod_document({"name": "compute", "image": "x"}, metadata=metadata)
+    return pod_document({"name": "compute", "image": "x"}, metadata=metadata, nodeName=vmi["status"]["nodeName"])
 
 
 @contextlib.contextmanager
