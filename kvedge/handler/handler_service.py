@@ -152,7 +152,7 @@ class HandlerRole:
             connections=connections,
             network=GuestNetwork(config.state, lambda: configuration.current),
             volumes=HotplugVolumes(config.kubelet),
-            prepare_pod=_pod_preparation(config.kubelet, events),
+            prepare_pod=_pod_preparation(config.kubelet, events, config.node),
             events=events,
             options=platform.options,
             kubelet=config.kubelet,
@@ -219,11 +219,11 @@ def _write_tools(seed: Path) -> None:
 
 
 def _pod_preparation(
-    kubelet: Path, events: EventRecorder
+    kubelet: Path, events: EventRecorder, node: str
 ) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
     """What a launcher's Pod is given before its guest starts, beside its network."""
     devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
-    host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text))
+    host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text), node)
 
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
         passes = passes_functions(vmi)

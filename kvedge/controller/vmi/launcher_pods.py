@@ -24,10 +24,9 @@ def launcher_of(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> Pod | None:
         found = [pod for pod in pods if pod.metadata.name == launcher_name(vmi)]
     else:
         # A guest that nobody has handed over yet comes to none of those that wait for one.
-        found = [pod for pod in pods if not is_target(pod)]
-        if node and not found:
-            # Somebody has removed what the VMI says of its migrations.
-            found = [pod for pod in pods if pod.spec.node_name == node]
+        there = [pod for pod in pods if node and pod.spec.node_name == node]
+        # Somebody may have removed what the VMI says of its migrations: its node tells.
+        found = there or [pod for pod in pods if not is_target(pod)]
     return min(found, key=lambda pod: (is_over(pod), pod.metadata.creation_timestamp or ""), default=None)
 
 

@@ -14,6 +14,7 @@ from kvedge.controller.vmi.launcher_pod_status import has_succeeded, may_still_r
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.vmi_move_plan import (
     end_label,
+    end_pods,
     is_lost,
     plan_left_pods,
     with_closed_migration,
@@ -109,7 +110,7 @@ def plan_deletion(view: VmiView, now: datetime) -> VmiPlan:
     vmi, pods = view.vmi, view.pods
     if pods:
         pod = launcher_of(vmi, pods)
-        gone = tuple(DeletePod(item) for item in pods if item.metadata.deletion_timestamp is None)
+        gone = end_pods(view)
         status = vmi.status if vmi.status.phase in OUR_PHASES else after_hand_over(vmi, pod, view.node, now)
         return VmiPlan((*gone, *patch_vmi(vmi, status)), find_news(vmi, pod, status))
     status = with_phase(after_hand_over(vmi, None, view.node, now), "Failed", "", now)

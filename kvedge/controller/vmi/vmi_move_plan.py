@@ -56,7 +56,7 @@ def plan_moving(view: VmiView, now: datetime) -> VmiPlan:
     if source_is_off and state.source_pod_gone_timestamp is None:
         written = msgspec.structs.replace(state, source_pod_gone_timestamp=rfc3339(now))
     patches = patch_vmi(vmi, _with_state(view, written, now))
-    ended = _end_all(view) if vmi.metadata.deletion_timestamp is not None else ()
+    ended = end_pods(view) if vmi.metadata.deletion_timestamp is not None else ()
     confirmed = (ConfirmPodLost(view.known),) if source is None and written is not state else ()
     return VmiPlan((*ended, *confirmed, *patches), again_after=wait)
 
@@ -125,6 +125,16 @@ def plan_left_pods(view: VmiView, now: datetime) -> tuple[tuple[VmiAction, ...],
     return tuple(ended), min(waits, default=None)
 
 
+def end_pods(view: VmiView) -> tuple[DeletePod, ...]:
+    """End the Pods of a VMI that is deleted, but not the one that its guest may have come to, while it moves.
+
+    The handler there lets the guest run first, so that it can be shut down, or ends what waits for it in vain.
+    """
+    spared = target_of(view.vmi, view.pods) if is_moving(view.vmi) else None
+    left = [pod for pod in view.pods if pod.metadata.deletion_timestamp is None]
+    return tuple(DeletePod(pod) for pod in left if pod is not spared)
+
+
 def end_label(vmi: VirtualMachineInstance) -> JsonObject:
     """What takes away the label by which the target's handler finds the VMI, once its migration is over."""
     return {} if is_moving(vmi) else _without_label(vmi)
@@ -155,7 +165,3 @@ def _with_state(view: VmiView, state: MigrationState, now: datetime) -> VirtualM
     vmi = view.vmi
     status = after_hand_over(vmi, launcher_of(vmi, view.pods), view.node, now)
     return msgspec.structs.replace(status, migration_state=state, active_pods=list_active(vmi, view.pods))
-
-
-def _end_all(view: VmiView) -> tuple[VmiAction, ...]:
-    return tuple(DeletePod(pod) for pod in view.pods if pod.metadata.deletion_timestamp is None)

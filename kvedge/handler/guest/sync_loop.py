@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -106,7 +107,7 @@ class SyncLoop:
             self.vmis,
             self.connections,
             mobility.incoming,
-            PodOfGuest(prepare, self._forget_places),
+            PodOfGuest(prepare, partial(read_last_word, self.kubelet), self._forget_places),
             self.events,
             mobility.address,
             self.node,

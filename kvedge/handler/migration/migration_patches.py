@@ -12,7 +12,7 @@ import msgspec
 from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition
-from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME
+from kvedge.resources.names import LAUNCHER_SILENT, MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.phases import check_transition
 from kvedge.resources.types.migrations import AbortStatus
 from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
@@ -90,6 +90,10 @@ def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> Mer
     }
     if vmi.status.evacuation_node_name == state.source_node:
         status["evacuationNodeName"] = None
+    kept = [item for item in vmi.status.conditions if item.reason != LAUNCHER_SILENT]
+    if len(kept) < len(vmi.status.conditions):
+        # That was said of the launcher before. Of this one it would end the guest.
+        status["conditions"] = [encode(item) for item in kept]
     labels = {NODE_NAME: node, MIGRATION_TARGET_NODE: None}
     return at_version({"metadata": {"labels": labels}, "status": status}, vmi.metadata.resource_version)
 

@@ -1,8 +1,9 @@
 """The one arbiter: what becomes of a guest that two launchers know of.
 
 Called by the target's handler with the latest words of both launchers. Pure. A word may be old: decisions rest only on
-words that stay true. `GONE` and `KEPT` of the source do. Whether the target is complete, its launcher looks again when
-it is told to go on.
+words that stay true. `GONE` and `KEPT` of the source do. A guest is let run on the source's own word alone: one that
+went without a word may have gone on, or have shut down, before its Pod ended, and the copy would be of an earlier
+moment. Whether the target is complete, its launcher looks again when it is told to go on.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Ruling(Enum):
 class OutcomeSeen(NamedTuple):
     """`source` and `target` are the latest words, None when nobody has said one yet. `source_is_off` says that the
     source's Pod is proven to be gone, whatever its last word was; `target_is_gone` likewise. `unwanted` says that the
-    migration was cancelled, or its VMI is to end. `shares_disks` says that both sides write to the same disks.
+    migration was cancelled, or its VMI is to end.
     """
 
     source: OutgoingState | None
@@ -47,7 +48,6 @@ class OutcomeSeen(NamedTuple):
     source_is_off: bool = False
     target_is_gone: bool = False
     unwanted: bool = False
-    shares_disks: bool = False
 
 
 def rule(seen: OutcomeSeen) -> Ruling:
@@ -58,9 +58,7 @@ def rule(seen: OutcomeSeen) -> Ruling:
         return Ruling.DISCARD
     hopeless = seen.target_is_gone or seen.target == INCOMING_FAILED
     if seen.source == OUTGOING_GONE or seen.source_is_off:
-        if hopeless or (seen.shares_disks and seen.source != OUTGOING_GONE):
-            # A source without a word may have gone on before it ended: to its disks the copy would be of an earlier
-            # moment, and would break them. Disks that were copied are as old as the copy.
+        if hopeless or seen.source != OUTGOING_GONE:
             return Ruling.LOST
         if seen.target in (INCOMING_EMPTY, INCOMING_READY):
             # Nobody is left that could send it. The word may be old all the same.

@@ -27,6 +27,7 @@ ABORT_SECONDS: Final = 5.0
 # For so long a launcher that does not begin is asked again; then the guest stays.
 BEGIN_SECONDS: Final = 60.0
 ABORTED: Final = "Live migration has been aborted"
+_SILENT: Final = "the launcher that the guest was to leave ended without a word, and nothing of it runs"
 _OLD: Final = "the launcher is of an earlier version, which cannot move its guest"
 
 
@@ -46,13 +47,15 @@ class SourceSeen(NamedTuple):
     """What is known of the guest's launcher.
 
     `word` is of this very migration: NONE from a launcher that was not asked for it, None when nobody answers and none
-    was left. `said` are libvirt's words. `alive` tells a guest that can move. `overrun` is why it has taken too long,
+    was left. `said` are libvirt's words. `gone` says that the launcher left no word, and that nothing of it runs here.
+    `alive` tells a guest that can move. `overrun` is why it has taken too long,
     `refused` why the launcher has not begun although it was asked for as long as that makes sense.
     """
 
     word: OutgoingState | None = None
     said: str = ""
     connected: bool = False
+    gone: bool = False
     alive: bool = False
     migrates: bool = True
     overrun: str = ""
@@ -125,6 +128,10 @@ def _plan_beginning(vmi: VirtualMachineInstance, state: MigrationState, seen: So
         is_ending = vmi.metadata.deletion_timestamp is not None
         can = seen.connected and seen.alive and state.target_node_address and not is_ending
         return SourcePlan((SourceStep.BEGIN,)) if can else SourcePlan()
+    if seen.gone:
+        # Its Pod may be gone from the API, and then nobody else has a proof. What has come to the other side, if it is
+        # all of it, may be of an earlier moment.
+        return SourcePlan((SourceStep.RECORD_STAY, SourceStep.CLOSE), _SILENT)
     if not seen.connected or seen.word != OUTGOING_NONE:
         return SourcePlan(again=WATCH_SECONDS)
     if state.abort_requested or vmi.metadata.deletion_timestamp is not None or seen.refused:

@@ -16,7 +16,7 @@ import grpc
 
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
-from kvedge.handler.launchers.sync_plan import LauncherView
+from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView
 from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress
 from kvedge.handler.migration.migration_patches import abort_patch, begin_patch, left_patch, stay_patch
 from kvedge.handler.migration.outgoing_channels import LeavingGuest
@@ -141,6 +141,7 @@ class SourceSteps:
             word=word,
             said=said.message if said is not None else "",
             connected=view.connected and status is not None,
+            gone=_is_gone(view),
             alive=status is not None and status.state in ALIVE,
             migrates=status is not None and status.migrates,
             overrun=memory.overrun,
@@ -237,6 +238,11 @@ class SourceSteps:
 
     def _write(self, key: Key, patch: MergePatch) -> None:
         self.vmis.observe(self.client.patch(VirtualMachineInstance, *key, patch))
+
+
+def _is_gone(view: LauncherView) -> bool:
+    is_silent = not view.connected and view.last_word is None
+    return is_silent and not view.runs and view.down_seconds >= UNRESPONSIVE_SECONDS
 
 
 def outgoing_of(view: LauncherView, uid: str) -> OutgoingMigration | None:

@@ -10,7 +10,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kvedge.handler.migration.outcome_plan import OutcomeSeen, Ruling, rule
-from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -81,14 +80,6 @@ def word_of_source(state: MigrationState) -> OutgoingState | None:
     return OUTGOING_KEPT if state.failed else None
 
 
-def shares_disks(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest writes to disks that are no Pod's own."""
-    return any(
-        volume.host_disk is not None or (volume.ephemeral is None and claim_of(volume) is not None)
-        for volume in vmi.spec.volumes
-    )
-
-
 def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> TargetPlan:
     """What to do; done again and again, until the guest is this node's or nothing waits for it any more."""
     state = comes(vmi, node)
@@ -99,7 +90,7 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None
     source = word_of_source(state)
     is_off = bool(state.source_pod_gone_timestamp)
-    ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted, shares_disks(vmi)))
+    ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted))
     if ruling is Ruling.MOVED:
         return TargetPlan((TargetStep.ADOPT,))
     if ruling is Ruling.RELEASE:
@@ -124,7 +115,7 @@ def _explain_loss(seen: TargetSeen) -> str:
         return seen.said or "its target has failed"
     if seen.word is None:
         return "the launcher that the guest came to has gone"
-    return "its node ended it without a word, so that what has come may be older than its disks"
+    return "the source ended without a word, so that what has come may be of an earlier moment"
 
 
 def _plan_discard(seen: TargetSeen, reason: str) -> TargetPlan:

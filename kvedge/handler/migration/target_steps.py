@@ -57,10 +57,12 @@ class PodOfGuest(NamedTuple):
     """What the sync loop does for any guest's Pod, and here for one that is to come.
 
     `prepare` readies Pod and network, and has the launcher listen; it raises LauncherCallError, NetworkError or
-    PodNotReady. `forget` drops what was made on this node, by the VMI's UID.
+    PodNotReady. `last_word` is what the launcher of a Pod, by its UID, has left, or None. `forget` drops what was made
+    on this node, by the VMI's UID.
     """
 
     prepare: Callable[[Key, VirtualMachineInstance, str], None]
+    last_word: Callable[[str], DomainStatus | None]
     forget: Callable[[str], None]
 
 
@@ -156,7 +158,11 @@ class TargetSteps:
     ) -> TargetSeen:
         view = self.connections.view(key)
         now = self.clock.monotonic()
-        said = incoming_of(view.status, state.migration_uid) if view.connected and pod_uid else None
+        said = None
+        if pod_uid:
+            # A guest that had come may have ended before this was written down: then it is an end like any other.
+            status = view.status if view.connected else self.pod.last_word(pod_uid)
+            said = incoming_of(status, state.migration_uid)
         gone = False
         if said is None:
             down = view.down_seconds if pod_uid else now - memory.began

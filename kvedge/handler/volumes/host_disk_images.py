@@ -38,9 +38,10 @@ SMALLER: Final = "ToleratedSmallPV"
 class HostDiskImages:
     """Those of all VMIs of this node; keeps nothing."""
 
-    def __init__(self, tell: Callable[[VirtualMachineInstance, str, str], None]) -> None:
-        """`tell` records an event of a VMI: a reason and a text."""
+    def __init__(self, tell: Callable[[VirtualMachineInstance, str, str], None], node: str) -> None:
+        """`tell` records an event of a VMI: a reason and a text. `node` is this node's name."""
         self._tell = tell
+        self._node = node
 
     def prepare(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> None:
         """Make what is absent and may be made.
@@ -52,15 +53,16 @@ class HostDiskImages:
             disk = volume.host_disk
             if disk is None or disk.type != DISK_OR_CREATE:
                 continue
+            comes = vmi.status.node_name not in ("", self._node)
             try:
-                note = _make(vmi, volume.name, disk, launcher)
+                note = _make(vmi, volume.name, disk, launcher, node=self._node if comes else "")
             except OSError as error:
                 raise PodNotReady(f"volume {volume.name}: {disk.path}: {error.strerror or error}") from error
             if note:
                 self._tell(vmi, SMALLER, note)
 
 
-def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: HeldProcess) -> str:
+def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: HeldProcess, *, node: str) -> str:
     directory, file = host_place(disk)
     with hold_directory(directory) as folder:
         if launcher.identify_directory(claim_directory(volume)) != identity_of(os.fstat(folder)):
@@ -69,6 +71,9 @@ def _make(vmi: VirtualMachineInstance, volume: str, disk: HostDisk, launcher: He
             )
         if _is_there(folder, file):
             return ""
+        if node:
+            # The guest writes to it on the node that it leaves: here it would go on with an empty disk.
+            raise PodNotReady(f"volume {volume}: {disk.path} is not on node {node}; mount what both nodes share there")
         size, free = _read_wanted_bytes(volume, disk), count_free_bytes(folder)
         fitting = fitting_bytes(size, free)
         if fitting is None:

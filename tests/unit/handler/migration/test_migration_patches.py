@@ -10,6 +10,7 @@ import pytest
 from kvedge.handler.migration import migration_patches as patches
 from kvedge.kube.errors import Conflict
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.migration_world import ADDRESS, HERE, THERE, Server, moving_vmi
 
@@ -38,6 +39,17 @@ def test_an_adopted_guest_has_its_node_in_label_and_status() -> None:
 def test_the_mark_of_a_node_that_was_to_be_left_goes_with_it(marked: str, left: str) -> None:
     vmi = moving_vmi(status={"evacuationNodeName": marked})
     assert write(vmi, patches.adoption_patch(vmi, THERE, NOW)).status.evacuation_node_name == left
+
+
+def test_what_was_said_of_a_silent_launcher_is_not_said_of_the_next_one() -> None:
+    silent = {"type": "Synchronized", "status": "False", "reason": LAUNCHER_SILENT}
+    ready = {"type": "Ready", "status": "True"}
+    patch = patches.adoption_patch(moving_vmi(status={"conditions": [silent, ready]}), THERE, NOW)
+    assert [item["type"] for item in patch.body["status"]["conditions"]] == ["Ready"]
+    assert (
+        "conditions"
+        not in patches.adoption_patch(moving_vmi(status={"conditions": [ready]}), THERE, NOW).body["status"]
+    )
 
 
 def test_a_lost_guest_is_a_run_that_failed() -> None:

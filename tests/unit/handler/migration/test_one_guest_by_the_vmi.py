@@ -14,14 +14,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
-
 from kvedge.handler.migration.source_plan import SourceSeen, SourceStep, plan_source
 from kvedge.handler.migration.target_plan import TargetSeen, TargetStep, plan_target
 from kvedge.launcher.migration.incoming_plan import Incoming, IncomingQemu, judge_incoming
 from kvedge.launcher.migration.outgoing_plan import Outgoing, OutgoingQemu, judge_outgoing
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from kvedge.rpc.launcher_pb2 import IncomingState, OutgoingState
 from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 from tests.unit.handler.migration import test_one_guest as launchers
@@ -46,8 +43,6 @@ class Written(NamedTuple):
     failed: bool = False
     owned: bool = False
     ended: bool = False
-    # Both sides write to the same disk.
-    shared: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -63,6 +58,8 @@ class Scene(NamedTuple):
     there: Written = Written()
     source_over: bool = False
     target_over: bool = False
+    # Somebody has deleted the source's Pod by force: its kubelet tells nobody how it ended.
+    by_force: bool = False
 
     def write(self, heard: Written, **changes: bool) -> Scene:
         """As a handler that has heard so writes: in vain, when the server has something else."""
@@ -87,11 +84,7 @@ def vmi_of(written: Written) -> VirtualMachineInstance:
         "targetNodeDomainDetected": True,
     }
     status = {"phase": "Failed" if written.ended else "Running"}
-    vmi = moving_vmi(THERE if written.owned else HERE, status, **flags)
-    claim = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="db"))
-    return msgspec.structs.replace(
-        vmi, spec=msgspec.structs.replace(vmi.spec, volumes=[claim] if written.shared else [])
-    )
+    return moving_vmi(THERE if written.owned else HERE, status, **flags)
 
 
 @cache
@@ -156,7 +149,8 @@ def source_pass(scene: Scene) -> Iterator[tuple[str, Scene]]:
     if scene.source_over and word not in (OutgoingState.OUTGOING_GONE, OutgoingState.OUTGOING_KEPT):
         word = None
     connected = word is not None and not scene.source_over
-    seen = SourceSeen(word, "", connected, alive=connected and word != OutgoingState.OUTGOING_GONE)
+    gone = scene.source_over and word is None
+    seen = SourceSeen(word, "", connected, gone, alive=connected and word != OutgoingState.OUTGOING_GONE)
     steps = source_steps(heard, seen)
     for step in steps:
         if step is SourceStep.BEGIN:
@@ -223,7 +217,7 @@ def controller_steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
     """Of a controller whose news are as old as may be: its writes are refused as all others are."""
     if not scene.vmi.is_open:
         return
-    if scene.source_over and scene.vmi.begun and not scene.vmi.off:
+    if scene.source_over and not scene.by_force and scene.vmi.begun and not scene.vmi.off:
         yield "the source's Pod is proven to be off", scene.write(scene.vmi, off=True)
     if scene.target_over and not scene.vmi.begun:
         yield "the target's Pod has ended", scene.write(scene.vmi, failed=True)
@@ -246,10 +240,9 @@ def fault_steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
         had = world.left in (OutgoingQemu.RUNS, OutgoingQemu.HELD)
         end = OutgoingQemu.GONE if had else world.left
         gone = hit._replace(left=end, moving=False, cancelled=False, source_up=False, abort=False)
-        yield (
-            "the source's Pod is killed",
-            scene._replace(world=gone._replace(lost=world.lost or had), source_over=True),
-        )
+        killed = scene._replace(world=gone._replace(lost=world.lost or had), source_over=True)
+        yield "the source's Pod is killed", killed
+        yield "the source's Pod is killed by force", killed._replace(by_force=True)
     if not scene.target_over:
         had = world.come is not IncomingQemu.NONE
         gone = hit._replace(come=IncomingQemu.NONE, target_up=False, release=False, discard=False)
@@ -268,9 +261,7 @@ def everything() -> dict[Scene, tuple[Scene, str] | None]:
 @cache
 def explore() -> tuple[dict[Scene, tuple[Scene, str] | None], dict[Scene, list[Scene]]]:
     """As :func:`everything`, and what each scene becomes by itself."""
-    # Where disks are shared one fault less is tried: what is particular to them takes one.
-    shared = Written(shared=True)
-    starts = [Scene(), Scene(World(faults=1), shared, shared, shared)]
+    starts = [Scene()]
     found: dict[Scene, tuple[Scene, str] | None] = dict.fromkeys(starts)
     calm: dict[Scene, list[Scene]] = {}
     waiting = deque(starts)
@@ -309,8 +300,8 @@ def test_a_guest_that_was_released_never_goes_back_in_time_by_a_late_word() -> N
     for scene in everything():
         world = scene.world
         if world.begun and world.went_on:
-            # The residue that the launchers' model knows; or a Pod of whose own disks the copy is as old as it is.
-            assert world.missed or (scene.vmi.off and not scene.vmi.shared), story(scene)
+            # The residue that the launchers' model knows.
+            assert world.missed, story(scene)
             assert world.lost, story(scene)
 
 
@@ -319,8 +310,8 @@ def test_in_the_end_the_vmi_tells_where_its_guest_runs() -> None:
     assert {scene.vmi.owned for scene in ends if not scene.world.lost} == {True, False}
     for scene in ends:
         assert not scene.vmi.is_open, story(scene)
-        if scene.world.lost or (scene.vmi.shared and scene.vmi.off and not scene.vmi.left):
-            # Of a source that shares its disks and went without a word, nobody knows how old what has come is.
+        if scene.world.lost or (scene.source_over and not scene.vmi.left):
+            # Of a source that went without a word nobody knows how old what has come is.
             continue
         assert runs(scene.world) == 1, story(scene)
         assert not scene.vmi.ended, story(scene)

@@ -34,6 +34,13 @@ STEPS = [
     pytest.param(READY, pb.OUTGOING_NONE, {"deleted": DELETED}, [], id="a guest that is to end does not begin"),
     pytest.param(BEGUN, pb.OUTGOING_NONE, {}, ["MOVE"], id="once it is written the launcher is asked"),
     pytest.param(BEGUN, None, {"connected": False}, [], id="a launcher that is away may have been asked"),
+    pytest.param(
+        BEGUN,
+        None,
+        {"connected": False, "alive": False, "gone": True},
+        ["RECORD_STAY", "CLOSE"],
+        id="one that has ended without a word has let go of nothing",
+    ),
     pytest.param(BEGUN, pb.OUTGOING_ACTIVE, {}, [], id="a guest that moves is watched"),
     pytest.param(BEGUN, pb.OUTGOING_ACTIVE, {"overrun": "slow"}, ["ABORT"], id="one that takes too long is kept"),
     pytest.param(BEGUN, pb.OUTGOING_ACTIVE, {"deleted": DELETED}, ["ABORT"], id="one that is to end is kept"),

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
+from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.handler.migration.source_plan import BEGIN_SECONDS
 from kvedge.handler.migration.source_steps import SourceOutcome, SourceSteps, migrate_request
 from kvedge.handler.pod_errors import PodNotReady
@@ -191,3 +192,19 @@ def test_how_a_guest_moves_is_what_was_decided_at_its_hand_over() -> None:
     plain = moving_vmi().status.migration_state
     assert plain is not None
     assert migrate_request(plain) == pb.MigrateRequest(migration_uid=UID)
+
+
+@pytest.mark.parametrize(
+    ("down", "runs", "left", "failed"),
+    [(30.0, False, False, True), (29.0, False, False, False), (30.0, True, False, False), (30.0, False, True, False)],
+)
+def test_a_launcher_that_ended_without_a_word_has_kept_its_guest(
+    down: float, runs: bool, left: bool, failed: bool
+) -> None:
+    at = source(None, **BEGUN)
+    word = pb.DomainStatus(state=pb.DOMAIN_STATE_SHUTOFF) if left else None
+    vmi = at.cache.get()
+    assert vmi is not None
+    at.steps.look(KEY, vmi, LauncherView(down_seconds=down, runs=runs, last_word=word))
+    assert at.state.failed is failed
+    assert ("without a word" in at.state.failure_reason) is failed

@@ -36,7 +36,6 @@ from tests.support.migration_world import (
 
 BEGUN = {"targetNodeAddress": ADDRESS, "startTimestamp": "2026-05-01T00:00:00Z", "targetNodeDomainDetected": True}
 LEFT = {**BEGUN, "sourceNodeDomainGoneTimestamp": "2026-05-01T00:00:05Z"}
-OFF = {**BEGUN, "sourcePodGoneTimestamp": "2026-05-01T00:00:05Z"}
 
 
 class Target:
@@ -49,13 +48,15 @@ class Target:
         self.prepared = 0
         self.failing: Exception | None = None
         self.forgotten: list[str] = []
+        # What launchers that have gone said last, by Pod.
+        self.left: dict[str, pb.DomainStatus] = {}
         self.steps = TargetSteps(
             self.server,  # type: ignore[arg-type]
             self.cache,  # type: ignore[arg-type]
             self.own,  # type: ignore[arg-type]
             self.launcher,  # type: ignore[arg-type]
             self.channels,
-            PodOfGuest(self.prepare, self.forgotten.append),
+            PodOfGuest(self.prepare, lambda uid: self.left.get(uid), self.forgotten.append),
             self.events,  # type: ignore[arg-type]
             lambda: ADDRESS,
             THERE,
@@ -182,7 +183,7 @@ def test_what_may_yet_be_prepared_is_tried_for_a_while() -> None:
 
 
 def test_what_waits_for_a_source_that_is_off_is_asked_anew_before_it_is_ended() -> None:
-    at = target(coming(pb.INCOMING_READY), **OFF)
+    at = target(coming(pb.INCOMING_READY), **LEFT)
     at.launcher.answers["GetDomain"] = lambda: coming(pb.INCOMING_COMPLETE)
     at.look()
     assert at.launcher.methods == ["GetDomain"]
@@ -191,7 +192,7 @@ def test_what_waits_for_a_source_that_is_off_is_asked_anew_before_it_is_ended() 
 
 
 def test_a_guest_that_never_came_from_a_source_that_is_off_is_lost() -> None:
-    at = target(coming(pb.INCOMING_READY), **OFF)
+    at = target(coming(pb.INCOMING_READY), **LEFT)
     at.launcher.answers["DiscardIncoming"] = lambda: coming(pb.INCOMING_FAILED, "the migration was given up")
     at.look()
     assert at.launcher.methods == ["GetDomain", "DiscardIncoming"]
@@ -226,3 +227,10 @@ def test_the_next_migration_begins_with_nothing_of_the_last_one() -> None:
     at.cache.observe(at.server.change(migrationUid="m-2"))
     at.look()
     assert (at.expected, at.launcher.dropped) == ({}, 1)
+
+
+def test_a_guest_that_had_come_and_ended_before_that_was_written_down_is_this_nodes() -> None:
+    at = target(None, **LEFT)
+    at.left["pod-b"] = coming(pb.INCOMING_OWNED)
+    at.look()
+    assert at.server.vmi.status.node_name == THERE

@@ -18,6 +18,8 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.storage.blank_image import MEBIBYTE
 from tests.support.builders import vmi_with, with_volumes
 
+NODE = "node-a"
+
 
 @pytest.fixture(autouse=True)
 def own_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +38,7 @@ def prepare(subject: VirtualMachineInstance, seen: Path) -> list[tuple[str, str]
     told: list[tuple[str, str]] = []
     launcher = Mock()
     launcher.identify_directory.return_value = identity_of(seen.stat())
-    HostDiskImages(lambda vmi, reason, text: told.append((reason, text))).prepare(subject, launcher)
+    HostDiskImages(lambda vmi, reason, text: told.append((reason, text)), NODE).prepare(subject, launcher)
     launcher.identify_directory.assert_called_once_with("/var/run/kubevirt-private/vmi-disks/host")
     return told
 
@@ -69,7 +71,7 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
 
 def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
     launcher = Mock()
-    HostDiskImages(Mock()).prepare(vmi(tmp_path / "web.img", type="Disk"), launcher)
+    HostDiskImages(Mock(), NODE).prepare(vmi(tmp_path / "web.img", type="Disk"), launcher)
     assert (os.listdir(tmp_path), launcher.mock_calls) == ([], [])
 
 
@@ -110,4 +112,14 @@ def test_a_directory_that_was_exchanged_since_the_pod_began_gets_nothing(tmp_pat
 def test_a_directory_that_has_gone_is_named(tmp_path: Path) -> None:
     launcher = Mock()
     with pytest.raises(PodNotReady, match=r"volume host: .*web\.img: No such file or directory"):
-        HostDiskImages(Mock()).prepare(vmi(tmp_path / "gone/web.img", capacity="24Mi"), launcher)
+        HostDiskImages(Mock(), NODE).prepare(vmi(tmp_path / "gone/web.img", capacity="24Mi"), launcher)
+
+
+def test_a_guest_that_comes_from_another_node_gets_no_empty_disk(tmp_path: Path) -> None:
+    subject = vmi(tmp_path / "web.img", capacity="24Mi", shared=True)
+    subject.status.node_name = "node-b"
+    with pytest.raises(PodNotReady, match=r"host: .*web\.img is not on node node-a; mount what both nodes share"):
+        prepare(subject, tmp_path)
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "web.img").write_bytes(b"shared")
+    assert prepare(subject, tmp_path) == []
