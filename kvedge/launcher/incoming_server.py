@@ -29,6 +29,10 @@ class IncomingServer(LauncherService):
         super().__init__(board, vmi_uid, _WORKERS)
         self._guest = guest
 
+    def GetDomain(self, request: messages.GetDomainRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
+        """What has come by now: whoever asks may decide by it what becomes of the guest."""
+        return answer(context, self._guest.look)
+
     def PrepareIncoming(
         self, request: messages.PrepareIncomingRequest, context: grpc.ServicerContext
     ) -> messages.DomainStatus:
@@ -45,7 +49,8 @@ class IncomingServer(LauncherService):
         self, request: messages.DiscardIncomingRequest, context: grpc.ServicerContext
     ) -> messages.DomainStatus:
         """End it, and go."""
-        return answer(context, lambda: self._guest.discard(request.migration_uid, _DISCARDED))
+        uid, only_nothing = request.migration_uid, request.if_nothing_came
+        return answer(context, lambda: self._guest.discard(uid, _DISCARDED, if_nothing_came=only_nothing))
 
     def GuestPing(self, request: messages.GuestPingRequest, context: grpc.ServicerContext) -> messages.GuestPingReply:
         """The guest answers where it still is: a liveness probe must not end the Pod to which it comes."""

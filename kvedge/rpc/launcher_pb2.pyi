@@ -272,10 +272,12 @@ class ReleaseIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
 
 class DiscardIncomingRequest(_message.Message):
-    __slots__ = ("migration_uid",)
+    __slots__ = ("migration_uid", "if_nothing_came")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    IF_NOTHING_CAME_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
-    def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
+    if_nothing_came: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., if_nothing_came: _Optional[bool] = ...) -> None: ...
 
 class MigrateRequest(_message.Message):
     __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe")

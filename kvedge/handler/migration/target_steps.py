@@ -240,12 +240,16 @@ class TargetSteps:
         self.events.record(vmi, "Normal", "Migrated", text)
 
     def _give_up(self, key: Key, uid: str) -> None:
-        """The source is off. Ask the launcher anew before anything is ended: its word may be of before that."""
+        """The source is off. Ask the launcher anew before anything is ended: its word may be of before that.
+
+        It looks once more when it is told to end: what has come by then is the only guest.
+        """
         status = self._call(key, "GetDomain", launcher_pb2.GetDomainRequest())
         said = incoming_of(status, uid)
         if said is not None and said.state in (INCOMING_EMPTY, INCOMING_READY):
             self.incoming.forget(uid)
-            self._call(key, "DiscardIncoming", launcher_pb2.DiscardIncomingRequest(migration_uid=uid))
+            request = launcher_pb2.DiscardIncomingRequest(migration_uid=uid, if_nothing_came=True)
+            self._call(key, "DiscardIncoming", request)
 
     def _end(self, key: Key, memory: _Memory) -> None:
         with self._lock:

@@ -156,16 +156,23 @@ class IncomingGuest:
         self._on_end()
         return status
 
-    def discard(self, uid: str, why: str) -> DomainStatus:
+    def discard(self, uid: str, why: str, *, if_nothing_came: bool = False) -> DomainStatus:
         """No guest is wanted here any more.
 
+        With `if_nothing_came` the caller does not know whether one has come, and what has come may be the only guest.
+
         Raises:
-            WrongState: when it was released.
+            WrongState: when it was released, or has come.
         """
         self._check(uid)
         with self._lock:
             if self.is_released:
                 raise WrongState("the guest was released, and runs here")
+            if if_nothing_came and not self._record.discarded:
+                # Published first: the caller decides anew by it.
+                self._look()
+                if self._record.arrived:
+                    raise WrongState("a guest has come here meanwhile")
             self._keep(discarded=True, message=self._record.message or why)
             status = self._look()
         self._on_end()

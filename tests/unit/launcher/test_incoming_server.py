@@ -24,6 +24,12 @@ class AbsentGuest:
     def release(self, uid: str, *, paused: bool) -> m.DomainStatus:
         raise WrongState(f"no guest waits to be released by {uid}, paused {paused}")
 
+    def look(self) -> m.DomainStatus:
+        return m.DomainStatus(incoming=m.IncomingMigration(state=m.INCOMING_COMPLETE))
+
+    def discard(self, uid: str, why: str, *, if_nothing_came: bool) -> m.DomainStatus:
+        raise WrongState(f"{uid} is not ended: {why}, {if_nothing_came}")
+
 
 @pytest.fixture
 def socket(tmp_path: Path) -> Iterator[str]:
@@ -38,6 +44,20 @@ def socket(tmp_path: Path) -> Iterator[str]:
 )
 def test_a_probe_of_the_agent_does_not_fail_before_the_guest_is_there(socket: str, question: tuple[str, ...]) -> None:
     assert main(["--socket", socket, *question]) == 0
+
+
+def test_whoever_asks_for_the_guest_is_told_of_it_as_it_is_now(socket: str) -> None:
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call: Callable[..., m.DomainStatus] = LauncherStub(channel).GetDomain
+        assert call(m.GetDomainRequest(), timeout=10).incoming.state == m.INCOMING_COMPLETE
+
+
+def test_an_order_for_when_nothing_came_is_handed_on_as_such(socket: str) -> None:
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call: Callable[..., m.DomainStatus] = LauncherStub(channel).DiscardIncoming
+        with pytest.raises(grpc.RpcError) as refused:
+            call(m.DiscardIncomingRequest(migration_uid="m-1", if_nothing_came=True), timeout=10)
+    assert refused.value.details() == "m-1 is not ended: the migration was given up, True"
 
 
 def test_what_cannot_be_done_is_refused_in_its_words(socket: str) -> None:

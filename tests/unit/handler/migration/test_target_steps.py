@@ -196,6 +196,7 @@ def test_a_guest_that_never_came_from_a_source_that_is_off_is_lost() -> None:
     at.launcher.answers["DiscardIncoming"] = lambda: coming(pb.INCOMING_FAILED, "the migration was given up")
     at.look()
     assert at.launcher.methods == ["GetDomain", "DiscardIncoming"]
+    assert at.launcher.orders[1][1] == pb.DiscardIncomingRequest(migration_uid=UID, if_nothing_came=True)
     at.look()
     assert (at.server.vmi.status.phase, at.state.failed) == ("Failed", True)
     assert at.server.vmi.status.reason == "the guest was lost on its way: the migration was given up"

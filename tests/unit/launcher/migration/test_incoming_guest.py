@@ -28,7 +28,7 @@ class PlayedPod:
         self.found: DomainFacts | None = None
         self.begun_unix_ms = 0
         self.daemons = 0
-        self.broken = False
+        self.broken = self.stays_broken = False
         self.told: list[str] = []
         self.ended = 0
         # Whether the mark was there when the guest was let run.
@@ -42,7 +42,7 @@ class PlayedPod:
 
     def connect(self) -> PlayedPod:
         self.daemons += 1
-        self.broken = False
+        self.broken = self.stays_broken
         return self
 
     def prepare(self, request: m.SyncRequest, libvirt_version: int) -> Prepared:
@@ -164,6 +164,32 @@ def test_a_guest_that_is_not_wanted_is_ended(pod: PlayedPod) -> None:
     assert (pod.found, told.state, told.message, guest.is_over) == (None, m.INCOMING_FAILED, "given up", True)
     with pytest.raises(WrongState):
         guest.release("m-1", paused=False)
+
+
+def test_what_has_come_unseen_is_not_ended_by_an_order_for_when_nothing_came(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+    with pytest.raises(WrongState, match="has come here meanwhile"):
+        guest.discard("m-1", "given up", if_nothing_came=True)
+    # Whoever gave the order hears what is here, and decides anew.
+    assert (pod.found, guest.is_over, pod.told[-1]) == (WAITS, False, "COMPLETE")
+    guest.release("m-1", paused=False)
+    assert pod.unpaused == [True]
+
+
+def test_nothing_is_given_up_while_libvirt_does_not_say_whether_something_came(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.broken = pod.stays_broken = True
+    with pytest.raises(Unanswered):
+        guest.discard("m-1", "given up", if_nothing_came=True)
+    assert not guest.is_over
+
+
+def test_where_nothing_came_nothing_is_awaited_any_more(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    for _ in range(2):
+        told = guest.discard("m-1", "given up", if_nothing_came=True).incoming
+        assert (told.state, told.message, guest.is_over) == (m.INCOMING_FAILED, "given up", True)
 
 
 def test_a_guest_that_runs_without_a_release_is_ended(pod: PlayedPod) -> None:
