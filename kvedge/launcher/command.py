@@ -6,6 +6,7 @@ VM's whole life, and a library for options would stay with it.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from kvedge.launcher.launcher_options import LauncherOptions
@@ -28,6 +29,8 @@ starts for disks that come while its guest runs.
 """
 
 _WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe", "incoming"})
+# Of a launcher that failed itself: neither of its verdicts, so the monitor starts another one, which finds the guest.
+_BROKEN = 70
 _FLAGS = frozenset({"disk-documents", "monitor", "keep-after-failure", "emulation", "help"})
 
 
@@ -68,10 +71,17 @@ def _write_disk_documents() -> int:
 
 
 def _run_launcher(options: LauncherOptions) -> int:
-    # The monitor has this imported in its child only.
-    from kvedge.launcher.launcher_process import run_launcher
+    try:
+        # The monitor has this imported in its child only.
+        from kvedge.launcher.launcher_process import run_launcher
 
-    return run_launcher(options)
+        return run_launcher(options)
+    except Exception:  # noqa: BLE001 - reported, and the exit code makes the monitor act on it
+        # Python's own code for it is 1, which says that the run has failed: the monitor would end the guest.
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+        # At once: Python would wait for threads that serve.
+        os._exit(_BROKEN)
 
 
 def _parse(arguments: list[str]) -> tuple[dict[str, str], set[str]]:
