@@ -31,7 +31,10 @@ TARGET: Final = "virt-launcher-web-target"
 
 
 def a_migrating_vmi(**state: Any) -> VirtualMachineInstance:
-    """One that runs on node-1 and is handed over to node-2; `state` has other fields of its migration."""
+    """One that runs on node-1 and is handed over to node-2; `state` has other fields of its migration.
+
+    A guest whose migration has completed, and has not failed, is on its target's node.
+    """
     vmi = a_vmi("Running")
     vmi.status.active_pods = {POD_UID: "node-1", TARGET_UID: "node-2"}
     vmi.metadata.labels = {MIGRATION_TARGET_NODE: "node-2"}
@@ -43,7 +46,9 @@ def a_migrating_vmi(**state: Any) -> VirtualMachineInstance:
         "target_pod": TARGET,
         **state,
     }
-    vmi.status.migration_state = MigrationState(**given)
+    moved = vmi.status.migration_state = MigrationState(**given)
+    if moved.completed and not moved.failed:
+        vmi.status.node_name = moved.target_node
     return vmi
 
 

@@ -23,7 +23,7 @@ from kvedge.resources.role_users import (
     NODE_PREFIX,
     NODES_GROUP,
 )
-from kvedge.resources.types.migrations import CONTROLLERS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
+from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
 
 NAME: Final = "kvedge-node-restriction"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
@@ -50,16 +50,19 @@ _LABELS: Final = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 
 _STATUS: Final = "{0} == null || !has({0}.status) ? {{}} : {0}.status"
 _STATE: Final = "'migrationState' in variables.{0} ? variables.{0}.migrationState : {{}}"
-_IS_TARGET: Final = (
+_IS_TRUE: Final = "('{1}' in variables.{0} && variables.{0}.{1})"
+_IS_OPEN: Final = (
     "'migrationUid' in variables.oldState && variables.oldState.migrationUid != ''"
-    " && !('completed' in variables.oldState && variables.oldState.completed)"
-    " && !('failed' in variables.oldState && variables.oldState.failed)"
-    " && 'targetNode' in variables.oldState && variables.oldState.targetNode == variables.node"
+    f" && !{_IS_TRUE.format('oldState', 'completed')} && !{_IS_TRUE.format('oldState', 'failed')}"
+)
+_IS_TARGET: Final = (
+    "variables.isOpen && 'targetNode' in variables.oldState && variables.oldState.targetNode == variables.node"
 )
 _SOURCE_IS_GONE: Final = " || ".join(f"'{name}' in variables.oldState" for name in SOURCE_IS_GONE)
 _TAKES_OVER: Final = (
     f"{_UPDATE} && variables.isTarget && variables.sourceIsGone"
     " && variables.oldNodeName != variables.node && variables.nodeName == variables.node"
+    f" && {_IS_TRUE.format('state', 'completed')} && !{_IS_TRUE.format('state', 'failed')}"
 )
 
 
@@ -75,6 +78,7 @@ def node_restriction() -> list[Document]:
         "oldNodeName": "'nodeName' in variables.oldStatus ? variables.oldStatus.nodeName : ''",
         "state": _STATE.format("status"),
         "oldState": _STATE.format("oldStatus"),
+        "isOpen": _IS_OPEN,
         "isTarget": _IS_TARGET,
         "sourceIsGone": _SOURCE_IS_GONE,
         "takesOver": _TAKES_OVER,
@@ -138,6 +142,12 @@ _VMI_RULES: Final = (
     (
         f"!({_UPDATE}) || ({_is_at('targetNode')}) || ({_are_unchanged(TARGETS_PART)})",
         "is not allowed to speak for the target of a migration",
+    ),
+    (
+        f"!({_UPDATE}) || variables.takesOver || ({_are_unchanged(ENDS_PART)})"
+        f" || (variables.isOpen && {_IS_TRUE.format('state', 'failed')}"
+        f" && (({_is_at('sourceNode')}) || (variables.isTarget && variables.sourceIsGone)))",
+        "is not allowed to end a migration whose guest it does not know of",
     ),
     (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
     (f"!({_UPDATE}) || ({is_unchanged('finalizers')})", "is not allowed to change finalizers"),

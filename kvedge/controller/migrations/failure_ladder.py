@@ -21,6 +21,7 @@ TARGET_GONE: Final = "Migration target pod was removed during active migration."
 STATE_GONE: Final = "VMI's migration state was cleared during the active migration."
 TAKEN_OVER: Final = "VMI's migration state was taken over by another migration job during active migration."
 SOURCE_FAILED: Final = "source node reported migration failed"
+NOT_MOVED: Final = "VMI's migration state says that its migration has completed, but the VMI is on node {}."
 NOT_ELIGIBLE: Final = "VMI is not eligible for migration because another migration job is in progress."
 
 
@@ -35,6 +36,9 @@ def find_failure(view: MigrationView, target: Pod | None) -> str:
         return VMI_ENDED
     if phase in HANDED_OVER and state is None:
         return STATE_GONE if vmi.status.migration_state is None else TAKEN_OVER
+    if state is not None and state.completed:
+        # The guest has moved only with the node that the VMI is on: this is nobody's word.
+        return NOT_MOVED.format(vmi.status.node_name)
     if state is not None:
         # From here on only the handlers know where the guest is.
         return ""

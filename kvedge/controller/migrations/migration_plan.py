@@ -31,7 +31,7 @@ from kvedge.controller.migrations.migration_view import (
 from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, find_wait, seconds_to_prepare
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
-from kvedge.controller.vmi.launcher_pods import is_target, launcher_of
+from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
 from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
@@ -56,7 +56,7 @@ def plan_migration(view: MigrationView, now: datetime) -> MigrationPlan:
     migration, state, target = view.migration, view.state, target_of_migration(view)
     if migration.is_final:
         return _plan_final(view, target)
-    if state is not None and state.completed and not state.failed:
+    if state is not None and view.vmi is not None and has_moved(view.vmi):
         told = Told("Normal", "SuccessfulMigration", "Source node reported migration succeeded")
         return _enter(view, "Succeeded", now, told)
     failure = find_failure(view, target)

@@ -1,7 +1,7 @@
 """The launcher Pods of a VMI: one as a rule, and two while its guest moves to another node.
 
 Called by the plans of VMIs, of hotplugged volumes and of migrations. Pure. The Pod that a guest is to come to holds no
-guest before its handler has written `completed`, and the one that it has left holds none after that: one Pod is the
+guest before its handler has taken the VMI over, and the one that it has left holds none after that: one Pod is the
 launcher at any time.
 """
 
@@ -13,7 +13,7 @@ from kvedge.controller.node.node_plan import NodeState
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.migrations import MIGRATION_JOB_UID, MigrationState
+from kvedge.resources.types.migrations import MIGRATION_JOB_UID
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -54,6 +54,17 @@ def is_moving(vmi: VirtualMachineInstance) -> bool:
     return state is not None and state.is_open
 
 
+def has_moved(vmi: VirtualMachineInstance) -> bool:
+    """Whether the latest migration has brought the guest to the node that the VMI is on.
+
+    One write says both. `completed` alone is nobody's word: the guest is where it was.
+    """
+    state = vmi.status.migration_state
+    return (
+        state is not None and state.completed and not state.failed and state.target_node == vmi.status.node_name != ""
+    )
+
+
 def is_off(pod: Pod | None, node: NodeState | None, *, was_ended: bool) -> bool:
     """Whether it is proven that nothing of a launcher runs any more. `pod` is None for a Pod that is not in the API.
 
@@ -90,8 +101,4 @@ def launcher_name(vmi: VirtualMachineInstance) -> str:
     state = vmi.status.migration_state
     if state is None or not state.migration_uid:
         return launcher_pod_name(vmi)
-    return state.target_pod if _has_moved(state) else state.source_pod
-
-
-def _has_moved(state: MigrationState) -> bool:
-    return state.completed and not state.failed
+    return state.target_pod if has_moved(vmi) else state.source_pod

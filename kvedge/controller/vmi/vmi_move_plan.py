@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.controller.vmi.launcher_pods import is_moving, is_off, launcher_of, list_active, target_of
+from kvedge.controller.vmi.launcher_pods import has_moved, is_moving, is_off, launcher_of, list_active, target_of
 from kvedge.controller.vmi.vmi_status import READY, after_hand_over, with_phase
 from kvedge.controller.vmi.vmi_view import ConfirmPodLost, DeletePod, VmiAction, VmiPlan, VmiView, patch_vmi
 from kvedge.resources.codec import JsonObject
@@ -64,9 +64,7 @@ def plan_moving(view: VmiView, now: datetime) -> VmiPlan:
 def is_lost(vmi: VirtualMachineInstance) -> bool:
     """Whether a migration has failed, and nothing of the guest is left where it came from."""
     state = vmi.status.migration_state
-    if state is None or not state.failed:
-        return False
-    return state.source_node_domain_gone_timestamp is not None or state.source_pod_gone_timestamp is not None
+    return state is not None and state.failed and _source_is_gone(state)
 
 
 def with_closed_migration(status: VirtualMachineInstanceStatus, now: datetime) -> VirtualMachineInstanceStatus:
@@ -117,7 +115,7 @@ def plan_left_pods(view: VmiView, now: datetime) -> tuple[tuple[VmiAction, ...],
     ended: list[VmiAction] = []
     waits = []
     for pod in others:
-        wait = _count_seconds_left(pod, state, now)
+        wait = _count_seconds_left(vmi, pod, now)
         if wait is not None and wait <= 0:
             ended.append(DeletePod(pod))
         elif wait is not None:
@@ -151,14 +149,22 @@ def min_seconds(*waits: float | None) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _count_seconds_left(pod: Pod, state: MigrationState, now: datetime) -> float | None:
+def _count_seconds_left(vmi: VirtualMachineInstance, pod: Pod, now: datetime) -> float | None:
     """For how long a Pod without the guest may still be there; None for one that belongs to another migration."""
-    if state.failed:
-        return 0.0 if pod.metadata.name == state.target_pod else None
+    state = vmi.status.migration_state
+    assert state is not None
+    if not has_moved(vmi):
+        # A source that is gone, without a failure: nobody knows what has become of what came.
+        is_empty = state.failed or not _source_is_gone(state)
+        return 0.0 if is_empty and pod.metadata.name == state.target_pod else None
     if pod.metadata.name != state.source_pod:
         return None
     passed = seconds_since(state.end_timestamp, now)
     return 0.0 if passed is None else LEFT_SECONDS - passed
+
+
+def _source_is_gone(state: MigrationState) -> bool:
+    return state.source_node_domain_gone_timestamp is not None or state.source_pod_gone_timestamp is not None
 
 
 def _with_state(view: VmiView, state: MigrationState, now: datetime) -> VirtualMachineInstanceStatus:

@@ -76,8 +76,7 @@ class MigrationState(KubeStruct, kw_only=True):
         return bool(self.migration_uid) and not self.completed and not self.failed
 
 
-# As they are on the wire: what of it only the controller writes, only the source's handler, and only the target's. Both
-# handlers write how it ended.
+# As they are on the wire: what of it only the controller writes, only the source's handler, and only the target's.
 CONTROLLERS_PART: Final = (
     "migrationUid",
     "sourceNode",
@@ -91,6 +90,9 @@ CONTROLLERS_PART: Final = (
 )
 SOURCES_PART: Final = ("startTimestamp", "mode", "abortStatus", "sourceNodeDomainGoneTimestamp")
 TARGETS_PART: Final = ("targetNodeAddress", "targetNodeDomainDetected", "targetNodeDomainReadyTimestamp")
+# How it ended. That the guest stayed, or is lost, is the source's to say, and the target's once the source is gone. That
+# it has moved says the target alone, by the write that takes the VMI over.
+ENDS_PART: Final = ("completed", "failed", "endTimestamp", "failureReason")
 # Each of them says that nothing of the guest is left at the source: without one the target never takes a VMI over.
 SOURCE_IS_GONE: Final = ("sourceNodeDomainGoneTimestamp", "sourcePodGoneTimestamp")
 

@@ -95,6 +95,15 @@ def refused(client: KubeClient, path: str, body: JsonObject) -> str:
     return ""
 
 
+def may_write(client: KubeClient, path: str, body: JsonObject) -> bool:
+    """Whether the server would take that merge patch."""
+    try:
+        client.request("PATCH", path, body, {"dryRun": "All"}, MERGE)
+    except (Forbidden, Invalid):
+        return False
+    return True
+
+
 def report(path: str, handler: KubeClient, phase: str = "Running") -> str:
     return refused(handler, path, {"status": {"phase": phase}})
 
@@ -182,6 +191,9 @@ TAKEN = {
 }
 
 
+FAILED = {"failed": True, "completed": True, "endTimestamp": "now", "failureReason": "lost"}
+
+
 def state(**members: object) -> JsonObject:
     return {"status": {"migrationState": members}}
 
@@ -207,6 +219,9 @@ def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
         TAKEN,
         state(sourceNodeDomainGoneTimestamp="now"),
         state(startTimestamp="now"),
+        state(completed=True),
+        state(endTimestamp="now"),
+        state(**FAILED),
         state(abortRequested=True),
         state(targetNode=THEIRS),
         {"status": {"phase": "Failed"}},
@@ -217,8 +232,14 @@ def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
     assert refused(handler, COMING, state(targetNodeAddress="192.0.2.1:1")) == ""
     controller.request("PATCH", COMING, state(sourcePodGoneTimestamp="now"), None, MERGE)
     assert refused(handler, COMING, {"status": {"nodeName": "restricted-3"}})
-    assert refused(handler, COMING, {"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}})
+    half = {**TAKEN, "status": {"nodeName": MINE}}
+    failed = {**TAKEN, "status": {"nodeName": MINE, "migrationState": FAILED}}
+    for change in ({"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}}, state(completed=True), half, failed):
+        assert refused(handler, COMING, change), change
+    lost = {**state(**FAILED)["status"], "phase": "Failed"}
+    assert may_write(handler, COMING, {"status": lost}), "its guest is lost"
     assert refused(handler, COMING, TAKEN) == ""
+    assert refused(handler, COMING, state(failed=True)), "it has ended"
     assert report(COMING, handler) == ""
 
 
@@ -238,6 +259,8 @@ def test_the_source_of_a_migration_speaks_for_itself_alone(
     assert refused(handler, path, state(targetNodeAddress="192.0.2.1:1"))
     assert refused(handler, path, state(sourcePodGoneTimestamp="now"))
     assert refused(handler, path, {"status": {"nodeName": THEIRS}})
+    assert refused(handler, path, state(completed=True, endTimestamp="now"))
+    assert may_write(handler, path, state(**FAILED)), "its guest stays"
     assert refused(handler, path, state(sourceNodeDomainGoneTimestamp="now")) == ""
     controller.request("PATCH", path, {"status": {"migrationState": None}}, None, MERGE)
 

@@ -13,7 +13,7 @@ from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_c
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.role_users import UserInfo
-from kvedge.resources.types.migrations import CONTROLLERS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
+from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
 
 _RESTRICTED = "update of VMI object is restricted"
 _LABELS = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
@@ -57,6 +57,7 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         text = "Node restriction, virt-handler is not allowed to report on a VMI before its source is gone"
         yield Cause("status", text, "FieldValueNotSupported")
     yield from _migration_restriction(_migration(old), _migration(new), node)
+    yield from _end_restriction(old, new, node)
     for member in _OWNERSHIP:
         if old["metadata"].get(member) != new["metadata"].get(member):
             text = f"Node restriction, virt-handler is not allowed to change {member}"
@@ -91,6 +92,18 @@ def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Itera
             yield Cause(at, f"Node restriction, virt-handler {text}", "FieldValueNotSupported")
 
 
+def _end_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
+    """An end that has no write to go with it would have a guest ended that has not moved."""
+    before, after = _migration(old), _migration(new)
+    name = next((name for name in ENDS_PART if before.get(name) != after.get(name)), "")
+    if not name or _takes_over(old, new, node):
+        return
+    knows = before.get("sourceNode") == node or (before.get("targetNode") == node and _source_is_gone(old))
+    if not (_is_migrating(old) and knows and after.get("failed")):
+        text = f"Node restriction, virt-handler is not allowed to change {name}"
+        yield Cause(f"status.migrationState.{name}", text, "FieldValueNotSupported")
+
+
 def _check_reserved_labels(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
     before, after = _labels(old), _labels(new)
     moved = {NODE_NAME: node, MIGRATION_TARGET_NODE: None} if _takes_over(old, new, node) else {}
@@ -120,8 +133,9 @@ def _is_migrating(document: JsonObject) -> bool:
 
 def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:
     """Whether this is the write by which the VMI becomes this node's."""
-    is_taken = _node(old) != node and _node(new) == node
-    return is_taken and _is_target(old, node) and _source_is_gone(old)
+    state = _migration(new)
+    is_taken = _node(old) != node and _node(new) == node and state.get("completed") and not state.get("failed")
+    return bool(is_taken) and _is_target(old, node) and _source_is_gone(old)
 
 
 def _source_is_gone(old: JsonObject) -> bool:

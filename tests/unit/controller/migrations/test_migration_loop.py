@@ -95,7 +95,12 @@ def test_the_hand_over_replaces_all_that_the_vmi_said_of_an_earlier_migration():
     vmi = add_guest(server)
     launcher = server.pods()[0].metadata.name
     vmi.status.migration_state = MigrationState(
-        migration_uid="earlier", target_pod=launcher, completed=True, mode="PreCopy", abort_requested=True
+        migration_uid="earlier",
+        target_node="node-1",
+        target_pod=launcher,
+        completed=True,
+        mode="PreCopy",
+        abort_requested=True,
     )
     policy = MigrationPolicy(
         metadata=ObjectMeta(name="slow", uid="p"),

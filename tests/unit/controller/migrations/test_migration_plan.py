@@ -239,6 +239,12 @@ def test_the_phase_follows_what_the_handlers_write(state, phase):
     assert not any(isinstance(action, PatchStatus) for action in again.actions)
 
 
+def only_said_to_have_moved():
+    vmi = handed_over(completed=True)
+    vmi.status.node_name = "node-1"
+    return vmi
+
+
 def test_a_migration_that_succeeded_keeps_what_its_vmi_says_of_it():
     vmi = handed_over(completed=True, end_timestamp=MOMENT)
     plan = planned(a_migration("Running"), vmi, source_pod(vmi, "Succeeded"), a_target_pod(vmi))
@@ -338,6 +344,12 @@ def ended_guest() -> VirtualMachineInstance:
             handed_over(failed=True, completed=True, failure_reason="no route"),
             "source node reported migration failed: no route",
             id="failed with a reason",
+        ),
+        pytest.param(
+            "Running",
+            only_said_to_have_moved(),
+            "VMI's migration state says that its migration has completed, but the VMI is on node node-1.",
+            id="completed without a move",
         ),
         pytest.param(
             "Scheduling",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.controller.node.node_plan import NodeState
-from kvedge.controller.vmi.launcher_pods import is_off, launcher_name, launcher_of, list_active, target_of
+from kvedge.controller.vmi.launcher_pods import has_moved, is_off, launcher_name, launcher_of, list_active, target_of
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import POD_UID, a_pod, a_vmi
@@ -40,6 +40,19 @@ def test_one_of_two_pods_has_the_guest(state, expected):
     # That it has ended does not make the other one the launcher.
     ended = ("Succeeded", "Running") if expected == SOURCE else ("Running", "Succeeded")
     assert names(vmi, *ended)[0] == expected
+
+
+def test_a_guest_has_moved_with_the_node_of_its_vmi_alone():
+    vmi = with_state(completed=True)
+    assert has_moved(vmi)
+    vmi.status.node_name = "node-1"
+    assert not has_moved(vmi)
+    assert names(vmi) == (SOURCE, TARGET)
+    assert launcher_name(vmi) == SOURCE
+    assert not has_moved(with_state(completed=True, failed=True, target_node="node-1"))
+    assert not has_moved(with_state())
+    nowhere = with_state(completed=True, target_node="")
+    assert not has_moved(nowhere)
 
 
 def test_a_pod_that_waits_for_a_guest_before_the_hand_over_is_not_the_launcher():

@@ -135,6 +135,22 @@ def test_a_source_that_does_not_end_after_its_guest_has_left_is_deleted():
     assert deleted(planned(vmi, *pods)) == [SOURCE]
 
 
+@pytest.mark.parametrize(
+    ("gone", "expected"),
+    [
+        pytest.param(None, [TARGET], id="the guest never left: nothing has come"),
+        pytest.param(MOMENT, [], id="the guest has left: nobody knows"),
+    ],
+)
+def test_the_source_of_a_guest_that_somebody_only_says_to_have_moved_is_left_alone(gone, expected):
+    vmi = a_migrating_vmi(completed=True, end_timestamp=None, source_node_domain_gone_timestamp=gone)
+    vmi.status.node_name = "node-1"
+    pods = [a_pod(vmi, "Running", "node-1"), a_target_pod(vmi)]
+    plan = planned(vmi, *pods)
+    assert deleted(plan) == expected
+    assert after(vmi, plan).status.phase == "Running"
+
+
 def test_a_source_that_ended_after_its_guest_had_left_stays_and_ends_nothing():
     vmi = a_migrating_vmi(completed=True, end_timestamp=rfc3339(NOW - timedelta(hours=1)))
     vmi.status.node_name = "node-2"
@@ -144,7 +160,9 @@ def test_a_source_that_ended_after_its_guest_had_left_stays_and_ends_nothing():
 
 
 def test_the_pod_of_a_migration_that_is_not_handed_over_yet_is_left_to_it():
-    vmi = a_migrating_vmi(completed=True, migration_uid="an-earlier-one", target_pod=SOURCE, source_pod="gone")
+    vmi = a_migrating_vmi(
+        completed=True, migration_uid="an-earlier-one", target_node="node-1", target_pod=SOURCE, source_pod="gone"
+    )
     plan = planned(vmi, a_pod(vmi, "Running", "node-1"), a_target_pod(vmi))
     assert deleted(plan) == []
 

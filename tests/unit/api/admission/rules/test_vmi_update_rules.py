@@ -153,8 +153,10 @@ def test_after_a_migration_its_target_has_nothing_to_say(ended: JsonObject) -> N
         ("startTimestamp", "2026-01-01T00:00:00Z", "node1"),
         ("sourceNodeDomainGoneTimestamp", "2026-01-01T00:00:00Z", "node1"),
         ("abortStatus", "Succeeded", "node1"),
-        ("failed", True, "node1 node2"),
-        ("failureReason", "no space", "node1 node2"),
+        ("failed", True, "node1"),
+        ("completed", True, ""),
+        ("endTimestamp", "2026-01-01T00:00:00Z", ""),
+        ("failureReason", "no space", ""),
         ("abortRequested", True, ""),
         ("sourcePodGoneTimestamp", "2026-01-01T00:00:00Z", ""),
         ("targetPod", "x", ""),
@@ -167,6 +169,42 @@ def test_each_part_of_a_migrations_state_has_its_writer(field: str, value: objec
     new["status"]["migrationState"][field] = value
     allowed = {user.node for user in (HANDLER, TARGET) if not fields(old, new, user)}
     assert allowed == set(who.split())
+
+
+FAILED = {"failed": True, "completed": True, "endTimestamp": "2026-01-01T00:00:00Z", "failureReason": "no space"}
+GONE = {"sourceNodeDomainGoneTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def ended(old: JsonObject, **end: object) -> JsonObject:
+    new = copy.deepcopy(old)
+    new["status"]["migrationState"] |= end
+    return new
+
+
+def test_the_target_ends_a_migration_only_once_its_source_is_gone() -> None:
+    assert fields(moving(), ended(moving(), **FAILED), HANDLER) == []
+    assert fields(moving(), ended(moving(), **FAILED), TARGET) == ["status.migrationState.completed"]
+    left = moving(**GONE)
+    assert fields(left, ended(left, **FAILED), TARGET) == []
+
+
+@pytest.mark.parametrize("user", [HANDLER, TARGET], ids=["source", "target"])
+def test_a_guest_has_moved_by_the_write_alone_that_takes_it_over(user: UserInfo) -> None:
+    for old in (moving(), moving(**GONE)):
+        assert fields(old, ended(old, completed=True), user) == ["status.migrationState.completed"]
+    left = moving(**GONE)
+    failed = ended(moved(left), failed=True)
+    assert "status.nodeName" in fields(left, failed, user)
+    running = moved(left)
+    del running["status"]["migrationState"]["completed"]
+    assert "status.nodeName" in fields(left, running, user)
+
+
+@pytest.mark.parametrize("end", [{"completed": True}, FAILED, {"migrationUid": ""}])
+def test_how_a_migration_ended_stays_as_it_is(end: JsonObject) -> None:
+    old = moving(**end)
+    new = ended(old, failed=True, failureReason="another")
+    assert fields(old, new, HANDLER)[0].startswith("status.migrationState.fail")
 
 
 def test_a_target_reports_nothing_else_before_its_source_is_gone() -> None:
