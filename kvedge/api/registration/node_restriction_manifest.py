@@ -114,6 +114,10 @@ def _validation(applies: str, expression: str, text: str) -> Validation:
 _OURS: Final = "k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/')"
 _NEW_STATUS: Final = "variables.status"
 _OLD_STATUS: Final = "variables.oldStatus"
+_NEW_LABELS: Final = "variables.labels"
+_OLD_LABELS: Final = "variables.oldLabels"
+# What the write changes that takes a VMI over; which values they get, the last rule says.
+_MOVED: Final = f"['{NODE_NAME}', '{MIGRATION_TARGET_NODE}']"
 _RESERVED: Final = "[" + ", ".join(f"'{label}'" for label in sorted(RESERVED_LABELS)) + "]"
 _VMI_RULES: Final = (
     (_UPDATE, "is not allowed to make or delete VMIs"),
@@ -150,6 +154,12 @@ _VMI_RULES: Final = (
         "is not allowed to end a migration whose guest it does not know of",
     ),
     (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
+    (
+        f"!({_UPDATE}) || variables.oldNodeName == variables.node || (({is_unchanged('annotations')})"
+        f" && variables.labels.all(k, k in {_MOVED} || ({_is_same('k', _NEW_LABELS, _OLD_LABELS)}))"
+        f" && variables.oldLabels.all(k, k in {_MOVED} || k in variables.labels))",
+        "is not allowed to change labels and annotations of a VMI it does not own",
+    ),
     (f"!({_UPDATE}) || ({is_unchanged('finalizers')})", "is not allowed to change finalizers"),
     (f"!({_UPDATE}) || ({is_unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),
     (

@@ -90,8 +90,8 @@ CONTROLLERS_PART: Final = (
 )
 SOURCES_PART: Final = ("startTimestamp", "mode", "abortStatus", "sourceNodeDomainGoneTimestamp")
 TARGETS_PART: Final = ("targetNodeAddress", "targetNodeDomainDetected", "targetNodeDomainReadyTimestamp")
-# How it ended. That the guest stayed, or is lost, is the source's to say, and the target's once the source is gone. That
-# it has moved says the target alone, by the write that takes the VMI over.
+# How it ended. That the guest stayed, or is lost, is the source's to say, and the target's once the source is gone. The
+# target alone says that it has moved, by the write that takes the VMI over.
 ENDS_PART: Final = ("completed", "failed", "endTimestamp", "failureReason")
 # Each of them says that nothing of the guest is left at the source: without one the target never takes a VMI over.
 SOURCE_IS_GONE: Final = ("sourceNodeDomainGoneTimestamp", "sourcePodGoneTimestamp")

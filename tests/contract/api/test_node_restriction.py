@@ -210,7 +210,7 @@ def coming(two_nodes: None, controller: KubeClient) -> Iterator[str]:
 
 def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
     """What the target of a migration may write, before its source is gone and then."""
-    labels = {"kubevirt.io/nodeName": THEIRS, "kubevirt.io/migrationTargetNodeName": MINE}
+    labels = {"kubevirt.io/nodeName": THEIRS, "kubevirt.io/migrationTargetNodeName": MINE, "team": "blue"}
     seen = {"metadata": {"labels": labels}, "status": {"phase": "Running", "nodeName": THEIRS}}
     controller.request("PATCH", COMING, seen, None, MERGE)
     assert refused(handler, COMING, state(targetNodeAddress="192.0.2.1:1")), "nobody has asked it"
@@ -219,6 +219,10 @@ def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
         TAKEN,
         state(sourceNodeDomainGoneTimestamp="now"),
         state(startTimestamp="now"),
+        {"metadata": {"labels": {"team": "red"}}},
+        {"metadata": {"labels": {"team": None}}},
+        {"metadata": {"labels": {"more": "x"}}},
+        {"metadata": {"annotations": {"kvedge.io/note": "x"}}},
         state(completed=True),
         state(endTimestamp="now"),
         state(**FAILED),
@@ -234,13 +238,16 @@ def check_a_guest_comes(handler: KubeClient, controller: KubeClient) -> None:
     assert refused(handler, COMING, {"status": {"nodeName": "restricted-3"}})
     half = {**TAKEN, "status": {"nodeName": MINE}}
     failed = {**TAKEN, "status": {"nodeName": MINE, "migrationState": FAILED}}
-    for change in ({"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}}, state(completed=True), half, failed):
+    labelled = {**TAKEN, "metadata": {"labels": {**TAKEN["metadata"]["labels"], "team": "red"}}}
+    alone = {"metadata": {"labels": {"kubevirt.io/nodeName": MINE}}}
+    for change in (alone, state(completed=True), half, failed, labelled):
         assert refused(handler, COMING, change), change
     lost = {**state(**FAILED)["status"], "phase": "Failed"}
     assert may_write(handler, COMING, {"status": lost}), "its guest is lost"
     assert refused(handler, COMING, TAKEN) == ""
     assert refused(handler, COMING, state(failed=True)), "it has ended"
     assert report(COMING, handler) == ""
+    assert refused(handler, COMING, {"metadata": {"labels": {"team": "red"}}}) == "", "it is its own"
 
 
 def test_the_target_of_a_migration_takes_a_vmi_over_once_its_source_is_gone(

@@ -20,6 +20,8 @@ _LABELS = "modification of the following reserved kubevirt.io/ labels on a VMI o
 _NODE = "Node restriction, virt-handler is only allowed to modify VMIs it owns"
 # By these a VMI is kept, and goes with its VM.
 _OWNERSHIP = ("ownerReferences", "finalizers")
+# What the write changes that takes a VMI over; which values they get, the rule of reserved labels says.
+_MOVED_LABELS = frozenset({NODE_NAME, MIGRATION_TARGET_NODE})
 
 
 def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
@@ -58,6 +60,9 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield Cause("status", text, "FieldValueNotSupported")
     yield from _migration_restriction(_migration(old), _migration(new), node)
     yield from _end_restriction(old, new, node)
+    if before != node and _other_metadata(old) != _other_metadata(new):
+        text = "Node restriction, virt-handler is not allowed to change labels and annotations of a VMI it does not own"
+        yield Cause("metadata", text, "FieldValueNotSupported")
     for member in _OWNERSHIP:
         if old["metadata"].get(member) != new["metadata"].get(member):
             text = f"Node restriction, virt-handler is not allowed to change {member}"
@@ -146,6 +151,11 @@ def _source_is_gone(old: JsonObject) -> bool:
 def _other_status(document: JsonObject) -> JsonObject:
     status = document.get("status")
     return {name: value for name, value in status.items() if name != "migrationState"} if status else {}
+
+
+def _other_metadata(document: JsonObject) -> tuple[JsonObject, object]:
+    labels = {name: value for name, value in _labels(document).items() if name not in _MOVED_LABELS}
+    return labels, document["metadata"].get("annotations") or {}
 
 
 def _migration(document: JsonObject) -> JsonObject:

@@ -207,6 +207,24 @@ def test_how_a_migration_ended_stays_as_it_is(end: JsonObject) -> None:
     assert fields(old, new, HANDLER)[0].startswith("status.migrationState.fail")
 
 
+@pytest.mark.parametrize("state", [{}, GONE], ids=["the source is there", "the source is gone"])
+@pytest.mark.parametrize(("member", "kept"), [("labels", {"team": "blue"}), ("annotations", {"note": "x"})])
+def test_a_target_changes_neither_labels_nor_annotations_beside_the_two_of_its_node(
+    state: JsonObject, member: str, kept: JsonObject
+) -> None:
+    old = moving(**state)
+    old["metadata"][member] = {**old["metadata"].get(member, {}), **kept}
+    for value in ({}, dict.fromkeys(kept, "another"), {**kept, "more": "x"}):
+        new = copy.deepcopy(old)
+        new["metadata"][member] = {NODE_NAME: "node1", MIGRATION_TARGET_NODE: "node2"} if member == "labels" else {}
+        new["metadata"][member] |= value
+        assert fields(old, new, TARGET) == ["metadata"]
+        assert fields(old, new, HANDLER) == []
+    if state:
+        taken = moved(old, labels={NODE_NAME: "node2", **(kept if member == "labels" else {})})
+        assert fields(old, taken, TARGET) == []
+
+
 def test_a_target_reports_nothing_else_before_its_source_is_gone() -> None:
     for gone in ({}, {"sourcePodGoneTimestamp": "2026-01-01T00:00:00Z"}):
         old = moving(**gone)
