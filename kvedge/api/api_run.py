@@ -21,6 +21,7 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
+from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
@@ -72,6 +73,7 @@ class ApiRun:
         self._proxy: FrontProxy = registration.front_proxy()
         self.certificate = certificate
         self.uploads = UploadAuthority(client, clock)
+        self._paths = SecretPaths(lambda: self.uploads.path_keys, clock)
         self.registration = registration
         self.configuration = ConfigurationFollower(client, "api")
         self.presets = PresetFollower(client)
@@ -107,7 +109,7 @@ class ApiRun:
             KubeError: when the API server refuses or does not answer.
         """
         self.register_kinds()
-        self.registration.write(self.certificate.material.ca)
+        self.registration.write(self.certificate.material.ca, self._paths.part_to_write())
 
     def refresh(self) -> None:
         """One round: fresh certificates, whom to trust, and what is registered.
@@ -131,12 +133,12 @@ class ApiRun:
         application.add_routes(
             admission_routes(self._current_cluster, self._clock, judgement, presets.of_namespace, presets.doubt)
         )
-        application.add_routes(KubeVirtAdmission(self._client, judgement).routes())
-        application.add_routes(MigrationAdmission(self._client, judgement).routes())
+        application.add_routes(KubeVirtAdmission(self._client, judgement).routes(self._paths))
+        application.add_routes(MigrationAdmission(self._client, judgement).routes(self._paths))
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
-        application.add_routes(clones.routes())
+        application.add_routes(clones.routes(self._paths))
         evictions = EvictionAdmission(self._client, judgement, lambda: self.configuration.current.eviction_strategy)
-        application.add_routes(evictions.routes())
+        application.add_routes(evictions.routes(self._paths))
         reader = ClusterReader(self._client)
         relay = RelayClient(reader.relay_address, lambda: self.certificate.material)
         volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)

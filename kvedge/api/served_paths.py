@@ -7,7 +7,7 @@ from typing import Final
 SERVICE: Final = "kvedge-api"
 MUTATE_PATH: Final = "/mutate"
 VALIDATE_PATH: Final = "/validate"
-# CDI's own path for it.
+# From here on with a secret part behind it: see secret_paths.py. This one is CDI's own path.
 MUTATE_CLONE_PATH: Final = "/datavolume-mutate"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
 VALIDATE_MIGRATION_PATH: Final = "/validate-migration"

@@ -1,8 +1,8 @@
 """The webhooks over HTTPS: AdmissionReview in, AdmissionReview out.
 
-Mounted by api_server.py on the role's one server. Anybody may call: nothing is written and nothing is told that the
-caller did not send. An answer takes no API call, so that a webhook never waits for the server that waits for it; and
-none is worked out in the event loop.
+Mounted by api_run.py on the role's one server. Anybody may call these two: nothing is written and nothing is told that
+the caller did not send. An answer takes no API call, so that a webhook never waits for the server that waits for it;
+and none is worked out in the event loop. Webhooks that ask or write are at paths of secret_paths.py.
 """
 
 from __future__ import annotations

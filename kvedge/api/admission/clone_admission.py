@@ -27,6 +27,7 @@ from kvedge.api.admission.rules.storage.clone_rules import (
     whose_rights,
     with_token,
 )
+from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import MUTATE_CLONE_PATH
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -56,9 +57,9 @@ class CloneAdmission:
         self._signing_key = signing_key
         self._clock = clock
 
-    def routes(self) -> list[web.RouteDef]:
-        """The webhook."""
-        return [web.post(MUTATE_CLONE_PATH, self._handle)]
+    def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
+        """The webhook, which asks: at a path that callers must know."""
+        return [paths.route(MUTATE_CLONE_PATH, self._handle)]
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:

@@ -16,6 +16,7 @@ from aiohttp import web
 from kvedge.api.admission.admission_message import AdmissionRequest, parse_review, refusal, verdict
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.kubevirt_rules import ALREADY_CREATED, judge_spec, uninstall_refusal
+from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import VALIDATE_KUBEVIRT_PATH
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -47,9 +48,9 @@ class KubeVirtAdmission:
         self._client = client.hurry(_ASK_SECONDS)
         self._judgement = judgement
 
-    def routes(self) -> list[web.RouteDef]:
-        """The webhook."""
-        return [web.post(VALIDATE_KUBEVIRT_PATH, self._handle)]
+    def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
+        """The webhook, which asks: at a path that callers must know."""
+        return [paths.route(VALIDATE_KUBEVIRT_PATH, self._handle)]
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:

@@ -23,13 +23,13 @@ _COPIES: Final[JsonObject] = {
 }
 
 
-def clone_webhooks(ca_bundle: bytes, *, serves: bool) -> Document:
-    """The configuration; `serves` says whether DataVolumes are kvedge's."""
+def clone_webhooks(ca_bundle: bytes, secret: str, *, serves: bool) -> Document:
+    """The configuration; `secret` is the part of secret_paths.py, `serves` says whether DataVolumes are kvedge's."""
     kind = DataVolume.KIND
     # Fail: a user who could copy without a right could read any disk.
     made = webhook(
         "datavolumes-clone-mutator.kvedge.io",
-        MUTATE_CLONE_PATH,
+        f"{MUTATE_CLONE_PATH}/{secret}",
         ca_bundle,
         kind.plural,
         operations=("CREATE",),

@@ -114,8 +114,8 @@ class Registration:
             document["metadata"]["annotations"] = {VERSION: __version__}
             self._write(Document(_CRDS, document), plan_forward)
 
-    def write(self, ca_bundle: bytes) -> None:
-        """Everything else.
+    def write(self, ca_bundle: bytes, secret: str) -> None:
+        """Everything else; `secret` is the part of secret_paths.py.
 
         Raises:
             KubeError: when the API server refuses or does not answer.
@@ -129,6 +129,7 @@ class Registration:
         wanted = documents(
             self.endpoint,
             ca_bundle,
+            secret,
             judges_data_volumes=serves_data_volumes,
             joins_all_networks=not self._needs_policies,
         )
@@ -140,7 +141,7 @@ class Registration:
                 is_older = newer_serves(others, own_slice.body)
             else:
                 self._write_released(document, is_older=is_older)
-        self._write_released(clone_webhooks(ca_bundle, serves=serves_data_volumes), is_older=is_older)
+        self._write_released(clone_webhooks(ca_bundle, secret, serves=serves_data_volumes), is_older=is_older)
         self._write(upload_api_service(ca_bundle), plan_upload_api)
         self._write_upload_proxy(
             UploadFront(SERVICE_URL if selector else endpoint_url(self.endpoint), ca_bundle), others

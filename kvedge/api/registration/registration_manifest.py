@@ -154,11 +154,17 @@ def server_names() -> list[str]:
 
 
 def documents(
-    endpoint: Endpoint, ca_bundle: bytes, *, judges_data_volumes: bool = True, joins_all_networks: bool = False
+    endpoint: Endpoint,
+    ca_bundle: bytes,
+    secret: str,
+    *,
+    judges_data_volumes: bool = True,
+    joins_all_networks: bool = False,
 ) -> list[Document]:
     """All documents but the Endpoints, in the order in which they are written.
 
-    `judges_data_volumes` says that kvedge serves CDI's kinds: those of CDI itself are CDI's to judge.
+    `secret` is the part of secret_paths.py. `judges_data_volumes` says that kvedge serves CDI's kinds: those of CDI
+    itself are CDI's to judge.
     `joins_all_networks`: it is one box, where nobody else joins Pods to networks.
     """
     return [
@@ -169,7 +175,9 @@ def documents(
         *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
         # Last: from here on, writes depend on us.
         mutating_webhooks(ca_bundle),
-        validating_webhooks(ca_bundle, judges_data_volumes=judges_data_volumes, joins_all_networks=joins_all_networks),
+        validating_webhooks(
+            ca_bundle, secret, judges_data_volumes=judges_data_volumes, joins_all_networks=joins_all_networks
+        ),
     ]
 
 
@@ -309,9 +317,10 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
 
 
 def validating_webhooks(
-    ca_bundle: bytes, *, judges_data_volumes: bool = True, joins_all_networks: bool = False
+    ca_bundle: bytes, secret: str, *, judges_data_volumes: bool = True, joins_all_networks: bool = False
 ) -> Document:
     """All rules. Deletes never depend on us, though we may refuse one kind; nor does a role's write of a status."""
+    kubevirts, moves = f"{VALIDATE_KUBEVIRT_PATH}/{secret}", f"{VALIDATE_MIGRATION_PATH}/{secret}"
     webhooks = [
         # Fail: what is not supported must be refused when it is applied, not found out when it runs.
         webhook("virtualmachine-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachines",
@@ -330,7 +339,7 @@ def validating_webhooks(
         webhook("virtualmachineinstances-node-restriction.kvedge.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstances", operations=("UPDATE",), conditions=(_BY_HANDLERS,), policy="Ignore"),
         # Fail: a guest that cannot move must not be tried to move, and not twice at a time.
-        webhook("migration-create-validator.kubevirt.io", VALIDATE_MIGRATION_PATH, ca_bundle,
+        webhook("migration-create-validator.kubevirt.io", moves, ca_bundle,
                  "virtualmachineinstancemigrations", operations=("CREATE",)),
         # Fail: the roles act on what a migration was made for, also while it is cancelled. Letting go of it passes by.
         webhook("migration-update-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
@@ -353,17 +362,17 @@ def validating_webhooks(
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(POOL_GROUP, ("v1beta1", "v1alpha1"))),
         # Fail: a configuration that cannot be used must be refused when it is written, and there is one object only.
-        webhook("kubevirt-create-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-create-validator.kubevirt.io", kubevirts, ca_bundle, "kubevirts",
                  operations=("CREATE",)),
         # Fail, for the same reason; the controller writes the status subresource, which does not pass here.
-        webhook("kubevirt-update-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-update-validator.kubevirt.io", kubevirts, ca_bundle, "kubevirts",
                  operations=("UPDATE",), conditions=(_NOT_BEING_DELETED,)),
         # Ignore: a delete never depends on us, and this one takes no VM away. Only objects that ask for it are judged.
-        webhook("kubevirt-validator.kubevirt.io", VALIDATE_KUBEVIRT_PATH, ca_bundle, "kubevirts",
+        webhook("kubevirt-validator.kubevirt.io", kubevirts, ca_bundle, "kubevirts",
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
     webhooks.append(_network_webhook(ca_bundle, all_of_them=joins_all_networks))
-    webhooks += [_eviction_webhook(ca_bundle, *each) for each in _EVICTIONS]
+    webhooks += [_eviction_webhook(ca_bundle, secret, *each) for each in _EVICTIONS]
     if judges_data_volumes:
         webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
@@ -385,10 +394,10 @@ def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:
     )
 
 
-def _eviction_webhook(ca_bundle: bytes, name: str, condition: str, beginning: str) -> JsonObject:
+def _eviction_webhook(ca_bundle: bytes, secret: str, name: str, condition: str, beginning: str) -> JsonObject:
     """Fail: unasked, a guest that can move would be shut down. A Pod of another name is evicted while we are away."""
     expression = f"request.name.startsWith('{beginning}')"
-    made = webhook(name, VALIDATE_EVICTION_PATH, ca_bundle, "pods/eviction", operations=("CREATE",),
+    made = webhook(name, f"{VALIDATE_EVICTION_PATH}/{secret}", ca_bundle, "pods/eviction", operations=("CREATE",),
                    conditions=({"name": condition, "expression": expression},), served=("", ("v1",)))  # fmt: skip
     return {**made, "sideEffects": "NoneOnDryRun"}
 

@@ -19,6 +19,7 @@ from tests.support.builders import SMOKE, put, small_vmi, vm_of
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
 VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
+SECRET = ""
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_a_handler_writes_the_vmis_of_its_own_node_only(
 
 
 def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> None:
-    document = validating_webhooks(b"")
+    document = validating_webhooks(b"", SECRET)
     admin.request("DELETE", document.path)
     api_role.refresh()  # the next round, without waiting for it
     there = admin.request("GET", document.path)
@@ -182,7 +183,7 @@ def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> No
 
 
 def test_registering_again_writes_nothing(admin: KubeClient, api_role: object) -> None:
-    document = validating_webhooks(b"")
+    document = validating_webhooks(b"", SECRET)
     before = copy.deepcopy(admin.request("GET", document.path))
     api_role.refresh()
     assert admin.request("GET", document.path) == before

@@ -92,3 +92,33 @@ def test_tricks_with_paths_end_nowhere(
         assert connection.getresponse().status in (400, 404, 405)
     finally:
         connection.close()
+
+
+def path_of(admin: KubeClient, plain: str) -> str:
+    """Where the API server calls a webhook whose path begins like this."""
+    registered = admin.request("GET", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kvedge")
+    paths = {hook["clientConfig"]["service"]["path"] for hook in registered["webhooks"]}
+    [found] = [path for path in paths if path.startswith(f"{plain}/")]
+    return str(found)
+
+
+@pytest.mark.parametrize("plain", ["/validate-eviction", "/validate-migration", "/validate-kubevirt"])
+def test_a_webhook_that_asks_or_writes_is_not_there_for_others(
+    api_role: ApiRole, admin: KubeClient, plain: str
+) -> None:
+    context = ssl.create_default_context(cadata=existing_authority(admin).bundle.decode())
+    request = {"uid": "forged", "operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"}}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+    def status(path: str) -> int:
+        connection = http.client.HTTPSConnection(
+            api_role.endpoint.address, api_role.endpoint.port, context=context, timeout=20
+        )
+        try:
+            connection.request("POST", path, json.dumps(review))
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    known = path_of(admin, plain)
+    assert [status(path) for path in (plain, f"{plain}/guess", known[:-1], known)] == [404, 404, 404, 200]

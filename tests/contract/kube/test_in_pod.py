@@ -33,6 +33,7 @@ AUTHORITY = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate
 ENDPOINT = Endpoint("192.0.2.7", 8443, "pod-1")
 LABELS = {"app": "kvedge-api"}
 NEWER = "99.0.0"
+SECRET = "5ec2e7"
 
 
 def token(server: EitherServer, namespace: str, name: str) -> str:
@@ -79,7 +80,7 @@ def admin(either_server: EitherServer) -> Iterator[KubeClient]:
         admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
     admin.request("POST", wanted.collection, {**wanted.body, "spec": {**wanted.body["spec"], "selector": LABELS}})
     yield admin
-    webhooks = (validating_webhooks(b""), mutating_webhooks(b""))
+    webhooks = (validating_webhooks(b"", SECRET), mutating_webhooks(b""))
     for path in (wanted.path, *(document.path for document in webhooks)):
         with contextlib.suppress(NotFound):
             admin.request("DELETE", path)
@@ -87,17 +88,17 @@ def admin(either_server: EitherServer) -> Iterator[KubeClient]:
 
 def test_a_service_that_selects_pods_keeps_the_endpoints_that_the_cluster_finds(admin: KubeClient) -> None:
     registration, path = Registration(admin, ENDPOINT), service().path
-    registration.write(AUTHORITY)
+    registration.write(AUTHORITY, SECRET)
     assert admin.request("GET", path)["spec"]["selector"] == LABELS
     assert "kvedge-api-pod-1-ipv4" not in [item["metadata"]["name"] for item in admin.request("GET", SLICES)["items"]]
     # One that selects nobody is ours to fill.
     admin.request("DELETE", path)
-    registration.write(AUTHORITY)
+    registration.write(AUTHORITY, SECRET)
     assert "kvedge-api-pod-1-ipv4" in [item["metadata"]["name"] for item in admin.request("GET", SLICES)["items"]]
 
 
 def test_a_role_in_a_pod_leaves_webhooks_to_a_newer_one_as_long_as_that_is_ready(admin: KubeClient) -> None:
-    registration, path = Registration(admin, ENDPOINT), validating_webhooks(b"").path
+    registration, path = Registration(admin, ENDPOINT), validating_webhooks(b"", SECRET).path
     pods = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
     versions = {"older": "0.0.1", "newer": NEWER}
     for name, version in versions.items():
@@ -115,11 +116,11 @@ def test_a_role_in_a_pod_leaves_webhooks_to_a_newer_one_as_long_as_that_is_ready
         there["webhooks"][0]["timeoutSeconds"] = 7
         there["metadata"]["annotations"][VERSION] = NEWER
         admin.request("PUT", path, there)
-        registration.write(AUTHORITY)
+        registration.write(AUTHORITY, SECRET)
         return int(admin.request("GET", path)["webhooks"][0]["timeoutSeconds"])
 
     try:
-        registration.write(AUTHORITY)
+        registration.write(AUTHORITY, SECRET)
         report("older", "True")
         assert seconds_after_a_round() == 10
         report("newer", "True")

@@ -29,6 +29,7 @@ from kvedge.api.admission.evictions.eviction_rules import (
     vmi_of_launcher,
 )
 from kvedge.api.admission.judgement import Judgement
+from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import VALIDATE_EVICTION_PATH
 from kvedge.kube.errors import Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
@@ -56,9 +57,9 @@ class EvictionAdmission:
         self._judgement = judgement
         self._strategy = strategy
 
-    def routes(self) -> list[web.RouteDef]:
-        """The webhook."""
-        return [web.post(VALIDATE_EVICTION_PATH, self._handle)]
+    def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
+        """The webhook, which asks: at a path that callers must know."""
+        return [paths.route(VALIDATE_EVICTION_PATH, self._handle)]
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:

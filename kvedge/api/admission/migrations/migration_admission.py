@@ -16,6 +16,7 @@ from kvedge.api.admission.admission_message import AdmissionRequest, parse_revie
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.migrations.migration_verdict import judge_spec, judge_surroundings, refusal_words
 from kvedge.api.admission.migrations.surroundings import look_around
+from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import VALIDATE_MIGRATION_PATH
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -37,9 +38,9 @@ class MigrationAdmission:
         self._client = client.hurry(_ASK_SECONDS)
         self._judgement = judgement
 
-    def routes(self) -> list[web.RouteDef]:
-        """The webhook."""
-        return [web.post(VALIDATE_MIGRATION_PATH, self._handle)]
+    def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
+        """The webhook, which asks: at a path that callers must know."""
+        return [paths.route(VALIDATE_MIGRATION_PATH, self._handle)]
 
     async def _handle(self, request: web.Request) -> web.Response:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvedge.api.registration import registration_manifest as manifest
+from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
 from kvedge.api.registration.node_restriction_manifest import node_restriction
 from kvedge.api.registration.registration_manifest import Endpoint
@@ -19,10 +20,14 @@ from kvedge.resources.data_volume_names import WORKER_CONTAINER
 from kvedge.resources.names import VERSION
 
 ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")
+SECRET = "5ec2e7"
 
 
 def webhooks() -> list[dict[str, Any]]:
-    return manifest.mutating_webhooks(b"CA").body["webhooks"] + manifest.validating_webhooks(b"CA").body["webhooks"]
+    return (
+        manifest.mutating_webhooks(b"CA").body["webhooks"]
+        + manifest.validating_webhooks(b"CA", SECRET).body["webhooks"]
+    )
 
 
 def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
@@ -43,6 +48,19 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
     }
 
 
+def test_webhooks_that_ask_or_write_are_at_secret_paths_and_others_at_plain_ones() -> None:
+    hooks = [*webhooks(), *clone_webhooks(b"CA", SECRET, serves=True).body["webhooks"]]
+    known = {hook["clientConfig"]["service"]["path"] for hook in hooks}
+    assert known == {
+        "/mutate",
+        "/validate",
+        "/validate-kubevirt/5ec2e7",
+        "/validate-migration/5ec2e7",
+        "/validate-eviction/5ec2e7",
+        "/datavolume-mutate/5ec2e7",
+    }
+
+
 def test_evictions_of_pods_of_others_do_not_wait_for_us() -> None:
     hooks = [hook for hook in webhooks() if hook["rules"][0]["resources"] == ["pods/eviction"]]
     assert [hook["matchConditions"][0]["expression"] for hook in hooks] == [
@@ -53,7 +71,7 @@ def test_evictions_of_pods_of_others_do_not_wait_for_us() -> None:
 
 
 def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
-    known = manifest.documents(ENDPOINT, b"CA", judges_data_volumes=False)
+    known = manifest.documents(ENDPOINT, b"CA", SECRET, judges_data_volumes=False)
     rules = [rule for item in known for webhook in item.body.get("webhooks") or () for rule in webhook["rules"]]
     assert {group for rule in rules for group in rule["apiGroups"]} == {
         "",
@@ -66,7 +84,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
 
 @pytest.mark.parametrize("is_box", [True, False])
 def test_one_box_judges_all_networks_and_a_cluster_those_that_speak_to_us(is_box: bool) -> None:
-    known = manifest.validating_webhooks(b"CA", joins_all_networks=is_box).body["webhooks"]
+    known = manifest.validating_webhooks(b"CA", SECRET, joins_all_networks=is_box).body["webhooks"]
     (found,) = [each for each in known if each["name"].startswith("network-attachment-definition")]
     assert found["failurePolicy"] == "Ignore", "the VM says it once more"
     expressions = [each["expression"] for each in found["matchConditions"]]
@@ -114,7 +132,7 @@ def test_names_of_webhooks_are_those_of_kubevirt_or_ours() -> None:
 
 
 def test_webhooks_come_last_as_writes_depend_on_them() -> None:
-    kinds = [document.body["kind"] for document in manifest.documents(ENDPOINT, b"CA")]
+    kinds = [document.body["kind"] for document in manifest.documents(ENDPOINT, b"CA", SECRET)]
     assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
 
 
@@ -161,7 +179,7 @@ def test_a_changed_port_is_written_and_what_a_server_added_stays() -> None:
 
 
 def test_an_item_too_many_is_taken_out() -> None:
-    wanted = manifest.validating_webhooks(b"CA").body
+    wanted = manifest.validating_webhooks(b"CA", SECRET).body
     there = copy.deepcopy(wanted)
     there["webhooks"].append({"name": "foreign"})
     written = plan_write(wanted, there)
@@ -202,7 +220,7 @@ def test_a_newer_one_serves_if_another_instances_slice_says_so(slices: list[dict
 
 @pytest.mark.parametrize(
     "document",
-    [manifest.validating_webhooks(b"CA").body, manifest.api_service("v1", b"CA").body],
+    [manifest.validating_webhooks(b"CA", SECRET).body, manifest.api_service("v1", b"CA").body],
     ids=["webhooks", "APIService"],
 )
 def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, Any]) -> None:
@@ -211,7 +229,7 @@ def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, An
     assert plan_beside_newer(document, theirs) is None
     assert plan_write(document, theirs) is not None
     kind = document["kind"]
-    renewed = manifest.validating_webhooks(b"NEW") if "Webhook" in kind else manifest.api_service("v1", b"NEW")
+    renewed = manifest.validating_webhooks(b"NEW", SECRET) if "Webhook" in kind else manifest.api_service("v1", b"NEW")
     written = plan_beside_newer(renewed.body, theirs)
     assert written is not None
     assert written == released(renewed.body, "9.9.9", theirs=True)
@@ -235,7 +253,7 @@ def test_what_has_nobody_to_trust_is_left_to_the_newer_one() -> None:
 
 
 def test_all_that_may_differ_says_of_which_release_it_is() -> None:
-    known = [*manifest.documents(ENDPOINT, b"CA"), *controller_restriction(), *node_restriction()]
+    known = [*manifest.documents(ENDPOINT, b"CA", SECRET), *controller_restriction(), *node_restriction()]
     told = {item.body["kind"] for item in known if (item.body["metadata"].get("annotations") or {}).get(VERSION)}
     assert told == {
         "EndpointSlice",

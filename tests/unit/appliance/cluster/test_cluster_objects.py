@@ -45,7 +45,7 @@ class KeptDocuments:
 
 def written() -> KeptDocuments:
     server = KeptDocuments()
-    Registration(cast("KubeClient", server), Endpoint("192.0.2.7", 8443, "node1"), FakeClock()).write(b"CA")
+    Registration(cast("KubeClient", server), Endpoint("192.0.2.7", 8443, "node1"), FakeClock()).write(b"CA", "secret")
     return server
 
 
