@@ -7,9 +7,9 @@ written is taken away.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -66,7 +66,7 @@ class CloneAdmission:
             review = await self._judgement.ask(parse_review, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await asyncio.to_thread(self._answer, review)
+        answer = await self._judgement.ask_server(partial(self._answer, review))
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     def _answer(self, request: AdmissionRequest) -> JsonObject:

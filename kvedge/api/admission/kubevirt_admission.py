@@ -6,8 +6,8 @@ whether there is another KubeVirt object (on create) or any VM (on a delete that
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -57,7 +57,7 @@ class KubeVirtAdmission:
             review, judged = await self._judgement.ask(_judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await asyncio.to_thread(self._refusal, review) or judged
+        answer = await self._judgement.ask_server(partial(self._refusal, review)) or judged
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     def _refusal(self, request: AdmissionRequest) -> JsonObject | None:

@@ -5,8 +5,8 @@ Mounted by api_run.py beside the other webhooks. Asks the API server, in a worke
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -47,7 +47,9 @@ class MigrationAdmission:
             review, migration, judged = await self._judgement.ask(_judge, await request.read())
         except (DecodeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = judged if migration is None else await asyncio.to_thread(self._answer, review, migration)
+        answer = judged
+        if migration is not None:
+            answer = await self._judgement.ask_server(partial(self._answer, review, migration))
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     def _answer(self, request: AdmissionRequest, migration: VirtualMachineInstanceMigration) -> JsonObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 from aiohttp import web
@@ -36,6 +37,23 @@ def test_a_small_review_does_not_wait_for_a_large_one() -> None:
         return names
 
     assert asyncio.run(run()) == ("admission_0", "admission-large_0")
+
+
+def test_a_question_to_the_api_server_waits_for_no_call_that_waits_for_its_answer() -> None:
+    answered = threading.Event()
+
+    async def run() -> str:
+        judgement, loop = Judgement(), asyncio.get_running_loop()
+        # Calls of users have all threads of the server, until a webhook has answered.
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        call = asyncio.ensure_future(asyncio.to_thread(answered.wait))
+        name = await judgement.ask_server(lambda: threading.current_thread().name)
+        answered.set()
+        await call
+        judgement.close()
+        return name
+
+    assert asyncio.run(run()) == "admission-asking_0"
 
 
 async def answers(body: bytes) -> tuple[int, list[str]]:
