@@ -89,9 +89,12 @@ def _is_supported(spec: MigrationPolicySpec) -> Iterator[Cause]:
 
 
 def _warnings(spec: MigrationPolicySpec) -> Iterator[str]:
-    selectors = spec.selectors
-    if selectors is not None and not selectors.namespace_selector and not selectors.virtual_machine_instance_selector:
-        yield "spec.selectors: without labels the policy is for no VMI"
+    if spec.selectors is not None:
+        given = (spec.selectors.namespace_selector, spec.selectors.virtual_machine_instance_selector)
+        if given == (None, None):
+            yield "spec.selectors: without a selector the policy is for no VMI"
+        elif not any(given):
+            yield "spec.selectors: a selector without labels is for all VMIs"
     seconds, rate = spec.completion_timeout_per_gib, _bytes(spec.bandwidth_per_migration)
     if seconds and rate and rate * seconds < _GIB:
         yield (

@@ -64,8 +64,20 @@ def test_what_no_policy_can_be_is_refused_by_its_field(spec: dict[str, Any], fie
     assert message in causes[field]
 
 
-def test_a_policy_for_no_vmi_and_one_that_contradicts_itself_are_warned_of() -> None:
-    assert verdict(policy(selectors={})).warnings == ("spec.selectors: without labels the policy is for no VMI",)
+@pytest.mark.parametrize(
+    ("selectors", "whom"),
+    [
+        ({}, "without a selector the policy is for no VMI"),
+        ({"namespaceSelector": {}}, "a selector without labels is for all VMIs"),
+        ({"namespaceSelector": {}, "virtualMachineInstanceSelector": {}}, "a selector without labels is for all VMIs"),
+    ],
+    ids=["none", "all", "all by both"],
+)
+def test_a_policy_for_no_vmi_or_all_is_warned_of(selectors: JsonObject, whom: str) -> None:
+    assert verdict(policy(selectors=selectors)).warnings == (f"spec.selectors: {whom}",)
+
+
+def test_a_policy_that_contradicts_itself_is_warned_of() -> None:
     [warning] = verdict(policy(bandwidthPerMigration="1Mi", completionTimeoutPerGiB=150)).warnings
     assert warning == (
         "spec.completionTimeoutPerGiB: 150: at bandwidthPerMigration 1Mi one GiB takes 1024 seconds: guests that use "
