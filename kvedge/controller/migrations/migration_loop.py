@@ -75,7 +75,12 @@ class MigrationLoop:
             if migration is None:
                 return None
             view = self._view(migration)
-            view = replace(view, has_turn=self._has_turn(view))
+            view = replace(
+                view,
+                has_turn=self._has_turn(view),
+                version=self._sources.config().version,
+                versions=self._sources.versions(),
+            )
             plan = plan_migration(view, self._sources.clock.now())
             if not plan.actions:
                 self._steps.tell(view, plan)
@@ -99,8 +104,6 @@ class MigrationLoop:
             vmi,
             () if vmi is None else own_pods(vmi, self._pods.find_owned_by(vmi.metadata.uid)),
             others,
-            version=self._sources.config().version,
-            versions=self._sources.versions(),
         )
 
     def _has_turn(self, view: MigrationView) -> bool:

@@ -50,8 +50,8 @@ class VmiLoop:
         self._steps = VmiSteps(sources, config)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
         self._podless_since: dict[str, float] = {}
-        # By a VMI's UID: the names of Pods that reported their launcher's end before they were gone.
-        self._ended: dict[str, set[str]] = {}
+        # By a VMI's UID: the names and nodes of Pods that reported their launcher's end before they were gone.
+        self._ended: dict[str, frozenset[tuple[str, str]]] = {}
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -112,13 +112,14 @@ class VmiLoop:
             others = self._pods.find_indexed("vmi", f"{vmi.metadata.namespace}/{vmi.metadata.name}")
             podless = now - self._podless_since.setdefault(uid, now)
             view = replace(view, podless_seconds=podless, earlier_pods=others)
-        ended, state = self._ended.get(uid, set()), vmi.status.migration_state
-        # A Pod that was made anew under its name.
-        ended -= {pod.metadata.name for pod in pods if not has_ended(pod)}
-        view = replace(view, was_ended=launcher_name(vmi) in ended)
+        # A Pod may have been made anew under its name.
+        alive, state = {pod.metadata.name for pod in pods if not has_ended(pod)}, vmi.status.migration_state
+        ended = {(name, where) for name, where in self._ended.get(uid, frozenset()) if name not in alive}
+        view = replace(view, was_ended=(launcher_name(vmi), vmi.status.node_name) in ended)
         if state is None or not is_moving(vmi):
             return view
-        return replace(view, was_target_ended=state.target_pod in ended, target_node=self._find_node(state.target_node))
+        was_target_ended = (state.target_pod, state.target_node) in ended
+        return replace(view, was_target_ended=was_target_ended, target_node=self._find_node(state.target_node))
 
     def _find_node(self, name: str) -> NodeState | None:
         return self._node_state(name) if name else None
@@ -143,7 +144,8 @@ class VmiLoop:
         vmi = self._vmis.get(*key)
         if vmi is not None and vmi.metadata.uid == owner.uid and has_ended(item) and not may_still_run(item):
             # The Pod may be gone before the loop looks.
-            self._ended.setdefault(owner.uid, set()).add(item.metadata.name)
+            told = (item.metadata.name, item.spec.node_name)
+            self._ended[owner.uid] = self._ended.get(owner.uid, frozenset()) | {told}
         self.loop.add(key)
 
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
