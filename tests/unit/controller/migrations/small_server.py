@@ -36,7 +36,10 @@ class Cache:
 
     def __init__(self) -> None:
         self._cache: ObjectCache[Any] = ObjectCache()
-        self.on_change: Callable[[Any], None] = lambda callback: None
+        self._callbacks: list[Callable[[Any, Any], None]] = []
+
+    def on_change(self, callback: Callable[[Any, Any], None]) -> None:
+        self._callbacks.append(callback)
 
     def get(self, namespace: str, name: str) -> Any:
         return self._cache.get(namespace, name)
@@ -57,7 +60,10 @@ class Cache:
         self._cache.take_own(copy.deepcopy(item))
 
     def hear(self, item: Any, *, gone: bool) -> None:
+        old = self._cache.get(item.metadata.namespace, item.metadata.name)
         self._cache.take(copy.deepcopy(item), gone)
+        for callback in self._callbacks:
+            callback(old, None if gone else item)
 
 
 class SmallServer:
