@@ -1,5 +1,6 @@
 """Golden launcher Pods: `pods/<case>.yaml` has a VMI, what differs from the usual configuration, and the claims of its
-namespace, and `pods/<case>.pod.yaml` the Pod that must come of it.
+namespace, and `pods/<case>.pod.yaml` the Pod that must come of it. With a migration, and the host names of nodes that
+are avoided, it is the Pod that the guest comes to.
 
 Used by the unit tests and by the contract tests, which have API servers accept the same Pods. Write the Pods anew with
 `python -m tests.support.golden.pod_cases`, then read the difference before committing it.
@@ -15,9 +16,11 @@ from typing import Any
 import yaml
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.migrations.target_pod import target_pod
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -35,10 +38,15 @@ class GoldenPod:
     vmi: VirtualMachineInstance
     config: ClusterConfig
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    migration: VirtualMachineInstanceMigration | None = None
+    avoided: tuple[str, ...] = ()
 
     @property
     def rendered(self) -> JsonObject:
-        return encode(launcher_pod(self.vmi, self.config, self.claims))
+        source = launcher_pod(self.vmi, self.config, self.claims)
+        if self.migration is None:
+            return encode(source)
+        return encode(target_pod(self.vmi, self.migration, source, self.config, self.claims, self.avoided))
 
     @property
     def expected(self) -> JsonObject:
@@ -61,7 +69,10 @@ def _read(name: str) -> GoldenPod:
     vmi.metadata.uid = VMI_UID
     claims = [decode(PersistentVolumeClaim, claim) for claim in document.get("claims", [])]
     by_name = {claim.metadata.name: claim for claim in claims}
-    return GoldenPod(name, vmi, replace(CONFIG, **_snake(document.get("config", {}))), by_name)
+    config = replace(CONFIG, **_snake(document.get("config", {})))
+    migration = document.get("migration")
+    moves = None if migration is None else decode(VirtualMachineInstanceMigration, migration)
+    return GoldenPod(name, vmi, config, by_name, moves, tuple(document.get("avoided", ())))
 
 
 def _fedora() -> GoldenPod:

@@ -15,7 +15,15 @@ from tests.support.golden.pod_cases import GoldenPod, golden_pods
 # By the version in which launchers learned them; 0.1 is the first.
 KNOWN = {
     "0.1": {
-        "launcher": {"--monitor", "--namespace", "--name", "--uid", "--grace-period-seconds", "--keep-after-failure"},
+        "launcher": {
+            "--monitor",
+            "--namespace",
+            "--name",
+            "--uid",
+            "--grace-period-seconds",
+            "--keep-after-failure",
+            "--incoming",
+        },
         "launcher-probe": {"--timeout-seconds", "--guest-agent-ping", "--command"},
     },
 }
