@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
+from kvedge.handler.migration.migration_patches import is_paused_by_user
 from kvedge.resources.migration_channels import MEMORY
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.guest import build_guest
@@ -183,13 +184,13 @@ def reconnect(pod: LauncherPod) -> None:
         pod.channel = None
 
 
-def owned(pod: LauncherPod) -> Any:
-    """The status, once the launcher owns its guest like any other."""
+def owned(pod: LauncherPod, state: int = m.DOMAIN_STATE_RUNNING) -> Any:
+    """The status, once the launcher owns its guest like any other, which is in that state."""
 
     def look() -> Any:
         with contextlib.suppress(grpc.RpcError, OSError):
             status = pod.call("GetDomain", seconds=5)
-            if status.state == m.DOMAIN_STATE_RUNNING:
+            if status.state == state:
                 return status
         reconnect(pod)
         return None
@@ -280,13 +281,17 @@ def test_handlers_that_know_of_each_other_by_the_vmi_alone_move_a_guest(
     assert (moving.state.abort_status, moving.state.failure_reason) == ("Succeeded", "Live migration has been aborted")
     turn_until(moving, lambda: target.process.poll() is not None, "the target's launcher goes")
     counts_on(source)
+    # Then one that a user has paused before: so it stays.
+    source.call("Pause")
     target, moving = handlers(place, source, "m-h2")
     turn_until(moving, lambda: moving.state.completed, "the guest is the other node's")
     assert (moving.state.failed, moving.server.vmi.status.node_name) == (False, "node-b")
     assert moving.state.source_node_domain_gone_timestamp
     running["here"] = target
-    owned(target)
+    assert owned(target, m.DOMAIN_STATE_PAUSED).reason == m.DOMAIN_REASON_USER
+    assert is_paused_by_user(moving.server.vmi)
     left = last_count(source)
+    target.call("Unpause")
     wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
     # Told at once that its word is written, and not after a quarter of a minute.
     assert source.wait_exit() == 0
