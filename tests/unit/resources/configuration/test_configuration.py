@@ -17,6 +17,7 @@ from kvedge.resources.configuration.configuration_in_force import InForce, next_
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.configuration.configuration_table import TABLE, Effect, key_of
 from kvedge.resources.configuration.feature_gates import ALWAYS_ON, PRESENT, STAGES, FeatureGates
+from kvedge.resources.evacuation import EVICTION_STRATEGIES
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec
 
@@ -64,6 +65,11 @@ def test_the_manifest_of_a_kubevirt_release_only_has_what_does_not_apply() -> No
     reading = read_configuration(RELEASED)
     assert reading.configuration == DEFAULTS
     assert [finding.path for finding in reading.findings] == ["spec.imagePullPolicy"]
+
+
+@pytest.mark.parametrize("strategy", EVICTION_STRATEGIES)
+def test_each_eviction_strategy_is_taken_over(strategy: str) -> None:
+    assert read(evictionStrategy=strategy).eviction_strategy == strategy
 
 
 def test_keys_that_are_given_are_taken_over() -> None:
