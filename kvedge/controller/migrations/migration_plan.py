@@ -15,6 +15,7 @@ from kvedge.controller.migrations.migration_queue import is_surplus, pause_secon
 from kvedge.controller.migrations.migration_status import with_migration_phase, with_true
 from kvedge.controller.migrations.migration_view import (
     ABORT_REQUESTED,
+    ConfirmFree,
     CreateTarget,
     DeleteEnded,
     DeleteMigration,
@@ -216,7 +217,9 @@ def _plan_failure(view: MigrationView, target: Pod | None, failure: str, now: da
             text = f"migration canceled and pod {meta.namespace}/{meta.name} is deleted"
             told.append(Told("Normal", "SuccessfulDelete", text))
     failed = with_migration_phase(status, "Failed", now, view.state)
-    return MigrationPlan((*ended, *_patch_status(view, failed)), tuple(told))
+    confirmed = (ConfirmFree(),) if view.state is None and view.vmi is not None else ()
+    # The reason comes first: of a Pod that is ended before, the next pass would only say that it has ended.
+    return MigrationPlan((*confirmed, *_patch_status(view, failed), *ended), tuple(told))
 
 
 def _plan_final(view: MigrationView, target: Pod | None) -> MigrationPlan:

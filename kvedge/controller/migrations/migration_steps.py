@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kvedge.controller.migrations.migration_view import (
+    ConfirmFree,
     CreateTarget,
     DeleteEnded,
     DeleteMigration,
@@ -100,9 +101,14 @@ class MigrationSteps:
         match action:
             case CreateTarget():
                 return self._creation.create(view)
+            case ConfirmFree():
+                return (
+                    CAUGHT_UP_SECONDS
+                    if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, meta.uid)
+                    else None
+                )
             case DeleteTarget(pod):
-                vmi = view.vmi
-                if vmi is not None and self._is_handed_over(meta.namespace, vmi.metadata.name, meta.uid):
+                if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, meta.uid):
                     return CAUGHT_UP_SECONDS
                 delete_observed(self._client, self._sources.pods, pod)
             case DeleteEnded(pod):

@@ -39,6 +39,11 @@ class CreateTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmFree:
+    """Ask the server whether the migration is not handed over, before the actions after it: a cache may be behind."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteTarget:
     """End the Pod that no guest comes to, once the server confirms that the migration is not handed over."""
 
@@ -83,7 +88,15 @@ class DeleteMigration:
 
 
 MigrationAction: TypeAlias = (
-    CreateTarget | DeleteTarget | DeleteEnded | HandOver | RequestAbort | PatchStatus | Release | DeleteMigration
+    ConfirmFree
+    | CreateTarget
+    | DeleteTarget
+    | DeleteEnded
+    | HandOver
+    | RequestAbort
+    | PatchStatus
+    | Release
+    | DeleteMigration
 )
 
 

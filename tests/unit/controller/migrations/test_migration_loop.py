@@ -176,6 +176,44 @@ def test_a_pod_that_is_handed_over_unseen_is_not_ended_by_a_cancel():
     assert phase(server, "move-web") == "Scheduling"
 
 
+def test_a_migration_that_is_handed_over_unseen_has_not_failed():
+    server = SmallServer()
+    add_guest(server)
+    server.turn("move-web")
+    start(server, targets(server)[0])
+    server.turn("move-web")
+    # The next controller: its cache of migrations is ahead of that of VMIs.
+    fresh = SmallServer()
+    fresh.live, fresh.version = dict(server.live), server.version
+    vmi = fresh.find(VirtualMachineInstance, "web")
+    old = copy.deepcopy(vmi)
+    old.status.migration_state, old.metadata.resource_version = None, "1"
+    fresh.live[VirtualMachineInstance, "web"] = old
+    fresh.tell()
+    fresh.live[VirtualMachineInstance, "web"] = vmi
+    fresh.turn("move-web")
+    fresh.turn("move-web")
+    assert phase(fresh, "move-web") == "PreparingTarget"
+    assert len(targets(fresh)) == 1
+
+
+def test_the_reason_of_a_failure_outlasts_a_refused_write():
+    server = SmallServer()
+    add_guest(server)
+    server.turn("move-web")
+    live = copy.deepcopy(server.find(VirtualMachineInstanceMigration, "move-web"))
+    live.metadata.deletion_timestamp = "2026-05-01T00:00:00Z"
+    server.caches[VirtualMachineInstanceMigration].observe(server.put(live))
+    server.put(copy.deepcopy(live))
+    with pytest.raises(Conflict):
+        server.turn("move-web")
+    assert len(targets(server)) == 1
+    server.tell()
+    server.turn("move-web")
+    assert ("Warning", "FailedMigration", "Migration failed due to being canceled") in server.told()
+    assert targets(server) == []
+
+
 def test_a_refusal_by_a_quota_is_a_condition_until_there_is_room():
     server = SmallServer()
     add_guest(server)

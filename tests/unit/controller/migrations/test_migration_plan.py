@@ -169,7 +169,7 @@ def test_a_guest_does_not_go_to_a_handler_of_another_version(phase, found, said)
     vmi = a_guest()
     versions = {"node-1": found, "node-2": found}
     plan = planned(a_migration(phase), vmi, source_pod(vmi), a_target_pod(vmi), version="v1.0", versions=versions)
-    assert kinds(plan) == ["DeleteTarget", "PatchStatus"]
+    assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
     assert phase_of(plan) == "Failed"
     assert told(plan) == [
         f"node node-2: its handler {said}, this controller v1.0: guests move to nodes of the controller's version"
@@ -209,7 +209,7 @@ def with_spec(spec: dict[str, Any]) -> VirtualMachineInstance:
 def test_a_guest_that_has_changed_since_its_target_was_made_does_not_move_there(vmi, expected):
     target = a_target_pod(a_guest())
     plan = planned(a_migration("Scheduled"), vmi, source_pod(a_guest()), target)
-    assert kinds(plan) == ["DeleteTarget", "PatchStatus"]
+    assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
     assert phase_of(plan) == "Failed"
     assert told(plan) == [expected]
 
@@ -218,7 +218,7 @@ def test_a_target_on_the_guests_own_node_is_refused():
     vmi = a_guest()
     plan = planned(a_migration("Scheduled"), vmi, source_pod(vmi), a_target_pod(vmi, node="node-1"))
     assert phase_of(plan) == "Failed"
-    assert kinds(plan) == ["DeleteTarget", "PatchStatus"]
+    assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_migration_that_succeeded_keeps_what_its_vmi_says_of_it():
 def test_a_cancel_before_the_hand_over_ends_the_pod_and_the_migration(phase):
     vmi = a_guest()
     plan = planned(a_migration(phase, deleting=True), vmi, source_pod(vmi), a_target_pod(vmi))
-    assert kinds(plan) == ["DeleteTarget", "PatchStatus"]
+    assert kinds(plan) == ["ConfirmFree", "PatchStatus", "DeleteTarget"]
     assert phase_of(plan) == "Failed"
     assert told(plan) == [
         "Migration failed due to being canceled",
@@ -269,7 +269,7 @@ def test_a_cancel_before_the_hand_over_ends_the_pod_and_the_migration(phase):
     ]
     status = plan.actions[1].status  # type: ignore[union-attr]
     assert condition(status.conditions, "migrationAbortRequested") is not None
-    assert kinds(planned(a_migration("Pending", deleting=True), vmi, source_pod(vmi))) == ["PatchStatus"]
+    assert kinds(planned(a_migration("Pending", deleting=True), vmi, source_pod(vmi))) == ["ConfirmFree", "PatchStatus"]
 
 
 @pytest.mark.parametrize("phase", ["PreparingTarget", "TargetReady", "Running"])
