@@ -274,7 +274,8 @@ def _find_strange_version(view: MigrationView, target: Pod) -> str:
 
 
 def _enter(view: MigrationView, phase: MigrationPhase, now: datetime, *told: Told) -> MigrationPlan:
-    status = with_migration_phase(view.migration.status, phase, now, view.state)
+    # What the VMI says of it is kept once it does not change any more.
+    status = with_migration_phase(view.migration.status, phase, now, view.state if phase == "Succeeded" else None)
     return MigrationPlan(_patch_status(view, status), told)
 
 

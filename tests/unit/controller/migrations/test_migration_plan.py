@@ -235,6 +235,8 @@ def test_the_phase_follows_what_the_handlers_write(state, phase):
     plan = planned(a_migration("Scheduled"), vmi, source_pod(vmi), a_target_pod(vmi))
     assert phase_of(plan) == phase
     assert plan.actions == planned(a_migration("Scheduled"), vmi, source_pod(vmi), a_target_pod(vmi)).actions
+    (written,) = [action.status for action in plan.actions if isinstance(action, PatchStatus)]
+    assert (written.migration_state is not None) is (phase == "Succeeded")
     again = planned(a_migration(phase), vmi, source_pod(vmi), a_target_pod(vmi))
     assert not any(isinstance(action, PatchStatus) for action in again.actions)
 
