@@ -11,13 +11,13 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import Final
 
 from kvedge.launcher.disks.preparation_process import PreparationProcess
 from kvedge.launcher.incoming_server import IncomingServer
 from kvedge.launcher.launcher_errors import LauncherError
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt.domain_facts import Life
 from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 from kvedge.launcher.migration.incoming_daemon import IncomingDaemon
 from kvedge.launcher.migration.incoming_guest import IncomingGuest
@@ -65,24 +65,8 @@ def await_guest(options: LauncherOptions, record: RunRecord, preparation: Prepar
     daemon.stop()
     preparation.stop()
     if guest.is_released:
-        _start_again(options)
+        _start_again(options, bell)
     return SHUT_DOWN
-
-
-def take_over(options: LauncherOptions, session: LibvirtSession, store: MigrationRecord) -> None:
-    """What a launcher that finds its guest released has still to do: let it run, when another was killed before that.
-
-    Raises:
-        LauncherError: when it cannot.
-    """
-    found = store.incoming()
-    if found.uid != options.incoming or not found.goes_on:
-        return
-    facts = session.facts()
-    if facts is not None and facts.life is Life.PAUSED:
-        log.info("the guest was released, and goes on now")
-        session.unpause()
-    store.keep_incoming(found._replace(goes_on=False))
 
 
 def _give_up(guest: IncomingGuest, uid: str) -> None:
@@ -93,10 +77,17 @@ def _give_up(guest: IncomingGuest, uid: str) -> None:
         log.warning("a guest is left", extra={"facts": {"why": str(error)}})
 
 
-def _start_again(options: LauncherOptions) -> None:
-    """Become the launcher of a guest that runs."""
+def _start_again(options: LauncherOptions, bell: StopBell) -> None:
+    """Become the launcher of a guest that runs; it hears of a wish to stop that came meanwhile."""
     log.info("the guest is ours: starting again to own it")
     # As the monitor starts launchers: one that cannot hear signals yet would only die of them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGHUP, signal.SIGQUIT})
+    for number in _SIGNALS:
+        # A thread that still serves may get one. It then ends the process, and the monitor repeats the signal to the
+        # next launcher: nobody here would hand it on any more.
+        signal.signal(number, signal.SIG_DFL)
+    if bell.is_asked:
+        # To this thread, which has it blocked: it waits there until the next program wants to hear it.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-P", "-m", "kvedge"]
     os.execv(sys.executable, [*program, "launcher", *options.arguments()])

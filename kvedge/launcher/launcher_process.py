@@ -64,7 +64,6 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     # These bring libvirt and grpc in, which must find the environment as it is now.
     from kvedge.launcher.launcher_server import LauncherServer
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
-    from kvedge.launcher.migration.migration_record import MigrationRecord
     from kvedge.launcher.run.domain_run import DomainRun
     from kvedge.launcher.run.run_record import RunRecord
     from kvedge.launcher.run.wind_down import wind_down
@@ -81,10 +80,6 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
 
         IncomingDaemon(options).stop()
     session = LibvirtSession(options.libvirt_root, options.domain_name)
-    if options.incoming:
-        from kvedge.launcher.incoming_process import take_over
-
-        take_over(options, session, MigrationRecord(record.directory))
     bell = StopBell()
     run = DomainRun(session, record, preparation, bell.ring, BoundedLogs(options).look_after, options.root)
     bell.listen((signal.SIGTERM, signal.SIGINT))

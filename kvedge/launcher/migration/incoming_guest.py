@@ -135,6 +135,9 @@ class IncomingGuest:
     def release(self, uid: str, *, paused: bool) -> DomainStatus:
         """The source is off: let the guest run, unless a user had paused it.
 
+        From the mark on it is this launcher's. One that does not run yet is let run by the launcher that starts now,
+        see `released_guest`.
+
         Raises:
             WrongState: when no guest waits here.
         """
@@ -147,14 +150,24 @@ class IncomingGuest:
                 raise WrongState(f"no guest waits to be released: {judge_incoming(seen).value}")
             # In this order: a launcher that is killed in between finds what is still to be done.
             self._keep(goes_on=not paused)
-            self._begun.begin()
-            if not paused:
-                self._ensure_session().unpause()
-                self._keep(goes_on=False)
-            log.info("the guest runs here", extra={"facts": {"migration": uid}})
-            status = self._look()
-        self._on_end()
-        return status
+            try:
+                self._begun.begin()
+                if not paused:
+                    self._let_run()
+                return self._look()
+            finally:
+                # Whatever failed after the mark: nobody is awaited any more.
+                self._on_end()
+
+    def _let_run(self) -> None:
+        try:
+            self._ensure_session().unpause()
+        except LauncherError as error:
+            # QEMU may not have its disks yet, or libvirt is slow.
+            log.warning("the guest does not run yet", extra={"facts": {"why": str(error)}})
+            return
+        self._keep(goes_on=False)
+        log.info("the guest runs here", extra={"facts": {"migration": self._uid}})
 
     def discard(self, uid: str, why: str, *, if_nothing_came: bool = False) -> DomainStatus:
         """No guest is wanted here any more.

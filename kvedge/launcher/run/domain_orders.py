@@ -92,6 +92,9 @@ class DomainOrders:
         """Begin to move the guest to another launcher."""
         if self._state.memory.kill_requested:
             raise WrongState("the guest is to end")
+        if self._state.memory.resumes:
+            # It is paused, and would stay so where it went.
+            raise WrongState("the guest has just come, and does not run yet; try again when it does")
         self._view.outgoing.begin(request, self._session.facts())
         return self._view.look()
 

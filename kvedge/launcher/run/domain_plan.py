@@ -45,7 +45,8 @@ class RunMemory(NamedTuple):
     """What libvirt does not know: `begun` says that a start was attempted in this Pod, by this launcher or one before
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
     doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet; `held` that a
-    user has paused it; `left` that a migration was on its way when its QEMU ended, and nothing says that it failed.
+    user has paused it; `left` that a migration was on its way when its QEMU ended, and nothing says that it failed;
+    `resumes` that a migration has brought it, and that it is to run as soon as QEMU can let it.
     """
 
     begun: bool = False
@@ -55,6 +56,7 @@ class RunMemory(NamedTuple):
     never_ran: bool = False
     held: bool = False
     left: bool = False
+    resumes: bool = False
 
 
 class Verdict(NamedTuple):
@@ -103,6 +105,8 @@ def _judge_active(facts: DomainFacts, memory: RunMemory) -> Verdict:
         if facts.why is Why.MIGRATING:
             # A moment, after which it runs: there or here.
             return Verdict(DOMAIN_STATE_RUNNING, DOMAIN_REASON_UNSPECIFIED)
+        if facts.why is Why.USER and memory.resumes and not memory.held:
+            return Verdict(DOMAIN_STATE_PAUSED, DOMAIN_REASON_UNSPECIFIED, "the guest has come, and cannot run yet")
         message = "QEMU paused the guest after an I/O error on a disk" if facts.why is Why.IO_ERROR else ""
         return Verdict(DOMAIN_STATE_PAUSED, _PAUSED.get(facts.why, DOMAIN_REASON_UNSPECIFIED), message)
     if facts.life is Life.SHUTTING_DOWN:

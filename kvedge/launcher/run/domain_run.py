@@ -15,6 +15,7 @@ from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
+from kvedge.launcher.migration.released_guest import ReleasedGuest
 from kvedge.launcher.run.domain_description import Descriptions
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
@@ -49,13 +50,15 @@ class DomainRun:
         `root` is before the Pod's paths.
         """
         self._session = session
-        self._watch = DomainWatch(lambda: on_round() or self.outgoing.is_unsettled)
+        self._watch = DomainWatch(lambda: on_round() or self.outgoing.is_unsettled or self._released.is_due)
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
         self._nics = NicKeeper(session, self._watch.look_soon)
-        self.outgoing = OutgoingGuest(session, MigrationRecord(record.directory), self._watch.look_soon, root)
+        store = MigrationRecord(record.directory)
+        self._released = ReleasedGuest(session, store)
+        self.outgoing = OutgoingGuest(session, store, self._watch.look_soon, root)
         self.view = DomainView(session, record, self.state, self.agent, nics, self._disks, self._nics, self.outgoing)
         self.orders = DomainOrders(session, self.state, self.agent, self.view)
         keepers = (self._disks, self._nics)
@@ -75,12 +78,21 @@ class DomainRun:
         """Find what runs already, and begin to watch."""
         self._session.watch(self._look_soon)
         self.view.look()
+        self._let_released_run()
         self._watch.start(self._look)
 
     def _look(self) -> None:
         self.view.look()
+        self._let_released_run()
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()
+
+    def _let_released_run(self) -> None:
+        """A guest that has come may not run yet; until it does, it moves no further."""
+        if self._released.is_due:
+            self._released.go_on(self.view.facts(), held=self.state.memory.held)
+            self.state.remember(resumes=self._released.is_due)
+            self.view.look()
 
     def _look_soon(self) -> None:
         self._watch.look_soon()

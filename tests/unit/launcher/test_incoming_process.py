@@ -1,57 +1,59 @@
-"""What a launcher does that finds a guest released by one before it."""
+"""How a launcher becomes the one that owns its guest."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
-from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from tests.support.needs import NEEDS_LIBVIRT
-
-if TYPE_CHECKING:
-    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 pytestmark = NEEDS_LIBVIRT
 
-OPTIONS = LauncherOptions(namespace="n", name="v", uid="u", incoming="m-1")
-COMING = IncomingRecord("m-1", prepared=True, arrived=True)
-PAUSED = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.USER)
-RUNS = DomainFacts(uuid="u", life=Life.RUNNING, why=Why.UNPAUSED)
+# A thread that serves takes signals while the main thread has them blocked. The next program says what waits for it.
+PROGRAM = """
+import os, signal, sys, threading
+from kvedge.launcher import incoming_process
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.stop_bell import StopBell
 
-
-class PlayedLibvirt:
-    def __init__(self, found: DomainFacts | None) -> None:
-        self.found = found
-        self.unpaused = 0
-
-    def facts(self) -> DomainFacts | None:
-        return self.found
-
-    def unpause(self) -> None:
-        self.unpaused += 1
+NEXT = "import signal; print(sorted(signal.sigpending()), signal.SIGTERM in signal.pthread_sigmask(0, []))"
+execv = os.execv
+incoming_process.os.execv = lambda program, arguments: execv(program, [program, "-c", NEXT])
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+bell = StopBell()
+bell.listen((signal.SIGTERM, signal.SIGINT))
+if sys.argv[1] == "asked":
+    os.kill(os.getpid(), signal.SIGTERM)
+    bell.wait()
+elif sys.argv[1] == "asked late":
+    block = signal.pthread_sigmask
+    def block_late(how, mask):
+        block(how, mask)
+        os.kill(os.getpid(), signal.SIGTERM)
+        bell.wait()
+    incoming_process.signal.pthread_sigmask = block_late
+incoming_process._start_again(LauncherOptions(namespace="n", name="v", uid="u", incoming="m-1"), bell)
+"""
 
 
 @pytest.mark.parametrize(
-    ("record", "found", "unpaused"),
+    ("when", "pending"),
     [
-        pytest.param(COMING._replace(goes_on=True), PAUSED, 1, id="killed before it let the guest run"),
-        pytest.param(COMING._replace(goes_on=True), RUNS, 0, id="killed after it let the guest run"),
-        pytest.param(COMING._replace(goes_on=True), None, 0, id="the guest has ended"),
-        pytest.param(COMING, PAUSED, 0, id="the guest came paused by a user"),
-        pytest.param(IncomingRecord("m-0", goes_on=True), PAUSED, 0, id="of another migration"),
+        ("asked", "[<Signals.SIGTERM: 15>] True"),
+        ("asked late", "[<Signals.SIGTERM: 15>] True"),
+        ("not asked", "[] True"),
     ],
 )
-def test_a_released_guest_is_let_run_once(
-    tmp_path: Path, record: IncomingRecord, found: DomainFacts | None, unpaused: int
-) -> None:
-    from kvedge.launcher.incoming_process import take_over
-
-    store, libvirt = MigrationRecord(str(tmp_path)), PlayedLibvirt(found)
-    store.keep_incoming(record)
-    take_over(OPTIONS, cast("LibvirtSession", libvirt), store)
-    assert libvirt.unpaused == unpaused
-    assert not store.incoming().goes_on or record.uid != "m-1"
+def test_the_launcher_that_owns_the_guest_hears_that_it_is_to_stop(when: str, pending: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, when],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr.count("Traceback")) == (0, pending, 0)

@@ -29,6 +29,7 @@ class PlayedPod:
         self.begun_unix_ms = 0
         self.daemons = 0
         self.broken = self.stays_broken = False
+        self.locked = False
         self.told: list[str] = []
         self.ended = 0
         # Whether the mark was there when the guest was let run.
@@ -55,6 +56,8 @@ class PlayedPod:
         return self.found
 
     def unpause(self) -> None:
+        if self.locked:
+            raise Unanswered("the image's lock is not free")
         self.unpaused.append(self.begun_unix_ms > 0)
         self.found = RUNS
 
@@ -120,6 +123,31 @@ def test_a_guest_waits_until_it_is_released_and_the_mark_is_there_before_it_runs
     with pytest.raises(WrongState, match="was released"):
         guest.discard("m-1", "given up")
     assert (pod.unpaused, pod.found) == ([True], RUNS)
+
+
+def test_a_guest_that_may_not_run_yet_is_left_to_the_launcher_that_owns_it(pod: PlayedPod) -> None:
+    guest = prepared(pod)
+    pod.found, pod.locked = WAITS, True
+    for _ in range(2):
+        assert guest.release("m-1", paused=False).incoming.state == m.INCOMING_OWNED
+    # It starts now, and finds what is to be done.
+    assert (pod.ended, guest.is_over, pod.store.incoming().goes_on) == (1, True, True)
+
+
+def test_a_launcher_whose_mark_is_made_goes_on_whatever_fails_after_it(
+    pod: PlayedPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = prepared(pod)
+    pod.found = WAITS
+
+    def begin() -> None:
+        pod.begun_unix_ms = 1
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pod, "begin", begin)
+    with pytest.raises(OSError, match="No space"):
+        guest.release("m-1", paused=False)
+    assert (pod.ended, guest.is_over, pod.store.incoming().goes_on) == (1, True, True)
 
 
 def test_no_daemon_is_started_again_beside_the_launcher_that_owns_the_guest(pod: PlayedPod) -> None:

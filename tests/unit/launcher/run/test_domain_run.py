@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kvedge.launcher.launcher_errors import Unanswered, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from kvedge.launcher.run.domain_run import DomainRun
+from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
 
@@ -67,3 +69,59 @@ def test_a_guest_that_came_says_by_which_migration(options: LauncherOptions) -> 
     assert (status.state, status.incoming.migration_uid) == (m.DOMAIN_STATE_RUNNING, "m-1")
     assert status.incoming.state == m.INCOMING_OWNED
     assert not status.HasField("outgoing")
+
+
+class LockedDomain(OneDomain):
+    """One that has come; QEMU may not let it run while its image is locked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.life, self.why = Life.PAUSED, Why.USER
+        self.is_locked = True
+
+    def watch(self, _on_event: object) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def unpause(self) -> None:
+        if self.is_locked:
+            raise Unanswered("the image's lock is not free")
+        self.life, self.why = Life.RUNNING, Why.UNPAUSED
+
+
+@pytest.fixture
+def came(options: LauncherOptions, monkeypatch: pytest.MonkeyPatch) -> tuple[DomainRun, LockedDomain]:
+    """A run whose guest was released by the launcher before; the test looks in the place of the thread that watches."""
+    record, domain = RunRecord(options), LockedDomain()
+    record.begin()
+    MigrationRecord(record.directory).keep_incoming(IncomingRecord("m-1", prepared=True, arrived=True, goes_on=True))
+    monkeypatch.setattr(DomainWatch, "start", lambda *_: None)
+    run = DomainRun(cast("LibvirtSession", domain), record, None, lambda: None, lambda: False)
+    run.start()
+    return run, domain
+
+
+def test_a_guest_that_came_and_may_not_run_yet_is_let_run_as_soon_as_it_may(
+    came: tuple[DomainRun, LockedDomain],
+) -> None:
+    run, domain = came
+    told = run.board.status
+    # No user has paused it.
+    assert (told.state, told.reason) == (m.DOMAIN_STATE_PAUSED, m.DOMAIN_REASON_UNSPECIFIED)
+    assert told.message == "the guest has come, and cannot run yet"
+    with pytest.raises(WrongState, match="does not run yet"):
+        run.orders.migrate(m.MigrateRequest(migration_uid="m-2"))
+    domain.is_locked = False
+    run._look()
+    assert run.board.status.state == m.DOMAIN_STATE_RUNNING
+
+
+def test_a_guest_that_came_and_was_paused_by_a_user_before_it_ran_stays_paused(
+    came: tuple[DomainRun, LockedDomain],
+) -> None:
+    run, domain = came
+    run.orders.pause()
+    domain.is_locked = False
+    run._look()
+    told = run.board.status
+    assert (told.state, told.reason, told.message) == (m.DOMAIN_STATE_PAUSED, m.DOMAIN_REASON_USER, "")
