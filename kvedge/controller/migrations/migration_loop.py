@@ -68,7 +68,8 @@ class MigrationLoop:
         self.loop.stop()
 
     def reconcile(self, key: Key) -> Again | None:
-        """One pass for one migration."""
+        """One pass for one migration, and for a VMI of that name whose own migration is gone."""
+        self._cancel_orphan(self._vmis.get(*key))
         self._end_orphans(key)
         for _ in range(_MOST_STEPS):
             migration = self._migrations.get(*key)
@@ -129,6 +130,21 @@ class MigrationLoop:
                 waiting.append(place)
         return {place.migration.metadata.uid for place in find_next(waiting, begun, self._sources.limits())}
 
+    def _cancel_orphan(self, vmi: VirtualMachineInstance | None) -> None:
+        """Nobody can cancel a migration any more that somebody has removed with its finalizer."""
+        state = None if vmi is None else vmi.status.migration_state
+        if vmi is None or state is None or state.abort_requested or not self._is_orphaned(vmi):
+            return
+        self._steps.cancel_orphan(vmi, state)
+
+    def _is_orphaned(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether a VMI moves by a migration that is not known."""
+        state = vmi.status.migration_state
+        if state is None or not state.is_open or vmi.is_final:
+            return False
+        known = self._migrations.find_indexed(_OF_VMI, f"{vmi.metadata.namespace}/{vmi.metadata.name}")
+        return all(each.metadata.uid != state.migration_uid for each in known)
+
     def _end_orphans(self, key: Key) -> None:
         """End Pods that were made for a migration of this name that is not there any more."""
         migration = self._migrations.get(*key)
@@ -158,6 +174,7 @@ class MigrationLoop:
         assert item is not None
         if new is None:
             self._steps.forget(item.metadata.uid)
+            self.loop.add(Key(item.metadata.namespace, item.spec.vmi_name))
         self.loop.add(_key(item))
         if new is None or (new.is_final and (old is None or not old.is_final)):
             # A place is free, and the VMI.
@@ -170,6 +187,8 @@ class MigrationLoop:
         item = new or old
         assert item is not None
         self._look_at(item.metadata.namespace, item.metadata.name, is_gone=new is None)
+        if new is not None and self._is_orphaned(new):
+            self.loop.add(Key(new.metadata.namespace, new.metadata.name))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         item = new or old

@@ -38,6 +38,7 @@ from kvedge.resources.types.migrations import (
     MIGRATION_FINALIZER,
     MIGRATION_JOB_UID,
     MigrationPolicy,
+    MigrationState,
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationStatus,
 )
@@ -90,6 +91,20 @@ class MigrationSteps:
         owner = pod.metadata.controller_reference()
         if owner is not None and not self._is_handed_over(namespace, owner.name, uid):
             delete_observed(self._client, self._sources.pods, pod)
+
+    def cancel_orphan(self, vmi: VirtualMachineInstance, state: MigrationState) -> None:
+        """Ask for the guest to stay whose migration is not there any more, as the server says now.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        uid = state.migration_uid
+        migrations = self._client.list(VirtualMachineInstanceMigration, vmi.metadata.namespace)
+        if any(each.metadata.uid == uid for each in migrations):
+            return
+        self._ask_to_stay(vmi, state)
+        text = f"migration uid {uid} was removed while it was under way: it is canceled"
+        self._events.record(vmi, "Warning", "FailedMigration", text)
 
     def _do(self, view: MigrationView, action: MigrationAction) -> float | None:
         """Do one action; a number ends the pass.
@@ -168,8 +183,10 @@ class MigrationSteps:
 
     def _request_abort(self, view: MigrationView) -> None:
         vmi, state = view.vmi, view.state
-        if vmi is None or state is None:
-            return
+        if vmi is not None and state is not None:
+            self._ask_to_stay(vmi, state)
+
+    def _ask_to_stay(self, vmi: VirtualMachineInstance, state: MigrationState) -> None:
         asked = msgspec.structs.replace(state, abort_requested=True)
         self._patch_vmi(vmi, msgspec.structs.replace(vmi.status, migration_state=asked))
 

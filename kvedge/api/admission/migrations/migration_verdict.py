@@ -55,7 +55,7 @@ def label_migration(document: JsonObject) -> JsonObject:
     made = dict(metadata)
     if isinstance(name, str) and name and is_label_value(name):
         made["labels"] = {**_labels(document), VMI_NAME_LABEL: name}
-    finalizers = metadata.get("finalizers") or []
+    finalizers = _finalizers(document)
     if MIGRATION_FINALIZER not in finalizers:
         made["finalizers"] = [*finalizers, MIGRATION_FINALIZER]
     return {**document, "metadata": made}
@@ -155,13 +155,23 @@ def judge_update(document: JsonObject, old: JsonObject) -> Iterator[Cause]:
         yield unsupported_cause("spec", "update of Migration object's spec is restricted")
         return
     before, after = _labels(old), _labels(document)
-    if member_of(document, "status").get("phase") in _FINAL or VMI_NAME_LABEL not in before:
+    if member_of(document, "status").get("phase") in _FINAL:
+        return
+    if MIGRATION_FINALIZER in _finalizers(old) and MIGRATION_FINALIZER not in _finalizers(document):
+        text = f"{MIGRATION_FINALIZER} can't be removed from an in-flight migration: delete it, which cancels it"
+        yield unsupported_cause("metadata.finalizers", text)
+    if VMI_NAME_LABEL not in before:
         return
     at = Field("metadata.labels").key(VMI_NAME_LABEL)
     if not after:
         yield unsupported_cause(at, "selector label can't be removed from an in-flight migration")
     elif after.get(VMI_NAME_LABEL) != before[VMI_NAME_LABEL]:
         yield unsupported_cause(at, "selector label can't be modified on an in-flight migration")
+
+
+def _finalizers(document: JsonObject) -> list[object]:
+    found = member_of(document, "metadata").get("finalizers")
+    return found if isinstance(found, list) else []
 
 
 def _labels(document: JsonObject) -> JsonObject:

@@ -60,10 +60,10 @@ class Cache:
         self._cache.take_own(copy.deepcopy(item))
 
     def hear(self, item: Any, *, gone: bool) -> None:
-        old = self._cache.get(item.metadata.namespace, item.metadata.name)
-        self._cache.take(copy.deepcopy(item), gone)
-        for callback in self._callbacks:
-            callback(old, None if gone else item)
+        change = self._cache.take(copy.deepcopy(item), gone)
+        if change is not None:
+            for callback in self._callbacks:
+                callback(*change)
 
 
 class SmallServer:
@@ -116,6 +116,14 @@ class SmallServer:
     def find(self, kind: type, name: str) -> Any:
         return self.live.get((kind, name))
 
+    def waiting(self) -> set[Key]:
+        """What the changes that the caches heard of put into the loop's queue; it is empty then."""
+        queue, found = self.loop.loop.queue, set()
+        while len(queue) and (key := queue.take(0)) is not None:
+            queue.finish(key)
+            found.add(key)
+        return found
+
     def pods(self) -> list[Pod]:
         return [item for (kind, _), item in self.live.items() if kind is Pod]
 
@@ -129,6 +137,10 @@ class SmallServer:
         if found is None:
             raise NotFound(404, "NotFound", name)
         return copy.deepcopy(found)
+
+    def list(self, cls: type, namespace: str) -> list[Any]:
+        found = [item for (kind, _), item in self.live.items() if kind is cls]
+        return [copy.deepcopy(item) for item in found if item.metadata.namespace == namespace]
 
     def create(self, item: Any) -> Any:
         if self.refuses is not None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvedge.kube.errors import Conflict, Forbidden, KubeError, Unavailable
+from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration import Migrations
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.meta import Condition, ObjectMeta, condition
@@ -65,11 +66,23 @@ def start(server: SmallServer, pod: Pod, node: str = "node-2") -> None:
     server.tell()
 
 
+def hand_over(server: SmallServer) -> None:
+    """Bring the migration of `web` to its handlers."""
+    add_guest(server)
+    server.turn("move-web")
+    start(server, targets(server)[0])
+    server.turn("move-web")
+    server.tell()
+    assert server.find(VirtualMachineInstance, "web").status.migration_state.is_open
+
+
 def end_migration(server: SmallServer, vmi_name: str, **outcome: Any) -> None:
     """The handlers record what became of it."""
     vmi = server.find(VirtualMachineInstance, vmi_name)
     for key, value in {"completed": True, "end_timestamp": "2026-05-01T00:00:00Z", **outcome}.items():
         setattr(vmi.status.migration_state, key, value)
+    if not vmi.status.migration_state.failed:
+        vmi.status.node_name = vmi.status.migration_state.target_node
     server.put(vmi)
     server.tell()
 
@@ -303,6 +316,51 @@ def test_the_pod_of_a_migration_that_is_gone_is_ended_unless_the_guest_comes_to_
     assert bool(targets(server)) is is_handed_over
 
 
+def test_a_migration_that_was_removed_with_its_finalizer_is_canceled():
+    server = SmallServer()
+    hand_over(server)
+    server.waiting()
+    server.remove(server.find(VirtualMachineInstanceMigration, "move-web"))
+    server.tell()
+    # The keys that come of it are those of the migration and of its VMI.
+    assert server.waiting() == {Key("default", "web"), Key("default", "move-web")}
+    server.turn("web")
+    assert server.find(VirtualMachineInstance, "web").status.migration_state.abort_requested
+    kind, reason, text = server.told()[-1]
+    assert (kind, reason) == ("Warning", "FailedMigration")
+    assert text == "migration uid uid-of-move-web was removed while it was under way: it is canceled"
+    told = len(server.told())
+    server.turn("web")
+    assert len(server.told()) == told
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "not known yet"])
+def test_a_guest_whose_migration_is_there_is_not_asked_to_stay(is_known):
+    server = SmallServer()
+    hand_over(server)
+    if not is_known:
+        # The next controller, whose cache has the migration not yet.
+        fresh = SmallServer()
+        fresh.live = dict(server.live)
+        hidden = fresh.live.pop((VirtualMachineInstanceMigration, "move-web"))
+        fresh.tell()
+        fresh.live[VirtualMachineInstanceMigration, "move-web"] = hidden
+        server = fresh
+    server.turn("web")
+    assert not server.find(VirtualMachineInstance, "web").status.migration_state.abort_requested
+
+
+@pytest.mark.parametrize("outcome", [{"failed": True}, {}], ids=["failed", "moved"])
+def test_a_migration_that_has_ended_is_not_missed(outcome):
+    server = SmallServer()
+    hand_over(server)
+    end_migration(server, "web", **outcome)
+    server.remove(server.find(VirtualMachineInstanceMigration, "move-web"))
+    server.tell()
+    server.turn("web")
+    assert not server.find(VirtualMachineInstance, "web").status.migration_state.abort_requested
+
+
 def test_the_pod_of_a_migration_that_the_cache_does_not_know_yet_is_left_alone():
     server = SmallServer()
     add_guest(server)
@@ -368,6 +426,7 @@ def happen(server: SmallServer, verb: str, name: str) -> None:
         state = vmi.status.migration_state
         if state is not None and state.is_open:
             state.completed, state.failed = True, verb == "fail"
+            vmi.status.node_name = vmi.status.node_name if state.failed else state.target_node
             server.put(vmi)
 
 

@@ -188,6 +188,24 @@ def test_a_migration_stays_what_it_was_made_for(change: JsonObject, message: str
     assert [cause.message for cause in causes] == ([message] if message else [])
 
 
+@pytest.mark.parametrize("finalizers", [None, [], ["example.com/x"]])
+def test_a_migration_keeps_its_finalizer_until_it_has_ended(finalizers: list[str] | None) -> None:
+    old = label_migration(migration())
+    new = copy.deepcopy(old)
+    new["metadata"]["finalizers"] = finalizers
+    for phase, refused in (("", 1), ("Running", 1), ("Failed", 0), ("Succeeded", 0)):
+        old["status"] = new["status"] = {"phase": phase}
+        causes = plan_verdict(request(new, old), CLUSTER).causes
+        assert [cause.field for cause in causes] == ["metadata.finalizers"] * refused
+    # Another's comes and goes, and one that never had ours is let be.
+    more = copy.deepcopy(old)
+    more["metadata"]["finalizers"] = ["example.com/x", *old["metadata"]["finalizers"]]
+    more["status"] = old["status"] = new["status"] = {"phase": "Running"}
+    assert plan_verdict(request(more, old), CLUSTER).causes == ()
+    assert plan_verdict(request(old, more), CLUSTER).causes == ()
+    assert plan_verdict(request(new, new), CLUSTER).causes == ()
+
+
 def test_a_migration_that_has_ended_may_lose_its_label() -> None:
     old = label_migration(migration())
     old["status"] = {"phase": "Succeeded"}
