@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from kvedge.controller.late_work import LateWork
-from kvedge.controller.migrations.migration_plan import is_ready_to_begin, plan_migration, target_of_migration
+from kvedge.controller.migrations.migration_plan import plan_migration, target_of_migration
 from kvedge.controller.migrations.migration_queue import Place, find_next, has_begun
 from kvedge.controller.migrations.migration_steps import MigrationSteps
 from kvedge.controller.migrations.migration_view import MigrationView
+from kvedge.controller.migrations.readiness import is_ready_to_begin
 from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of

@@ -6,13 +6,12 @@ into the VMI, and can only ask them to give up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from kvedge.controller.migrations.failure_ladder import CANCELED, find_failure, find_target_failure
 from kvedge.controller.migrations.migration_queue import is_surplus, pause_seconds
-from kvedge.controller.migrations.migration_status import with_migration_phase, with_true
+from kvedge.controller.migrations.migration_status import with_migration_phase, with_true, with_wait
 from kvedge.controller.migrations.migration_view import (
     ABORT_REQUESTED,
     ConfirmFree,
@@ -29,13 +28,12 @@ from kvedge.controller.migrations.migration_view import (
     RequestAbort,
     Told,
 )
+from kvedge.controller.migrations.readiness import explain_wait, find_refusal, find_rests, is_ready_to_begin
 from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, find_wait, seconds_to_prepare
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
 from kvedge.resources.disks.volume_facts import hotplugged_volumes
-from kvedge.resources.evacuation import LIVE_MIGRATABLE
-from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MIGRATION_FINALIZER,
@@ -82,41 +80,6 @@ def target_of_migration(view: MigrationView) -> Pod | None:
     return next((pod for pod in view.pods if pod.metadata.labels.get(MIGRATION_JOB_UID) == uid), None)
 
 
-def find_refusal(vmi: VirtualMachineInstance) -> str | None:
-    """Why a VMI cannot move; empty when it can, None while its handler has not said."""
-    found = condition(vmi.status.conditions, LIVE_MIGRATABLE)
-    if found is None:
-        return None
-    if found.status == "True":
-        return ""
-    return f"Cannot migrate VMI, Reason: {found.reason}, Message: {found.message}"
-
-
-def is_ready_to_begin(view: MigrationView) -> bool:
-    """Whether only the limits keep a migration that is pending from its Pod."""
-    vmi, migration = view.vmi, view.migration
-    if vmi is None or vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
-        return False
-    state, source = vmi.status.migration_state, launcher_of(vmi, view.pods)
-    is_free = state is None or not state.is_open
-    return (
-        migration.status.phase == "Pending"
-        and migration.metadata.deletion_timestamp is None
-        and is_free
-        and source is not None
-        and not has_ended(source)
-        and source.metadata.deletion_timestamp is None
-        and find_refusal(vmi) == ""
-        and not find_rests(vmi, view.pods)
-    )
-
-
-def find_rests(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
-    """Pods beside the launcher's that have not ended: what is left of an earlier migration."""
-    launcher = launcher_of(vmi, pods)
-    return [pod for pod in pods if pod is not launcher and not has_ended(pod)]
-
-
 def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> MigrationPlan:
     if target is not None:
         return _enter(view, "Scheduling", now)
@@ -127,10 +90,18 @@ def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> Mig
         return _plan_failure(view, None, refusal, now)
     if not is_ready_to_begin(view):
         # What it waits for is seen by itself.
-        return MigrationPlan(again_after=_ENDING_SECONDS if find_rests(vmi, view.pods) else None)
+        return _plan_wait(view, _ENDING_SECONDS if find_rests(vmi, view.pods) else None, now)
     if not view.has_turn:
-        return MigrationPlan(again_after=pause_seconds(migration))
+        return _plan_wait(view, pause_seconds(migration), now)
     return MigrationPlan((CreateTarget(),))
+
+
+def _plan_wait(view: MigrationView, seconds: float | None, now: datetime) -> MigrationPlan:
+    """Wait, and write down once for what."""
+    told = explain_wait(view)
+    status = with_wait(view.migration.status, "" if told is None else told.message, now)
+    patches = _patch_status(view, status)
+    return MigrationPlan(patches, (told,) if patches and told is not None else (), seconds)
 
 
 def _plan_scheduling(view: MigrationView, target: Pod, now: datetime) -> MigrationPlan:

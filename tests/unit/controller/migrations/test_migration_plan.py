@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.migrations.migration_plan import is_ready_to_begin, plan_migration
+from kvedge.controller.migrations.migration_plan import plan_migration
 from kvedge.controller.migrations.migration_view import (
     CreateTarget,
     DeleteEnded,
@@ -99,23 +99,37 @@ def test_a_pending_migration_gets_its_pod_when_it_has_its_turn():
     vmi = a_guest()
     assert planned(a_migration(), vmi, source_pod(vmi)).actions == (CreateTarget(),)
     waiting = planned(a_migration(), vmi, source_pod(vmi), has_turn=False)
-    assert (waiting.actions, waiting.again_after) == ((), 5.0)
+    assert (kinds(waiting), waiting.again_after) == (["PatchStatus"], 5.0)
     assert phase_of(planned(a_migration(), vmi, source_pod(vmi), a_target_pod(vmi, "Pending", ""))) == "Scheduling"
 
 
-@pytest.mark.parametrize(
-    ("vmi", "pod_phase"),
-    [
-        pytest.param(a_guest("Scheduled"), "Running", id="it does not run yet"),
-        pytest.param(a_guest(can=None), "Running", id="nobody has said that it can"),
-        pytest.param(a_guest(), "Succeeded", id="its launcher has ended"),
-        pytest.param(a_migrating_vmi(migration_uid="another"), "Running", id="it moves already"),
-    ],
-)
-def test_a_guest_that_cannot_leave_yet_is_waited_for(vmi, pod_phase):
-    view = MigrationView(a_migration(), vmi, [source_pod(vmi, pod_phase)])
-    assert not is_ready_to_begin(view)
-    assert plan_migration(view, NOW).actions == ()
+def test_a_pending_migration_says_once_what_it_waits_for_and_nothing_more_when_it_begins():
+    vmi, waiting = a_guest(), a_migration()
+    plan = planned(waiting, vmi, source_pod(vmi), has_turn=False)
+    (written,) = plan.actions
+    assert isinstance(written, PatchStatus)
+    found = condition(written.status.conditions, "migrationWaiting")
+    assert found is not None
+    assert (found.status, [found.message]) == ("True", told(plan))
+    waiting.status = written.status
+    again = planned(waiting, vmi, source_pod(vmi), has_turn=False)
+    assert (again.actions, again.told, again.again_after) == ((), (), 5.0)
+    assert planned(waiting, vmi, source_pod(vmi)).actions == (CreateTarget(),)
+    for pods in ([a_target_pod(vmi, "Pending", "")], []):
+        can = vmi if pods else a_guest(can=Condition(type="LiveMigratable", status="False"))
+        (begun,) = planned(waiting, can, source_pod(vmi), *pods).actions
+        assert isinstance(begun, PatchStatus)
+        assert (begun.status.phase, begun.status.conditions) == ("Scheduling" if pods else "Failed", [])
+
+
+def test_what_was_waited_for_is_taken_back_when_something_passing_keeps_the_guest():
+    vmi, waiting = a_guest(), a_migration()
+    waiting.status.conditions = [Condition(type="migrationWaiting", status="True", message="before")]
+    (written,) = planned(waiting, vmi, source_pod(vmi, "Succeeded")).actions
+    assert isinstance(written, PatchStatus)
+    assert written.status.conditions == []
+    waiting.status = written.status
+    assert planned(waiting, vmi, source_pod(vmi, "Succeeded")) == MigrationPlan()
 
 
 def test_a_guest_that_cannot_move_fails_its_migration_with_the_reason():
@@ -130,7 +144,7 @@ def test_the_rest_of_an_earlier_migration_is_waited_for():
     rest = a_target_pod(vmi)
     rest.metadata.labels[MIGRATION_JOB_UID] = "an-earlier-one"
     plan = planned(a_migration(), vmi, source_pod(vmi), rest)
-    assert (plan.actions, plan.again_after) == ((), 1.0)
+    assert (kinds(plan), plan.again_after) == (["PatchStatus"], 1.0)
     gone = a_target_pod(vmi, "Failed")
     gone.metadata.labels[MIGRATION_JOB_UID] = "an-earlier-one"
     assert planned(a_migration(), vmi, source_pod(vmi), gone).actions == (CreateTarget(),)
