@@ -37,8 +37,16 @@ class GuestFreezer:
         self._freeze = freeze
         self._on_change = on_change
 
-    def freeze(self, seconds: int) -> None:
+    @property
+    def is_on(self) -> bool:
+        """Whether the guest may be frozen by us."""
+        return self._freeze.is_on
+
+    def freeze(self, seconds: int, check: Callable[[], None] = lambda: None) -> None:
         """Freeze the guest's file systems; they thaw after so many seconds whatever happens, 0 for when asked.
+
+        `check()` is called between the promise and the freeze, and raises LauncherError when there is to be none: it
+        asks those who themselves ask for `is_on`.
 
         A guest that has none which can be frozen (they are all in memory, or of a kind without it) stays thawed.
 
@@ -48,8 +56,14 @@ class GuestFreezer:
         """
         with self._line.take_turn():
             # An agent that has frozen them refuses to do it again.
-            frozen = self._is_frozen()
+            frozen, was_on = self._is_frozen(), self._freeze.is_on
             self._freeze.begin(seconds, now())
+            try:
+                check()
+            except LauncherError:
+                if not was_on:
+                    self._freeze.note_thaw()
+                raise
             count = -1 if frozen else self._do_freeze()
             if count == 0:
                 self._freeze.note_thaw()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from typing import Any, Final, NamedTuple
 
 from kvedge.launcher.launcher_files import replace_json
@@ -48,6 +49,7 @@ class MigrationRecord:
 
     def __init__(self, directory: str) -> None:
         self._outgoing = f"{directory}/outgoing.json"
+        self._staying = f"{directory}/outgoing-kept.json"
         self._incoming = f"{directory}/incoming.json"
 
     def outgoing(self) -> OutgoingRecord:
@@ -57,6 +59,24 @@ class MigrationRecord:
     def keep_outgoing(self, record: OutgoingRecord) -> None:
         """Remember it. Raises OSError."""
         replace_json(self._outgoing, record._asdict())
+
+    def begin_outgoing(self, record: OutgoingRecord) -> None:
+        """Remember that the guest is about to move; also what it takes to say later that it stays. Raises OSError."""
+        replace_json(self._staying, record._replace(kept=True, ended_ms=record.started_ms)._asdict())
+        replace_json(self._outgoing, record._asdict())
+
+    def keep_stay(self, record: OutgoingRecord) -> None:
+        """Remember that the guest stays: on this rests whether its copy may run, so it takes no room on the disk.
+
+        Raises:
+            OSError: when even that failed.
+        """
+        try:
+            replace_json(self._outgoing, record._asdict())
+        except OSError:
+            if OutgoingRecord(**_read(self._staying, OutgoingRecord()._asdict())).uid != record.uid:
+                raise
+            os.rename(self._staying, self._outgoing)
 
     def incoming(self) -> IncomingRecord:
         """What is known of the migration by which the guest comes."""

@@ -98,11 +98,14 @@ class OutgoingGuest:
         """Whether libvirt moves the guest now: then it takes no other orders."""
         return self._moving
 
-    def begin(self, request: MigrateRequest, facts: DomainFacts | None) -> None:
+    def begin(
+        self, request: MigrateRequest, facts: DomainFacts | None, is_frozen: Callable[[], bool] = lambda: False
+    ) -> None:
         """Begin to move the guest, unless this migration has begun before.
 
         Raises:
-            WrongState: when there is no guest to move, or another migration moves it.
+            WrongState: when there is no guest to move, it is frozen, or another migration moves it.
+            OSError: when that cannot be written down; then it does not move.
         """
         with self._changing:
             if request.migration_uid == self._record.uid:
@@ -113,12 +116,17 @@ class OutgoingGuest:
                 raise WrongState("a migration has a UID")
             if facts is None or not facts.is_active:
                 raise WrongState("there is no guest to move")
+            if is_frozen():
+                # The promise that it thaws is this Pod's, and would stay behind.
+                raise WrongState("the guest's file systems are frozen; it moves once they are thawed")
             self._was_held, self._aborting = False, False
             self._was_cancelled = facts.why is Why.CANCELLED
             # Before libvirt is asked: a launcher that finds no QEMU must know that the guest may have left.
-            self._keep(
-                OutgoingRecord(request.migration_uid, paused=_is_held(facts), qemu_pid=facts.pid, started_ms=_now_ms())
+            record = OutgoingRecord(
+                request.migration_uid, paused=_is_held(facts), qemu_pid=facts.pid, started_ms=_now_ms()
             )
+            self._store.begin_outgoing(record)
+            self._record = record
             self._moving = True
             self._moved.clear()
         passing_thread("migration", self._move, request, find_copied(facts.disks, self._root))
@@ -127,12 +135,15 @@ class OutgoingGuest:
         """The guest stays. One that has left has left; a migration that was not asked for yet never begins.
 
         Raises:
-            WrongState: when another migration moves the guest.
+            WrongState: when another migration moves the guest, or has taken it away.
         """
         with self._changing:
             if uid != self._record.uid:
                 if self._moving:
                     raise WrongState(f"migration {self._record.uid} moves the guest, not {uid}")
+                if self._record.uid and not self._record.kept:
+                    # The record is all that says so. One whose end nobody has looked at yet is looked at soon.
+                    raise WrongState(f"migration {self._record.uid} has taken the guest away, or has just ended")
                 now = _now_ms()
                 self._keep(OutgoingRecord(uid, kept=True, message="cancelled", started_ms=now, ended_ms=now))
                 return
@@ -148,7 +159,10 @@ class OutgoingGuest:
 
     def refuse_while_moving(self) -> None:
         """For orders that have to wait. Raises WrongState while the guest moves."""
-        if self._moving:
+        # One that is just about to begin is waited for.
+        with self._changing:
+            is_moving = self._moving
+        if is_moving:
             raise WrongState("the guest is moving to another node; try again when that is over")
 
     def look(self, facts: DomainFacts | None, *, killed: bool) -> Outgoing:
@@ -158,7 +172,9 @@ class OutgoingGuest:
             step = plan_outgoing(seen)
             if step is OutgoingStep.KEEP:
                 log.info("the guest stays", extra={"facts": {"migration": self._record.uid}})
-                self._keep(self._record._replace(kept=True, ended_ms=self._record.ended_ms or _now_ms()))
+                record = self._record._replace(kept=True, ended_ms=self._record.ended_ms or _now_ms())
+                self._store.keep_stay(record)
+                self._record = record
                 seen = seen._replace(kept=True)
                 step = plan_outgoing(seen)
         if step is OutgoingStep.RESUME:
@@ -232,7 +248,7 @@ class OutgoingGuest:
                 time.sleep(_LINGER_POLL)
         finally:
             with self._changing:
-                self._keep(self._record._replace(message=message, ended_ms=_now_ms()))
+                self._note_end(self._record._replace(message=message, ended_ms=_now_ms()))
                 self._moving = False
             self._moved.set()
             self._look_soon()
@@ -244,6 +260,14 @@ class OutgoingGuest:
         except LauncherError as error:
             # It is over already, or just begins: the next look shows which, and the abort may be repeated.
             log.info("no migration was ended", extra={"facts": {"why": str(error)}})
+
+    def _note_end(self, record: OutgoingRecord) -> None:
+        try:
+            self._keep(record)
+        except OSError as error:
+            # Words and a time, which only another launcher would miss.
+            log.warning("the end of a migration is not written down", extra={"facts": {"why": str(error)}})
+            self._record = record
 
     def _keep(self, record: OutgoingRecord) -> None:
         self._store.keep_outgoing(record)

@@ -95,7 +95,7 @@ class DomainOrders:
         if self._state.memory.resumes:
             # It is paused, and would stay so where it went.
             raise WrongState("the guest has just come, and does not run yet; try again when it does")
-        self._view.outgoing.begin(request, self._session.facts())
+        self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
     def abort_migration(self, uid: str) -> DomainStatus:
@@ -111,7 +111,7 @@ class DomainOrders:
         """
         self._view.outgoing.refuse_while_moving()
         self._view.expect_change()
-        self._agent.freezer.freeze(unfreeze_seconds)
+        self._agent.freezer.freeze(unfreeze_seconds, self._view.outgoing.refuse_while_moving)
         return self._view.look()
 
     def unfreeze(self) -> DomainStatus:

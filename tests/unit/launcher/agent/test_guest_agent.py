@@ -190,6 +190,22 @@ def test_a_freeze_is_promised_and_kept(agent: GuestAgent, session: PlayedSession
     wait_until(lambda: not promised(options), "the promise is kept")
 
 
+def test_a_freeze_that_must_not_be_leaves_no_promise(
+    agent: GuestAgent, session: PlayedSession, options: LauncherOptions
+) -> None:
+    seen = []
+
+    def refuse() -> None:
+        # Whoever it asks must find the promise, so that not both go on.
+        seen.append((agent.freezer.is_on, session.frozen))
+        raise WrongState("the guest is moving")
+
+    with pytest.raises(WrongState, match="is moving"):
+        agent.freezer.freeze(300, refuse)
+    assert seen == [(True, False)]
+    assert (session.frozen, agent.freezer.is_on, promised(options)) == (False, False, False)
+
+
 def test_a_freeze_that_fails_is_thawed_at_once(
     agent: GuestAgent, session: PlayedSession, options: LauncherOptions
 ) -> None:

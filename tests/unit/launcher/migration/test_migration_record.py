@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.launcher.migration import migration_record
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord, OutgoingRecord
 
 
@@ -19,6 +20,24 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     record.keep_incoming(coming)
     again = MigrationRecord(str(tmp_path))
     assert (again.outgoing(), again.incoming()) == (leaving, coming)
+
+
+def test_what_is_ready_to_say_that_a_guest_stays_says_it_of_its_own_migration_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = MigrationRecord(str(tmp_path))
+    record.begin_outgoing(OutgoingRecord("m-1", started_ms=5))
+    assert record.outgoing() == OutgoingRecord("m-1", started_ms=5)
+
+    def refuse(_path: str, _document: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(migration_record, "replace_json", refuse)
+    with pytest.raises(OSError, match="No space"):
+        record.keep_stay(OutgoingRecord("m-0", kept=True))
+    assert not record.outgoing().kept
+    record.keep_stay(OutgoingRecord("m-1", kept=True, started_ms=5, ended_ms=9))
+    assert record.outgoing() == OutgoingRecord("m-1", kept=True, started_ms=5, ended_ms=5)
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"uid": 7, "kept": "yes"}'])

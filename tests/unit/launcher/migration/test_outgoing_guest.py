@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
+from kvedge.launcher.migration import migration_record
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.outgoing_plan import Outgoing
@@ -78,6 +80,10 @@ def new_guest(libvirt: PlayedLibvirt, directory: Path, done: threading.Event | N
     """As a launcher has it that has just started."""
     on_change = (lambda: None) if done is None else done.set
     return OutgoingGuest(cast("LibvirtSession", libvirt), MigrationRecord(str(directory)), on_change)
+
+
+def refuse_to_write(_path: str, _document: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def begin(guest: OutgoingGuest, uid: str = "m-1", found: DomainFacts = RUNS) -> None:
@@ -187,6 +193,70 @@ def test_a_migration_that_was_given_up_never_begins(libvirt: PlayedLibvirt, tmp_
     begin(guest)
     assert not guest.is_moving
     assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+
+
+def test_a_late_abort_does_not_forget_that_another_migration_has_taken_the_guest(
+    libvirt: PlayedLibvirt, tmp_path: Path
+) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    begin(guest)
+    end(libvirt, done)
+    # Before and after a look has found it gone, and by the next launcher.
+    for late in (guest, guest, new_guest(libvirt, tmp_path)):
+        with pytest.raises(WrongState, match="m-1 has taken the guest away"):
+            late.abort("m-0")
+        assert late.look(LEFT, killed=False) is Outgoing.GONE
+    assert MigrationRecord(str(tmp_path)).outgoing().uid == "m-1"
+
+
+def test_a_full_disk_keeps_no_guest_from_staying(
+    libvirt: PlayedLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    libvirt.failure = "no route"
+    begin(guest)
+    monkeypatch.setattr(migration_record, "replace_json", refuse_to_write)
+    end(libvirt, done)
+    word = guest.look(HELD, killed=False)
+    told = guest.describe(word)
+    assert told is not None
+    assert (word, told.message) == (Outgoing.RESUMING, "moving the guest: no route")
+    assert libvirt.unpaused == 1
+    # It ends now: also the next launcher knows that it did not leave.
+    after = new_guest(libvirt, tmp_path)
+    assert after.look(None, killed=False) is Outgoing.KEPT
+    told = after.describe(Outgoing.KEPT)
+    assert told is not None
+    assert told.ended_unix_ms > 0
+
+
+def test_a_guest_does_not_move_when_that_cannot_be_written_down(
+    libvirt: PlayedLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    monkeypatch.setattr(migration_record, "replace_json", refuse_to_write)
+    with pytest.raises(OSError, match="No space"):
+        begin(guest)
+    assert (guest.is_moving, libvirt.wishes) == (False, [])
+    assert guest.look(RUNS, killed=False) is Outgoing.NONE
+
+
+def test_a_frozen_guest_does_not_move_and_a_move_that_is_over_is_told_all_the_same(
+    libvirt: PlayedLibvirt, tmp_path: Path
+) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    request = m.MigrateRequest(migration_uid="m-1")
+    with pytest.raises(WrongState, match="file systems are frozen"):
+        guest.begin(request, RUNS, lambda: True)
+    assert guest.look(RUNS, killed=False) is Outgoing.NONE
+    libvirt.failure = "no route"
+    guest.begin(request, RUNS, lambda: False)
+    end(libvirt, done)
+    guest.look(RUNS, killed=False)
+    guest.begin(request, RUNS, lambda: True)
 
 
 def test_something_that_cannot_wait_ends_the_migration_first(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
