@@ -107,7 +107,7 @@ class Mover:
 
 
 @pytest.fixture
-def mover(admin: KubeClient, controller: KubeClient) -> Iterator[Mover]:
+def mover(admin: KubeClient, controller: KubeClient, second_node: str) -> Iterator[Mover]:
     admin.request(
         "POST", NODE.rpartition("/")[0], {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "leaving"}}
     )

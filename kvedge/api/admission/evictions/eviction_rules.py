@@ -72,8 +72,16 @@ def judge_attachment(pod: Pod, vmi: str) -> Deny:
     return Deny(f"cannot evict hotplug pod: {pod.metadata.name} {where}")
 
 
-def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str) -> Answer:
-    """What an eviction of a launcher comes to; `default` is the strategy of VMIs that name none."""
+def needs_a_node(vmi: VirtualMachineInstance, default: str) -> bool:
+    """Whether the guest would be moved by kvedge, which takes another node."""
+    return strategy_of(vmi, default) in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE) and is_migratable(vmi)
+
+
+def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_only_node: bool = False) -> Answer:
+    """What an eviction of a launcher comes to.
+
+    `default` is the strategy of VMIs that name none. `is_only_node`: there is no other node to go to.
+    """
     meta = vmi.metadata
     owner = pod.metadata.controller_reference()
     if owner is None or owner.uid != meta.uid:
@@ -86,6 +94,10 @@ def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str) -> Answe
         return Allow()
     if strategy not in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE, EXTERNAL):
         return Allow()
+    if is_only_node and needs_a_node(vmi, default):
+        if strategy == LIVE_MIGRATE_IF_POSSIBLE:
+            return Allow()
+        return Deny(f"VMI {meta.name} is configured with an eviction strategy but has no other node to go to")
     triggered = f'Eviction triggered evacuation of VMI "{meta.namespace}/{meta.name}"'
     if is_marked(vmi):
         return Deny(f"Evacuation in progress: {triggered}")

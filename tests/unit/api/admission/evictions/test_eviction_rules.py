@@ -16,6 +16,7 @@ from kvedge.api.admission.evictions.eviction_rules import (
     is_by_descheduler,
     is_dry_run,
     judge_launcher,
+    needs_a_node,
     vmi_of_launcher,
 )
 from kvedge.resources.meta import OwnerReference
@@ -54,6 +55,26 @@ def test_each_strategy_has_its_answer(strategy: str, can_move: Answer, cannot_mo
         # The strategy of the KubeVirt object holds for a VMI that has none, and for no other.
         assert judged(a_run(None, migratable), default=strategy) == wanted
         assert judged(a_run("None", migratable), default=strategy) == Allow()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        ("LiveMigrate", Deny("VMI web is configured with an eviction strategy but has no other node to go to")),
+        ("LiveMigrateIfPossible", Allow()),
+        ("External", MARK),
+        ("None", Allow()),
+    ],
+)
+def test_a_guest_of_the_only_node_is_not_marked_to_move(strategy: str, wanted: Answer) -> None:
+    vmi = a_run(strategy)
+    pod = a_pod(vmi, "Running", "node-1")
+    assert judge_launcher(pod, vmi, "None", is_only_node=True) == wanted
+    assert needs_a_node(vmi, "None") == strategy.startswith("LiveMigrate")
+    # Nor does one that was marked while there was another node hold a drain.
+    vmi.status.evacuation_node_name = "node-1"
+    if strategy != "External":
+        assert judge_launcher(pod, vmi, "None", is_only_node=True) == wanted
 
 
 def test_a_marked_guest_is_not_marked_again_wherever_the_pod_is() -> None:
