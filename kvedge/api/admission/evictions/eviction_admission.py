@@ -45,6 +45,11 @@ log = logging.getLogger(__name__)
 _ASK_SECONDS: Final = 1.4
 # A VMI that is written all the time is marked when the drain asks again.
 _TRIES: Final = 2
+# A server drops a field that the kind of an earlier version does not have.
+_NOT_KEPT: Final = (
+    "kubevirt failed marking the vmi for eviction: the API server knows no status.evacuationNodeName yet: "
+    "apply k3s/crds"
+)
 # The guest's own and another one.
 _ENOUGH_NODES: Final = 2
 _TOO_MANY_REQUESTS: Final = 429
@@ -133,13 +138,13 @@ class EvictionAdmission:
             if not isinstance(judged, Mark):
                 return judged
             try:
-                self._mark(request, vmi, judged)
+                is_kept = self._mark(request, vmi, judged)
             except Conflict as error:
                 why = error
             except KubeError as error:
                 return Deny(f"kubevirt failed marking the vmi for eviction: {_words(error)}")
             else:
-                return judged
+                return judged if is_kept else Deny(_NOT_KEPT)
         return Deny(f"kubevirt failed marking the vmi for eviction: {_words(why)}")
 
     def _is_only_node(self) -> bool:
@@ -147,8 +152,8 @@ class EvictionAdmission:
         found = self._client.request("GET", Node.KIND.path(), query={"limit": str(_ENOUGH_NODES)})
         return len(found.get("items") or ()) < _ENOUGH_NODES
 
-    def _mark(self, request: AdmissionRequest, vmi: VirtualMachineInstance, mark: Mark) -> None:
-        """Write the mark, against the version that was judged."""
+    def _mark(self, request: AdmissionRequest, vmi: VirtualMachineInstance, mark: Mark) -> bool:
+        """Write the mark, against the version that was judged; whether the API server has kept it."""
         eviction = request.object or {}
         # Also away: the one who had an earlier eviction made is no part of this one.
         source = DESCHEDULER if is_by_descheduler(eviction) else None
@@ -156,7 +161,8 @@ class EvictionAdmission:
         body = {"metadata": metadata, "status": {"evacuationNodeName": mark.node}}
         query = {"dryRun": "All"} if is_dry_run(eviction, asked=bool(request.dry_run)) else {}
         path = VirtualMachineInstance.KIND.path(vmi.metadata.namespace, vmi.metadata.name)
-        self._client.request("PATCH", path, body, query, _MERGE_PATCH)
+        written = self._client.request("PATCH", path, body, query, _MERGE_PATCH)
+        return bool((written.get("status") or {}).get("evacuationNodeName") == mark.node)
 
 
 def _words(error: KubeError | None) -> str:
