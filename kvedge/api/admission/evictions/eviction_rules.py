@@ -59,9 +59,13 @@ def is_attachment(pod: Pod) -> bool:
 
 
 def vmi_of_launcher(pod: Pod) -> str:
-    """The name of the VMI whose guest may run in the Pod; empty for any other Pod, and for one that has ended."""
-    is_launcher = pod.metadata.labels.get(APP) == LAUNCHER_APP
-    if not is_launcher or pod.status.phase in FINAL_POD_PHASES:
+    """The name of the VMI whose guest may run in the Pod; empty for any other Pod, and for one that has ended.
+
+    A Pod with a launcher's label that no VMI owns has no guest: nobody would move it, and a drain would wait for ever.
+    """
+    owner, kind = pod.metadata.controller_reference(), VirtualMachineInstance.KIND
+    is_owned = owner is not None and owner.kind == kind.kind and owner.api_version.startswith(f"{kind.group}/")
+    if pod.metadata.labels.get(APP) != LAUNCHER_APP or not is_owned or pod.status.phase in FINAL_POD_PHASES:
         return ""
     return pod.metadata.annotations.get(DOMAIN, "")
 

@@ -112,6 +112,22 @@ def test_only_a_launcher_that_has_not_ended_has_a_guest() -> None:
     assert vmi_of_launcher(nameless) == ""
 
 
+@pytest.mark.parametrize(
+    "owners",
+    [
+        [],
+        [OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="r", controller=True)],
+        [OwnerReference(api_version="shop/v1", kind="VirtualMachineInstance", name="web", uid="r", controller=True)],
+        [OwnerReference(api_version="kubevirt.io/v1", kind="VirtualMachineInstance", name="web", uid="run-1")],
+    ],
+    ids=["nobody", "another kind", "another group", "an owner that controls nothing"],
+)
+def test_a_pod_that_no_vmi_controls_has_no_guest_whatever_it_says(owners: list[OwnerReference]) -> None:
+    pod = labelled()
+    pod.metadata.owner_references = owners
+    assert vmi_of_launcher(pod) == ""
+
+
 def test_an_attachment_has_one_owner() -> None:
     assert is_attachment(labelled(app="hotplug-disk"))
     assert not is_attachment(labelled(app="hotplug-disk", owners=0))
