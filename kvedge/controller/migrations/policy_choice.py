@@ -54,14 +54,12 @@ def needs_namespace(policies: Iterable[MigrationPolicy]) -> bool:
 
 def _matches(policy: MigrationPolicy, vmi_labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
     found = policy.spec.selectors
-    if found is None:
+    if found is None or found.is_for_no_vmi:
         return False
     pairs = (
         (found.namespace_selector, namespace_labels),
         (found.virtual_machine_instance_selector, vmi_labels),
     )
-    if all(selector is None for selector, _ in pairs):
-        return False
     return all(labels.get(key) == value for selector, labels in pairs for key, value in (selector or {}).items())
 
 

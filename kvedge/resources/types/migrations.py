@@ -152,6 +152,11 @@ class PolicySelectors(KubeStruct, kw_only=True):
     namespace_selector: dict[str, str] | None = None
     virtual_machine_instance_selector: dict[str, str] | None = None
 
+    @property
+    def is_for_no_vmi(self) -> bool:
+        """Whether neither is given; as in KubeVirt, one that is given and has no labels is for all VMIs."""
+        return self.namespace_selector is None and self.virtual_machine_instance_selector is None
+
 
 class MigrationPolicySpec(KubeStruct, kw_only=True):
     """What it changes of the KubeVirt object's configuration of migrations."""

@@ -91,7 +91,7 @@ def _is_supported(spec: MigrationPolicySpec) -> Iterator[Cause]:
 def _warnings(spec: MigrationPolicySpec) -> Iterator[str]:
     if spec.selectors is not None:
         given = (spec.selectors.namespace_selector, spec.selectors.virtual_machine_instance_selector)
-        if given == (None, None):
+        if spec.selectors.is_for_no_vmi:
             yield "spec.selectors: without a selector the policy is for no VMI"
         elif not any(given):
             yield "spec.selectors: a selector without labels is for all VMIs"

@@ -28,6 +28,7 @@ def policy(
         pytest.param([policy("none")], None, id="no selector matches nothing"),
         pytest.param([MigrationPolicy(metadata=ObjectMeta(name="bare"))], None, id="no selectors at all"),
         pytest.param([policy("all", vmi={})], "all", id="an empty selector matches all"),
+        pytest.param([policy("all", namespace={})], "all", id="an empty selector of namespaces matches all"),
         pytest.param([policy("other", vmi={"app": "db"})], None, id="another value"),
         pytest.param([policy("half", vmi={"app": "web"}, namespace={"team": "z"})], None, id="all must match"),
         pytest.param([policy("a", vmi={}), policy("b", vmi={"app": "web"})], "b", id="more labels"),
