@@ -137,12 +137,17 @@ def _find_failures_in_a_row(
     migrations: Sequence[VirtualMachineInstanceMigration],
 ) -> Iterator[VirtualMachineInstanceMigration]:
     """The evacuations that have failed since one has succeeded, the latest first."""
-    ours = [each for each in migrations if EVACUATION_MIGRATION in each.metadata.annotations]
+    ours = [each for each in migrations if _is_ours(each)]
     for each in sorted(ours, key=lambda each: each.metadata.creation_timestamp or "", reverse=True):
         if each.status.phase == "Succeeded":
             return
         if each.status.phase == "Failed" and each.metadata.deletion_timestamp is None:
             yield each
+
+
+def _is_ours(migration: VirtualMachineInstanceMigration) -> bool:
+    """Whether the controller has made it: admission lets it alone set a priority, anybody may write the annotation."""
+    return EVACUATION_MIGRATION in migration.metadata.annotations and migration.spec.priority is not None
 
 
 def _find_moment_of_failure(migration: VirtualMachineInstanceMigration) -> str | None:

@@ -45,7 +45,8 @@ def a_migration(phase: str, seconds_ago: float, ours: bool = True, **metadata: A
     if ours:
         known["annotations"] = {"kubevirt.io/evacuationMigration": "node-1"}
     times = [{"phase": phase, "phaseTransitionTimestamp": moment}]
-    document = {"metadata": known, "status": {"phase": phase, "phaseTransitionTimestamps": times}}
+    spec = {"vmiName": "web", **({"priority": "system-critical"} if ours else {})}
+    document = {"metadata": known, "spec": spec, "status": {"phase": phase, "phaseTransitionTimestamps": times}}
     return decode(VirtualMachineInstanceMigration, document)
 
 
@@ -125,6 +126,14 @@ def test_a_success_ends_the_row_and_what_others_asked_for_is_no_part_of_it() -> 
     assert planned(a_run(), *row).again_after == 15
     assert moves(a_run(), a_migration("Failed", 5, ours=False))
     assert moves(a_run(), a_migration("Failed", 5, deletionTimestamp=rfc3339(NOW)))
+
+
+def test_a_users_migration_that_says_to_be_an_evacuation_neither_holds_one_up_nor_lets_one_by() -> None:
+    for phase in ("Failed", "Succeeded"):
+        forged = a_migration(phase, 1)
+        forged.spec.priority = None
+        assert moves(a_run(), forged)
+        assert not moves(a_run(), forged, a_migration("Failed", 2))
 
 
 def test_a_clock_that_was_put_back_has_nobody_wait_longer() -> None:
