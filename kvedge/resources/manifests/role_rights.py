@@ -86,7 +86,7 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch", "delete"), "kubevirt.io", "virtualmachineinstancemigrations"),
     right(("patch",), "kubevirt.io", "virtualmachineinstancemigrations/status"),
     right(READ, "migrations.kubevirt.io", "migrationpolicies"),
-    right(READ, "core", "namespaces"),
+    right(("get",), "core", "namespaces"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

@@ -170,3 +170,8 @@ def test_everybody_may_find_kubevirt_and_nothing_of_a_vm() -> None:
     assert may("kubevirt.io:default", "list", "kubevirt.io", "kubevirts")
     assert may("kubevirt.io:default", "get", SUB, "version")
     assert not may("kubevirt.io:default", "get", "kubevirt.io", "virtualmachines")
+
+
+def test_the_controller_reads_the_namespace_of_a_guest_that_moves_and_lists_none() -> None:
+    found = [each.rule.verbs for each in ROLE_RIGHTS[CONTROLLER_GROUP] if "namespaces" in each.rule.resources]
+    assert found == [("get",)]
