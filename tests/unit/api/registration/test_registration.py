@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,6 +130,20 @@ def test_names_of_webhooks_are_those_of_kubevirt_or_ours() -> None:
     names = [webhook["name"] for webhook in webhooks()]
     assert len(set(names)) == len(names)
     assert all(name.endswith((".kubevirt.io", ".kvedge.io")) for name in names)
+
+
+def test_the_readme_says_of_each_webhook_what_becomes_of_a_write_without_it() -> None:
+    readme = (Path(__file__).parents[4] / "kvedge/api/README.md").read_text()
+    table = readme.partition("while the api role is away |\n")[2].partition("\n\n")[0]
+    told = {}
+    for row in table.splitlines():
+        names, _, policy = row.strip("| ").split(" | ") if " | " in row else ("", "", "")
+        for name in re.findall(r"`([a-z{},-]+)`", names):
+            head, _, rest = name.partition("{")
+            middles, _, tail = rest.partition("}")
+            told |= {f"{head}{middle}{tail}": policy for middle in middles.split(",")}
+    hooks = [*webhooks(), *clone_webhooks(b"CA", SECRET, serves=True).body["webhooks"]]
+    assert told == {hook["name"].partition(".")[0]: hook["failurePolicy"] for hook in hooks}
 
 
 def test_webhooks_come_last_as_writes_depend_on_them() -> None:
