@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,6 +71,10 @@ class Unavailable(KubeError):
     never_sent = False
 
 
+# An API server whose webhook gives no answer tells the whole URL that it has called. Its path may have a secret part,
+# and roles write what went wrong into events, which many may read.
+_WEBHOOK_FAILED: Final = "failed calling webhook"
+_CALLED_URL: Final = re.compile(r"(https?://[^/\s\"]+)/[^\s\"]*")
 _BY_REASON: Final[Mapping[str, type[KubeError]]] = {"AlreadyExists": AlreadyExists, "Expired": Gone, "Gone": Gone}
 _BY_STATUS: Final[Mapping[int, type[KubeError]]] = {
     401: Unauthenticated,
@@ -110,12 +115,18 @@ def error_from_status(document: Mapping[str, Any], status: int = 0, what: str = 
         if isinstance(item, dict)
     )
     code = int(document.get("code") or status)
-    message = str(document.get("message") or "") or f"{what}: HTTP {code}"
+    message = _hide_webhook_path(str(document.get("message") or "")) or f"{what}: HTTP {code}"
     error = _error(code, str(document.get("reason") or ""), message, causes)
     seconds = details.get("retryAfterSeconds")
     if isinstance(seconds, int) and seconds > 0:
         error.retry_after = float(seconds)
     return error
+
+
+def _hide_webhook_path(message: str) -> str:
+    if _WEBHOOK_FAILED not in message:
+        return message
+    return _CALLED_URL.sub(r"\1/…", message)
 
 
 def _error(status: int, reason: str, message: str, causes: tuple[Cause, ...]) -> KubeError:

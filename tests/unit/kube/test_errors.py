@@ -71,3 +71,14 @@ def test_odd_details_are_no_reason_to_fail(details):
     error = error_from_answer(409, body, "PUT /x")
     assert type(error) is Conflict
     assert error.causes == ()
+
+
+def test_the_path_of_a_webhook_that_gave_no_answer_is_not_told_on() -> None:
+    text = 'Internal error occurred: failed calling webhook "a.kubevirt.io": failed to call webhook: Post "{}": refused'
+    url = "https://kvedge-api.kvedge-system.svc:443/validate-migration/5ec2e7?timeout=10s"
+    answer = status(500, "InternalError", text.format(url))
+    error = error_from_answer(500, json.dumps(answer).encode(), "POST /x")
+    assert error.message == text.format("https://kvedge-api.kvedge-system.svc:443/…")
+    # All other words are the server's own.
+    other = json.dumps(status(500, "InternalError", f"see {url}")).encode()
+    assert error_from_answer(500, other, "POST /x").message == f"see {url}"
