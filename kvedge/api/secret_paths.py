@@ -2,7 +2,7 @@
 
 The role's port is open to the whole cluster, and an API server shows a webhook no certificate. It does know the path,
 from a webhook configuration, which users cannot read by any role of Kubernetes' own. The part is made of a key that all
-api roles share. It changes daily, as an API server that gets no answer tells a user the whole URL.
+api roles share. It changes hourly, as an API server that gets no answer tells a user the whole URL.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from aiohttp import web
 
 from kvedge.runtime.clock import Clock
 
-_DAY_SECONDS: Final = 24 * 3600
+_PERIOD_SECONDS: Final = 3600
 # 128 bits: a path is made of DNS names, so that they are written as hexadecimal digits.
 _DIGITS: Final = 32
-# Yesterday's is called until the role has written today's, tomorrow's where another host's clock is ahead.
-_DAYS: Final = (0, -1, 1)
+# The one before is called until a role has written the present one, the next one where another host's clock is ahead.
+_PERIODS: Final = (0, -1, 1)
 # The clock of a host may be set right by years: what this role has written last is called until it writes anew.
 _REMEMBERED: Final = 2
 
@@ -36,7 +36,7 @@ class SecretPaths:
 
     def part_to_write(self) -> str:
         """The part for webhook configurations; it is answered at from now on."""
-        part = _part(self._keys()[0], self._today())
+        part = _part(self._keys()[0], self._period())
         if part not in self._written[:1]:
             self._written = (part, *self._written)[:_REMEMBERED]
         return part
@@ -53,13 +53,13 @@ class SecretPaths:
         return web.post(f"{path}/{{part}}", handle)
 
     def _known_parts(self) -> Iterator[str]:
-        today = self._today()
+        now = self._period()
         yield from self._written
-        yield from (_part(key, today + ahead) for key in self._keys() for ahead in _DAYS)
+        yield from (_part(key, now + ahead) for key in self._keys() for ahead in _PERIODS)
 
-    def _today(self) -> int:
-        return int(self._clock.now().timestamp()) // _DAY_SECONDS
+    def _period(self) -> int:
+        return int(self._clock.now().timestamp()) // _PERIOD_SECONDS
 
 
-def _part(key: bytes, day: int) -> str:
-    return hmac.digest(key, str(day).encode(), hashlib.sha256).hex()[:_DIGITS]
+def _part(key: bytes, period: int) -> str:
+    return hmac.digest(key, str(period).encode(), hashlib.sha256).hex()[:_DIGITS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 
 import pytest
@@ -184,6 +183,11 @@ def test_a_deleted_webhook_comes_back(admin: KubeClient, api_role: object) -> No
 
 def test_registering_again_writes_nothing(admin: KubeClient, api_role: object) -> None:
     document = validating_webhooks(b"", SECRET)
-    before = copy.deepcopy(admin.request("GET", document.path))
-    api_role.refresh()
-    assert admin.request("GET", document.path) == before
+
+    def writes_nothing() -> bool:
+        before = admin.request("GET", document.path)
+        api_role.refresh()
+        return admin.request("GET", document.path) == before
+
+    # Secret parts of paths change with each hour.
+    assert writes_nothing() or writes_nothing()
