@@ -177,12 +177,20 @@ def test_a_migration_that_is_cancelled_leaves_the_guest_where_it_is(slowly: Coun
     guest = slowly
     node = guest.node
     begin(guest, "cancelled")
-    guest.cluster.kubectl("delete", "vmim", "cancelled", "--wait=false")
+    wait_until(lambda: is_told_to_be_on_its_way(guest), "what is left is told", 30, 0.2)
+    cancelled = guest.cluster.cli("migrate-cancel", NAME, "--wait")
+    assert cancelled.stdout.splitlines()[-1] == f"VM {NAME} stays on {node}"
     wait_until(lambda: is_gone(guest, "cancelled"), "the migration is gone", 60, 0.2)
     stays(guest, node)
     state = guest.vmi.status.migration_state
     assert state is not None
     assert (state.abort_requested, state.abort_status) == (True, "Succeeded")
+
+
+def is_told_to_be_on_its_way(guest: CountingGuest) -> bool:
+    path = f"/apis/subresources.kubevirt.io/v1/namespaces/{guest.cluster.namespace}/virtualmachineinstances/{NAME}"
+    found = guest.cluster.client.request("GET", f"{path}/migration")
+    return bool(found["state"] == "Active" and 0 < found["leftBytes"] <= found["totalBytes"])
 
 
 def is_gone(guest: CountingGuest, name: str) -> bool:
@@ -272,6 +280,10 @@ def test_a_node_that_is_drained_gives_its_guest_to_the_other_one(guest: Counting
 
 
 def test_a_guest_that_has_moved_is_shut_down_like_any_other(guest: CountingGuest) -> None:
+    source, target = guest.node, guest.other_node
+    moved = guest.cluster.cli("migrate", NAME, "--wait")
+    assert moved.stdout.splitlines()[-1].startswith(f"VM {NAME} moved from {source} to {target} in ")
+    guest.wait_only_on(target)
     vmi = guest.vmi
     guest.cluster.cli("stop", NAME, "--wait")
     guest.cluster.wait_gone(NAME)

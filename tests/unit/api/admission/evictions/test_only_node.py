@@ -11,7 +11,7 @@ import pytest
 from kvedge.api.admission.admission_message import AdmissionRequest, GroupVersionResource
 from kvedge.api.admission.evictions.eviction_admission import EvictionAdmission
 from kvedge.api.admission.judgement import Judgement
-from kvedge.kube.errors import KubeError, Unavailable
+from kvedge.kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
@@ -32,6 +32,7 @@ class Server:
         self.nodes = nodes
         self.broken: dict[str, KubeError] = {}
         self.marked: list[JsonObject] = []
+        self.keeps_marks = True
 
     def hurry(self, seconds: float) -> Server:
         return self
@@ -47,7 +48,7 @@ class Server:
                 raise error
             return {"items": [{}] * min(self.nodes, int(query["limit"]))}
         self.marked.append(body)
-        return {"status": dict(body["status"])}
+        return {"status": dict(body["status"]) if self.keeps_marks else {}}
 
 
 def evict(server: Server, name: str = "") -> str | None:
@@ -94,3 +95,39 @@ def test_a_guest_is_not_shut_down_because_the_nodes_are_not_known() -> None:
     server.broken["nodes"] = Unavailable(503, "ServiceUnavailable", "not now")
     assert evict(server) == "kubevirt failed listing the nodes: not now"
     assert not server.marked
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable(0, "Timeout", "no answer"),
+        Unavailable(429, "TooManyRequests", "no answer"),
+        Forbidden(403, "Forbidden", "no answer"),
+    ],
+    ids=["late", "busy", "a right lacks"],
+)
+def test_a_pod_that_may_have_a_guest_stays_until_that_is_known(error: KubeError) -> None:
+    server = Server("LiveMigrateIfPossible")
+    server.broken["pods"] = error
+    assert evict(server) == "kubevirt failed getting the pod: no answer"
+
+
+def test_a_pod_that_is_gone_is_left_to_the_eviction() -> None:
+    server = Server()
+    server.broken["pods"] = NotFound(404, "NotFound", "no such Pod")
+    assert evict(server) is None
+
+
+def test_a_mark_that_an_older_kind_drops_is_told_with_the_remedy() -> None:
+    server = Server()
+    server.keeps_marks = False
+    said = evict(server)
+    assert said is not None
+    assert said.endswith("the API server knows no status.evacuationNodeName yet: apply k3s/crds")
+
+
+def test_a_pod_that_only_looks_like_a_launcher_does_not_hold_a_drain() -> None:
+    server = Server()
+    server.pod.metadata.owner_references = []
+    server.broken["virtualmachineinstances"] = NotFound(404, "NotFound", "no such VMI")
+    assert evict(server) is None
