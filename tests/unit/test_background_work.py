@@ -206,7 +206,7 @@ def _leaving(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     service = OutgoingService(MagicMock(), "node", path)
     patch.setattr(service, "refresh", thrown)
     # As the first guest that is to leave does.
-    service._wanted.set()
+    patch.setattr(service, "start", service._begin_service)
     return service
 
 

@@ -1,7 +1,8 @@
 """The ways of guests that leave this node, as a service of the handler: an event loop, and a certificate for it.
 
-Used by handler_service.py; the source's steps open and close ways from worker threads. A certificate is asked for when
-the first guest is to leave, and kept fresh from then on: a node whose guests never leave needs none.
+Used by handler_service.py; the source's steps open and close ways from worker threads. The loop begins, and a
+certificate is asked for and kept fresh, when the first guest is to leave: a node whose guests never leave, as the one
+of one box, pays for neither.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class OutgoingService:
 
     def __init__(self, client: KubeClient, node: str, kubelet: Path, clock: Clock | None = None) -> None:
         self._stopping = threading.Event()
-        self._wanted = threading.Event()
         self._refreshing = threading.Lock()
+        # Held while it begins or ends.
+        self._lock = threading.Lock()
+        self._begun = False
         self._certificate = RelayCertificate(client, node, clock or SystemClock(), self._stopping, MIGRATION_NAME)
         self._material: TlsMaterial | None = None
         self._context: ssl.SSLContext | None = None
@@ -54,21 +57,19 @@ class OutgoingService:
         self._renewal = BackgroundThread("handler-leaving-certificate", self._renew)
 
     def start(self) -> None:
-        """Begin."""
-        self._loop.start(self._serve)
-        self._renewal.start()
+        """Nothing begins before the first guest is to leave."""
 
     def stop(self) -> None:
         """Close all ways: libvirt then lets guests go on where they are."""
-        self._stopping.set()
-        self._wanted.set()
+        with self._lock:
+            self._stopping.set()
         self._renewal.join(_STOP_SECONDS)
         if not self._loop.stop(_STOP_SECONDS):
             log.warning("the ways of leaving guests are left open")
 
     def failure(self) -> str | None:
         """Why no guest can leave any more, or None."""
-        return self._loop.failure() or self._renewal.failure()
+        return (self._loop.failure() or self._renewal.failure()) if self._begun else None
 
     def open(self, uid: str, guest: LeavingGuest) -> None:
         """Open the way of the migration of this UID; one that is open already stays so.
@@ -76,7 +77,7 @@ class OutgoingService:
         Raises:
             PodNotReady: when it cannot be opened yet, with the reason.
         """
-        self._wanted.set()
+        self._begin_service()
         if self._context is None:
             raise PodNotReady("this node's handler has no certificate yet to call the other node with")
         try:
@@ -90,6 +91,24 @@ class OutgoingService:
     def close(self, uid: str) -> None:
         """Close the way of this migration, if it is open."""
         self._begin(self._channels.close(uid))
+
+    def _begin_service(self) -> None:
+        """Start the threads, unless they run.
+
+        Raises:
+            PodNotReady: when there is no event loop to be had.
+        """
+        with self._lock:
+            if self._begun or self._stopping.is_set():
+                return
+            try:
+                self._loop.start(self._serve)
+            except OSError as error:
+                self._loop.stop(_STOP_SECONDS)
+                raise PodNotReady(f"no way to the other node can be opened: {error}") from error
+            self._renewal.start()
+            # Only now may anybody ask how they are.
+            self._begun = True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None] | None:
         """Begin it in the event loop; None when that has ended, and all ways with it."""
@@ -114,7 +133,6 @@ class OutgoingService:
             await self._channels.close_all()
 
     def _renew(self) -> None:
-        self._wanted.wait()
         pause, told = 0.0, ToldRefusals()
         while not self._stopping.wait(pause):
             self._renewal.heartbeat.beat()

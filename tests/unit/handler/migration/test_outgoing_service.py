@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,9 +60,45 @@ def folder(kubelet: Path) -> Path:
     return kubelet / "pods/pod/volumes/kubernetes.io~empty-dir/public/migration"
 
 
-def test_a_node_whose_guests_stay_asks_for_no_certificate(service: OutgoingService, signer: Signer) -> None:
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("handler-leaving")}
+
+
+def test_a_node_whose_guests_stay_has_neither_threads_nor_a_certificate_for_them(
+    service: OutgoingService, signer: Signer
+) -> None:
     service.close("m-1")
-    assert (service.failure(), signer.asked) == (None, 0)
+    assert (service.failure(), signer.asked, threads()) == (None, 0, set())
+    with pytest.raises(PodNotReady):
+        service.open("m-1", GUEST)
+    begun = threads()
+    assert begun == {"handler-leaving", "handler-leaving-certificate"}
+    with pytest.raises(PodNotReady):
+        service.open("m-2", GUEST)
+    assert (threads(), service.failure()) == (begun, None)
+
+
+def test_where_no_event_loop_is_to_be_had_the_next_guest_tries_again(
+    service: OutgoingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> asyncio.AbstractEventLoop:
+        raise OSError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.events, "new_event_loop", fail)
+        with pytest.raises(PodNotReady, match="too many open files"):
+            service.open("m-1", GUEST)
+    assert (service.failure(), threads()) == (None, set())
+    with pytest.raises(PodNotReady, match="no certificate yet"):
+        service.open("m-1", GUEST)
+    assert len(threads()) == 2
+
+
+def test_a_handler_that_goes_down_begins_nothing(service: OutgoingService, signer: Signer) -> None:
+    service.stop()
+    with pytest.raises(PodNotReady):
+        service.open("m-1", GUEST)
+    assert (signer.asked, threads()) == (0, set())
 
 
 def test_a_way_opens_once_there_is_a_certificate(service: OutgoingService, signer: Signer, tmp_path: Path) -> None:
