@@ -19,6 +19,10 @@ class DomainMissing(WrongState):
     """There is no domain (yet)."""
 
 
+class Postponed(LauncherError):
+    """Not now, and that is no fault of anybody's: it is to be asked for again later."""
+
+
 class BadRequest(LauncherError):
     """The VMI cannot become a domain here, however often it is tried; `field` is its path in the VMI."""
 

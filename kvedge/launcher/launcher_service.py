@@ -27,6 +27,7 @@ from kvedge.launcher.launcher_errors import (
     DiskFull,
     LauncherError,
     LibvirtFailed,
+    Postponed,
     Unanswered,
     Unreadable,
     WrongState,
@@ -46,6 +47,7 @@ LARGEST_MESSAGE: Final = 8 << 20
 STOP_SECONDS: Final = 2.0
 
 _CODES: Final = (
+    (Postponed, grpc.StatusCode.ABORTED),
     (WrongState, grpc.StatusCode.FAILED_PRECONDITION),
     (ClaimUnusable, grpc.StatusCode.FAILED_PRECONDITION),
     (DeviceUnusable, grpc.StatusCode.FAILED_PRECONDITION),

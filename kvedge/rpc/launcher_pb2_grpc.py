@@ -174,6 +174,7 @@ class LauncherServicer:
     def Sync(self, request, context):
         """Makes the domain be as the VMI says: defines and starts it when there is none, and never starts one that ended. Disks
         of a running domain come and go after the answer: DomainStatus tells which are there, and what is in the way.
+        ABORTED while the guest moves to another launcher: it takes no changes then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import grpc
+
 from kvedge.handler.guest.function_nics import function_nics
 from kvedge.handler.guest.guest_network import GuestNetwork, PreparedNic
 from kvedge.handler.guest.lan_joining import LanJoining
@@ -29,7 +31,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
-from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
 from kvedge.runtime.clock import Clock
 
 # A cold start of libvirt and QEMU on a loaded box; the guest's own boot is not part of it.
@@ -104,13 +106,24 @@ class LauncherSync:
     def sync(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> None:
         """Prepare the Pod and its network, and hand the VMI to the launcher.
 
+        A guest that moves takes no changes. What is new counts as untold: if the guest stays after all, it is told.
+
         Raises:
             LauncherCallError: when the launcher refuses, or does not answer.
             NetworkError: when a NIC cannot be prepared.
             PodNotReady: when the Pod lacks something.
         """
-        with self.connections.launcher(key) as launcher:
-            status = self._tell(key, vmi, memory, launcher)
+        known = self.connections.view(key)
+        if known.synced and known.status is not None and known.status.outgoing.state == OUTGOING_ACTIVE:
+            return
+        try:
+            with self.connections.launcher(key) as launcher:
+                status = self._tell(key, vmi, memory, launcher)
+        except LauncherCallError as error:
+            if error.code is not grpc.StatusCode.ABORTED:
+                raise
+            # It has just begun to move, or is just about to stay: that is no failure to tell of.
+            return
         if status.state in ALIVE:
             self.events.tell_start(vmi, memory)
 

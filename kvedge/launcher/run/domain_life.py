@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, WrongState
+from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, Postponed, WrongState
 from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
@@ -81,13 +81,16 @@ class DomainLife:
         """Start the guest if it never was started; serve its NICs; bring its devices to what the VMI wants, soon.
 
         Raises:
+            Postponed: while the guest moves.
             LauncherError: of the kind that says whether trying again can help.
         """
         with self._making:
             step = plan_sync(self._view.verdict())
-            # A guest that moves takes no changes; one that stays after all gets them with the next Sync.
-            if step is SyncStep.LEAVE or self._view.outgoing.is_moving:
+            if step is SyncStep.LEAVE:
                 return self._view.look()
+            if self._view.outgoing.is_moving:
+                # Not taken for done: if it stays after all, it is to get what it was told.
+                raise Postponed("the guest is moving to another node, and takes no changes until that is over")
             if step is SyncStep.START:
                 self._make(request)
             self._nics.name(request.interfaces)

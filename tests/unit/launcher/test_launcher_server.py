@@ -17,6 +17,7 @@ from kvedge.launcher.launcher_errors import (
     DiskFull,
     DomainMissing,
     LibvirtFailed,
+    Postponed,
     Unanswered,
     WrongState,
 )
@@ -29,6 +30,7 @@ from kvedge.rpc.launcher_pb2_grpc import LauncherStub
 
 CASES = {
     "the domain is in the wrong state": (WrongState("x"), grpc.StatusCode.FAILED_PRECONDITION),
+    "the guest moves just now": (Postponed("x"), grpc.StatusCode.ABORTED),
     "a device cannot be used now": (DeviceUnusable("x", "y", "z"), grpc.StatusCode.FAILED_PRECONDITION),
     "there is no domain": (DomainMissing("x"), grpc.StatusCode.FAILED_PRECONDITION),
     "the VMI makes no domain": (BadRequest("spec", "x"), grpc.StatusCode.INVALID_ARGUMENT),

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import grpc
 import pytest
 
 from kvedge.handler.guest.guest_network import PreparedNic, Resolver
 from kvedge.handler.guest.moving_guests import Mobility
 from kvedge.handler.guest.vmi_status import GuestNic
+from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.resources.codec import encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -116,6 +118,29 @@ def test_a_guest_that_moves_is_cared_for_as_before() -> None:
     at.loop.reconcile(KEY)
     assert at.server.vmi.status.phase == "Running"
     assert {item.type for item in at.server.vmi.status.conditions} == {"LiveMigratable"}
+
+
+def test_what_is_new_while_a_guest_moves_is_told_once_it_stays() -> None:
+    at = Node(HERE, moving_vmi(**BEGUN), leaving(pb.OUTGOING_ACTIVE))
+    # The first time the launcher's word is older than its move.
+    at.launcher.status = leaving(pb.OUTGOING_NONE)
+    at.launcher.answers |= {
+        "Sync": LauncherCallError(grpc.StatusCode.ABORTED, "the guest is moving"),
+        "Migrate": lambda: leaving(pb.OUTGOING_NONE),
+    }
+    for _ in range(4):
+        at.loop.reconcile(KEY)
+    at.launcher.status = leaving(pb.OUTGOING_ACTIVE)
+    asked = at.launcher.methods.count("Sync")
+    assert asked > 0
+    at.loop.reconcile(KEY)
+    assert at.launcher.methods.count("Sync") == asked
+    at.launcher.answers["Sync"] = lambda: leaving(pb.OUTGOING_KEPT)
+    at.launcher.status = leaving(pb.OUTGOING_KEPT)
+    for _ in range(3):
+        at.loop.reconcile(KEY)
+    assert at.launcher.methods.count("Sync") == asked + 1
+    assert "SyncFailed" not in [reason for reason, _ in at.said]
 
 
 def test_a_guest_that_is_to_come_gets_pod_and_network_and_its_launcher_is_told() -> None:

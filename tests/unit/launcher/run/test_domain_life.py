@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import LibvirtFailed, WrongState
+from kvedge.launcher.launcher_errors import LibvirtFailed, Postponed, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.run.domain_run import DomainRun
@@ -116,3 +116,16 @@ def test_a_guest_that_runs_is_not_deleted(domain: PlayedDomain, record: RunRecor
     run.orders.kill()
     run.life.delete()
     assert run.state.acknowledged.is_set()
+
+
+def test_a_sync_while_the_guest_moves_is_not_taken_for_done(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(domain, record, PlayedPreparation())
+    run.life.sync(m.SyncRequest())
+    monkeypatch.setattr(run.outgoing, "_moving", True)
+    with pytest.raises(Postponed, match="takes no changes"):
+        run.life.sync(m.SyncRequest())
+    # The end of its run is told whatever moves.
+    domain.life, domain.why = Life.SHUTOFF, Why.SHUTDOWN
+    assert run.life.sync(m.SyncRequest()).state == m.DOMAIN_STATE_SHUTOFF
