@@ -42,11 +42,11 @@ CANNOT_APPLY: Final = (
         r"clients should be able to reach VM workload", "needs a second node: a Job runs beside the guest's", _BOX
     ),
     KnownSpecs(r"test_id:8607", "needs a second node: the TPM's state is migrated", _BOX),
-    KnownSpecs(r"VM Live Migration|Live Migration with a live-migrate", "kvedge migrates nothing yet", _CLUSTER),
-    KnownSpecs(r"when performing migration|is migrated|test_id:8607", "kvedge migrates nothing yet", _CLUSTER),
+    KnownSpecs(r"test_id:8607", "a guest with a TPM does not move yet", _CLUSTER),
     KnownSpecs(
         r"Migration based|can migrate a VMI|vm with ifaces down is migrated|allow live migration with attached",
-        "kvedge migrates nothing yet",
+        "needs a second node",
+        _BOX,
     ),
     KnownSpecs(r"should be able to reach the vmi based on labels", "needs a kube-proxy, which is no part", _CLUSTER),
     KnownSpecs(r"Networkpolicy", "needs a CNI that enforces policies, which is no part", _CLUSTER),
