@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -154,3 +155,16 @@ def test_kvedge_migrates_follows_and_cancels(
     assert out.splitlines() == ["VM small was scheduled to migrate-cancel", "VM small stays where it is"]
     nothing = cli.try_run("migrate-cancel", "small")
     assert (nothing.returncode, nothing.stderr) == (Exit.NOT_FOUND, "error: Found no migration to cancel for small\n")
+
+
+def test_many_users_migrate_at_once_and_no_call_waits_for_another(
+    admin: KubeClient, vm: None, second_node: str
+) -> None:
+    """Each call holds a thread of the role until the webhook of migrations has answered; the role has 16."""
+    path = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/small/migrate"
+
+    def migrate(number: int) -> None:
+        admin.hurry(30).request("PUT", path, {"dryRun": ["All"]})
+
+    with ThreadPoolExecutor(20) as users:
+        assert list(users.map(migrate, range(20))) == [None] * 20
