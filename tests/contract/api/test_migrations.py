@@ -55,6 +55,8 @@ def test_a_migration_is_labelled_listed_and_alone(
         admin.request("PATCH", path, {"spec": {"vmiName": "other"}}, None, MERGE)
     with pytest.raises(Invalid, match="selector label can't be"):
         admin.request("PATCH", path, {"metadata": {"labels": {"kubevirt.io/vmi-name": None}}}, None, MERGE)
+    with pytest.raises(Invalid, match="migrationJobFinalize can't be removed from an in-flight migration"):
+        admin.request("PATCH", path, {"metadata": {"finalizers": None}}, None, MERGE)
     admin.request("PATCH", f"{path}/status", {"status": {"phase": "Succeeded"}}, None, MERGE)
     head, row = kubectl.run("get", "vmims").splitlines()
     assert (head.split(), row.split()) == (["NAME", "PHASE", "VMI"], ["move", "Succeeded", "small"])

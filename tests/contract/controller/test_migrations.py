@@ -164,13 +164,24 @@ def test_a_guest_that_stays_keeps_its_pod_and_the_other_one_is_ended(moving: Mov
     expected = ("FailedMigration", "source node reported migration failed: canceled")
     wait_until(lambda: expected in moving.told(), "why is told")
 
-    def is_ended() -> bool:
-        return target.metadata.name not in {
-            pod.metadata.name for pod in moving.node.pods() if pod.metadata.deletion_timestamp is None
-        }
-
-    wait_until(is_ended, "the target's Pod is ended")
+    wait_until(lambda: is_ended(moving, target), "the target's Pod is ended")
     vmi = moving.node.vmi()
     assert (vmi.status.phase, vmi.status.node_name) == ("Running", NODE)
     wait_until(lambda: MIGRATION_TARGET_NODE not in moving.node.vmi().metadata.labels, "the label goes")
     assert any(pod.metadata.name == moving.source.metadata.name for pod in moving.node.pods())
+
+
+def test_a_migration_that_is_removed_with_its_finalizer_is_canceled(moving: Moving) -> None:
+    target = moving.begins()
+    kind = VirtualMachineInstanceMigration
+    moving.client.patch(kind, moving.namespace, "move", MergePatch({"metadata": {"finalizers": None}}))
+    moving.client.delete(kind, moving.namespace, "move")
+    wait_until(lambda: moving.state().abort_requested, "the source's handler is asked to keep the guest")
+    moving.handler_writes(failed=True, completed=True, endTimestamp=now(), failureReason="canceled")
+    wait_until(lambda: is_ended(moving, target), "the target's Pod is ended")
+    assert moving.node.vmi().status.phase == "Running"
+
+
+def is_ended(moving: Moving, pod: Pod) -> bool:
+    living = {each.metadata.name for each in moving.node.pods() if each.metadata.deletion_timestamp is None}
+    return pod.metadata.name not in living
