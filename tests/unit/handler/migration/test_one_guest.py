@@ -67,6 +67,8 @@ class World(NamedTuple):
     # Orders on their way.
     release: bool = False
     discard: bool = False
+    # To end what waits, if nothing has come.
+    give_up: bool = False
     abort: bool = False
     unwanted: bool = False
     # A QEMU was killed that held the only guest, or the better one of two.
@@ -164,11 +166,16 @@ def launcher_steps(world: World) -> Iterator[tuple[str, World]]:
         yield "a release comes", answer(world._replace(begun=world.begun or may_release(world.incoming)))
     if world.discard:
         yield "a discard comes", answer(world._replace(discarded=world.discarded or not world.begun))
+    if world.give_up:
+        nothing = judge_incoming(world.incoming) in (Incoming.EMPTY, Incoming.READY)
+        yield "a discard comes, for when nothing came", answer(world._replace(discarded=world.discarded or nothing))
 
 
 def answer(world: World) -> World:
     """An order is answered with the target's word."""
-    return world._replace(release=False, discard=False, said_come=INCOMING[judge_incoming(world.incoming)])
+    return world._replace(
+        release=False, discard=False, give_up=False, said_come=INCOMING[judge_incoming(world.incoming)]
+    )
 
 
 def arbiter_steps(world: World) -> Iterator[tuple[str, World]]:
@@ -198,7 +205,7 @@ def fault_steps(world: World) -> Iterator[tuple[str, World]]:
             hit._replace(source_up=False, moving=False, abort=False, cancelled=False, missed=missed),
         )
     if world.target_up:
-        yield "target launcher killed", hit._replace(target_up=False, release=False, discard=False)
+        yield "target launcher killed", hit._replace(target_up=False, release=False, discard=False, give_up=False)
     if world.moving and not world.cancelled:
         yield "wire cut", give_up(hit)
     if world.release:

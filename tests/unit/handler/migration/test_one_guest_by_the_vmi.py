@@ -202,11 +202,9 @@ def target_pass(scene: Scene) -> Iterator[tuple[str, Scene]]:
             yield "release", scene.change(release=True)
         elif step is TargetStep.DISCARD and up and not settled and not world.discard:
             yield "discard", scene.change(discard=True)
-        elif step is TargetStep.GIVE_UP and up and not world.discard:
-            if now in (Incoming.EMPTY, Incoming.READY):
-                yield "nothing has come", scene.change(discard=True, said_come=INCOMING[now])
-            else:
-                yield "something has come", scene.change(said_come=INCOMING[now])
+        elif step is TargetStep.GIVE_UP and up and not settled and not world.give_up:
+            # By a word that may be as old as any.
+            yield "discard, if nothing came", scene.change(give_up=True)
         elif step is TargetStep.ADOPT:
             yield "the guest is taken over", scene.write(heard, owned=True)
         elif step is TargetStep.RECORD_LOSS:
@@ -245,7 +243,7 @@ def fault_steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
         yield "the source's Pod is killed by force", killed._replace(by_force=True)
     if not scene.target_over:
         had = world.come is not IncomingQemu.NONE
-        gone = hit._replace(come=IncomingQemu.NONE, target_up=False, release=False, discard=False)
+        gone = hit._replace(come=IncomingQemu.NONE, target_up=False, release=False, discard=False, give_up=False)
         yield (
             "the target's Pod is killed",
             scene._replace(world=gone._replace(lost=world.lost or had), target_over=True),
