@@ -19,8 +19,9 @@ from kvedge.runtime.clock import Clock
 _PERIOD_SECONDS: Final = 3600
 # 128 bits: a path is made of DNS names, so that they are written as hexadecimal digits.
 _DIGITS: Final = 32
-# The one before is called until a role has written the present one, the next one where another host's clock is ahead.
-_PERIODS: Final = (0, -1, 1)
+# The one before is called until a role has written the present one. Two api roles' clocks may be hours apart: each
+# answers to what the other one has written.
+_PERIODS: Final = tuple(sorted(range(-24, 25), key=abs))
 # The clock of a host may be set right by years: what this role has written last is called until it writes anew.
 _REMEMBERED: Final = 2
 

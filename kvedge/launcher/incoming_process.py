@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Final
 
 from kvedge.launcher.disks.preparation_process import PreparationProcess
@@ -31,6 +32,8 @@ from kvedge.launcher.stop_bell import StopBell
 log = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_WORD_SECONDS: Final = 10.0
+_WORD_POLL: Final = 0.1
 
 
 def await_guest(options: LauncherOptions, record: RunRecord, preparation: PreparationProcess) -> int:
@@ -59,6 +62,7 @@ def await_guest(options: LauncherOptions, record: RunRecord, preparation: Prepar
     log.info("awaiting a guest", extra={"facts": {"migration": options.incoming, "uid": options.uid}})
     while not (bell.is_asked or guest.is_over):
         bell.wait()
+    _wait_for_word(guest)
     if not guest.is_released:
         _give_up(guest, options.incoming)
     server.stop()
@@ -67,6 +71,13 @@ def await_guest(options: LauncherOptions, record: RunRecord, preparation: Prepar
     if guest.is_released:
         _start_again(options, bell)
     return SHUT_DOWN
+
+
+def _wait_for_word(guest: IncomingGuest) -> None:
+    """A guest that has come may be the only one: whoever knows is given a while to say so, of a Pod's grace period."""
+    deadline = time.monotonic() + _WORD_SECONDS
+    while guest.has_arrived and not guest.is_over and time.monotonic() < deadline:
+        time.sleep(_WORD_POLL)
 
 
 def _give_up(guest: IncomingGuest, uid: str) -> None:

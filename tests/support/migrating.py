@@ -31,7 +31,7 @@ TARGET: Final = "virt-launcher-web-target"
 
 
 def a_migrating_vmi(**state: Any) -> VirtualMachineInstance:
-    """One that runs on node-1 and is handed over to node-2; `state` has other fields of its migration.
+    """One that runs on node-1 and begins to move to node-2; `state` has other fields of its migration.
 
     A guest whose migration has completed, and has not failed, is on its target's node.
     """
@@ -44,6 +44,7 @@ def a_migrating_vmi(**state: Any) -> VirtualMachineInstance:
         "source_pod": SOURCE,
         "target_node": "node-2",
         "target_pod": TARGET,
+        "start_timestamp": rfc3339(NOW),
         **state,
     }
     moved = vmi.status.migration_state = MigrationState(**given)

@@ -17,7 +17,12 @@ from typing import Final
 from google.protobuf import json_format
 
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, read_file_beneath, volume_directory
-from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_FAILED, DOMAIN_STATE_SHUTOFF, DomainStatus
+from kvedge.rpc.launcher_pb2 import (
+    DOMAIN_REASON_FAILED,
+    DOMAIN_REASON_MIGRATED,
+    DOMAIN_STATE_SHUTOFF,
+    DomainStatus,
+)
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +64,17 @@ def announce_host_shutdown(kubelet: Path, pod_uid: str) -> None:
 def overrule_last_word(kubelet: Path, pod_uid: str, message: str) -> None:
     """Say that this run was ended by somebody else than its guest: it counts as failed, whatever the launcher said.
 
-    The launcher must have ended. A Pod that is no launcher's is left alone.
+    The launcher must have ended. A Pod that is no launcher's is left alone, and so is one whose guest has left it: that
+    runs elsewhere, as soon as this is known.
 
     Raises:
         OSError: as the file system has it.
     """
     folder = volume_directory(kubelet, pod_uid, "public")
     if not folder.is_dir():
+        return
+    known = read_last_word(kubelet, pod_uid)
+    if known is not None and known.reason == DOMAIN_REASON_MIGRATED:
         return
     status = DomainStatus(state=DOMAIN_STATE_SHUTOFF, reason=DOMAIN_REASON_FAILED, message=message)
     # Written beside it and renamed over it: a link that the launcher's user put there is replaced, never followed.

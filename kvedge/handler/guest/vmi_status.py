@@ -42,7 +42,9 @@ from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_IO_ERROR,
+    DOMAIN_REASON_UNSPECIFIED,
     DOMAIN_STATE_PAUSED,
+    INCOMING_OWNED,
     OUTGOING_ACTIVE,
     DiskTarget,
     DomainNic,
@@ -327,7 +329,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     if seen.status is None:
         # This pass learnt nothing of the domain: the known facts stay.
         return wanted | _find_present(vmi.status.conditions, _OF_DOMAIN)
-    if seen.status.state == DOMAIN_STATE_PAUSED:
+    if seen.status.state == DOMAIN_STATE_PAUSED and not _is_about_to_run(seen.status):
         wanted["Paused"] = _pause_condition(seen.status)
     elif seen.status.outgoing.state == OUTGOING_ACTIVE and seen.status.outgoing.paused:
         # For a moment the migration holds it, too.
@@ -346,6 +348,11 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
 
 def _find_present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:
     return {item.type: item for item in conditions if item.type in types}
+
+
+def _is_about_to_run(status: DomainStatus) -> bool:
+    """Whether it has come from another node, and waits for a disk to be let go of there."""
+    return status.reason == DOMAIN_REASON_UNSPECIFIED and status.incoming.state == INCOMING_OWNED
 
 
 def _pause_condition(status: DomainStatus) -> Condition:

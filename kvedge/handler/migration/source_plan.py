@@ -92,7 +92,7 @@ def plan_source(vmi: VirtualMachineInstance, node: str, seen: SourceSeen) -> Sou
         return SourcePlan((*told, SourceStep.CLOSE), left=True)
     if seen.word == OUTGOING_GONE:
         return SourcePlan((SourceStep.RECORD_LEFT,), abort_status="Failed" if state.abort_requested else "")
-    if state.source_pod_gone_timestamp:
+    if state.source_pod_gone_timestamp and state.start_timestamp:
         # The other node's handler decides by now: a second word would be one too many.
         return SourcePlan((SourceStep.CLOSE,), left=True)
     if seen.word == OUTGOING_KEPT:

@@ -50,6 +50,7 @@ class TargetStep(Enum):
 class TargetSeen(NamedTuple):
     """`word` is the launcher's, None when nobody answers; `said` its reason. `gone` says that nothing of it is left on
     this node. `address` is where this node's relay listens. `stuck` is why the preparation is not tried any more.
+    `hears` says that the source's handler may yet tell what a launcher said before its Pod went.
     """
 
     word: IncomingState | None = None
@@ -57,6 +58,7 @@ class TargetSeen(NamedTuple):
     gone: bool = False
     address: str = ""
     stuck: str = ""
+    hears: bool = False
 
 
 class TargetPlan(NamedTuple):
@@ -89,7 +91,7 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
         return _plan_discard(seen, "the guest has ended")
     unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None
     source = word_of_source(state)
-    is_off = bool(state.source_pod_gone_timestamp)
+    is_off = bool(state.source_pod_gone_timestamp) and not seen.hears
     ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted))
     if ruling is Ruling.MOVED:
         return TargetPlan((TargetStep.ADOPT,))
@@ -107,7 +109,8 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     if unwanted and not state.start_timestamp:
         # The source, which has not begun, says so, and then nothing is wanted here.
         return TargetPlan()
-    return _plan_way(state, seen)
+    way = _plan_way(state, seen)
+    return way._replace(again=AGAIN_SECONDS) if seen.hears else way
 
 
 def _explain_loss(seen: TargetSeen) -> str:

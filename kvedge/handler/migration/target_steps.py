@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 _CALL_SECONDS: Final = 10.0
 _LONGEST_REASON: Final = 1024
+# A handler that was away when its launcher ended finds the last word within this time, or is away for longer.
+_WORD_SECONDS: Final = 30.0
 _NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
 
 
@@ -73,6 +75,8 @@ class _Memory:
     vmi_uid: str
     uid: str
     began: float
+    # Since when it is known that the source's Pod is off.
+    off_since: float | None = None
     stuck: str = ""
     told: set[str] = field(default_factory=set)
 
@@ -169,12 +173,15 @@ class TargetSteps:
             gone = down >= UNRESPONSIVE_SECONDS and not runs_here(vmi.metadata.uid, pod_uid)
         if said is not None and said.state == INCOMING_EMPTY and now - memory.began >= PREPARE_SECONDS:
             memory.stuck = memory.stuck or f"nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
+        if state.source_pod_gone_timestamp and memory.off_since is None:
+            memory.off_since = now
         return TargetSeen(
             word=None if said is None else said.state,
             said="" if said is None else said.message,
             gone=gone,
             address=self.address(),
             stuck=memory.stuck,
+            hears=memory.off_since is not None and now - memory.off_since < _WORD_SECONDS,
         )
 
     def _do(

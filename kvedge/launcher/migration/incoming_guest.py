@@ -113,6 +113,11 @@ class IncomingGuest:
         return self._begun.begun_unix_ms > 0
 
     @property
+    def has_arrived(self) -> bool:
+        """Whether a guest was seen here."""
+        return self._record.arrived
+
+    @property
     def is_over(self) -> bool:
         """Whether no guest is awaited any more."""
         return self.is_released or self._record.discarded

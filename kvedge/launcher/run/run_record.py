@@ -15,7 +15,7 @@ import time
 from kvedge.launcher.launcher_errors import WrongState
 from kvedge.launcher.launcher_files import replace_json
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.rpc.launcher_pb2 import DomainReason, DomainState, DomainStatus
+from kvedge.rpc.launcher_pb2 import DomainReason, DomainState, DomainStatus, IncomingState, OutgoingState
 
 
 class RunRecord:
@@ -102,11 +102,22 @@ class RunRecord:
             os.unlink(self._freeze)
 
     def keep_final(self, status: DomainStatus) -> None:
-        """Write the last word: DomainStatus as protobuf's JSON, so far as it tells how the domain ended."""
-        word = {
+        """Write the last word: DomainStatus as protobuf's JSON, so far as it tells how the domain ended and moved."""
+        word: dict[str, object] = {
             "uuid": status.uuid,
             "state": DomainState.Name(status.state),
             "reason": DomainReason.Name(status.reason),
             "message": status.message,
         }
+        if status.HasField("outgoing"):
+            leaving = status.outgoing
+            word["outgoing"] = {
+                "migrationUid": leaving.migration_uid,
+                "state": OutgoingState.Name(leaving.state),
+                "message": leaving.message,
+                "paused": leaving.paused,
+            }
+        if status.HasField("incoming"):
+            come = status.incoming
+            word["incoming"] = {"migrationUid": come.migration_uid, "state": IncomingState.Name(come.state)}
         replace_json(self._final, word)

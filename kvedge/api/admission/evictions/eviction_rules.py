@@ -16,7 +16,6 @@ from kvedge.resources.evacuation import (
     EXTERNAL,
     LIVE_MIGRATE,
     LIVE_MIGRATE_IF_POSSIBLE,
-    is_marked,
     is_migratable,
     strategy_of,
 )
@@ -103,7 +102,8 @@ def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_on
             return Allow()
         return Deny(f"VMI {meta.name} is configured with an eviction strategy but has no other node to go to")
     triggered = f'Eviction triggered evacuation of VMI "{meta.namespace}/{meta.name}"'
-    if is_marked(vmi):
+    # A mark of another node than the guest's has nobody act on it.
+    if vmi.status.evacuation_node_name and vmi.status.evacuation_node_name == vmi.status.node_name:
         return Deny(f"Evacuation in progress: {triggered}")
     if vmi.status.node_name != pod.spec.node_name:
         return Deny("Eviction request for target Pod")

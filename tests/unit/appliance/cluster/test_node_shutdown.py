@@ -113,6 +113,13 @@ def test_a_process_that_has_a_launcher_s_number_by_now_is_left_alone(tmp_path: P
         other.communicate()
 
 
+def test_a_guest_that_has_left_is_not_ended_by_its_host(tmp_path: Path) -> None:
+    word = volume(tmp_path, UID)
+    word.write_text('{"state": "DOMAIN_STATE_SHUTOFF", "reason": "DOMAIN_REASON_MIGRATED"}')
+    assert last_word.end_by_host(tmp_path, UID) == ""
+    assert json.loads(word.read_text())["reason"] == "DOMAIN_REASON_MIGRATED"
+
+
 def test_a_last_word_that_cannot_be_replaced_keeps_nobody_from_being_shut_down(tmp_path: Path) -> None:
     uids = [UID, OTHER]
     hostile, honest = (volume(tmp_path, uid) for uid in uids)

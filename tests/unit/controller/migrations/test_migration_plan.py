@@ -43,7 +43,7 @@ def a_guest(phase: Any = "Running", can: Condition | None = CAN) -> VirtualMachi
 
 
 def handed_over(**state: Any) -> VirtualMachineInstance:
-    vmi = a_migrating_vmi(**state)
+    vmi = a_migrating_vmi(**{"start_timestamp": None} | state)
     vmi.status.conditions = [CAN]
     return vmi
 

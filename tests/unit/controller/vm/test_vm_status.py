@@ -50,7 +50,7 @@ WORDS = [
     ("Paused", a_vm(), having(a_vmi("Running"), "Paused", "True")),
     ("Migrating", a_vm(), a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z")),
     ("Migrating", a_vm(), having(a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z"), "Paused", "True")),
-    ("Running", a_vm(), a_migrating_vmi()),
+    ("Running", a_vm(), a_migrating_vmi(start_timestamp=None)),
     ("Running", a_vm(), a_migrating_vmi(start_timestamp="2026-01-02T03:00:00Z", completed=True)),
     ("Stopping", a_vm(), a_vmi("Running", deleting=True)),
     ("Stopping", a_vm(), a_vmi("Pending", deleting=True)),

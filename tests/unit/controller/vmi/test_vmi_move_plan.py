@@ -199,3 +199,10 @@ def test_a_run_that_is_over_moves_no_more():
     assert state_of(made).failed
     assert state_of(made).failure_reason == "the guest ended while it was to move"
     assert MIGRATION_TARGET_NODE not in after(made, planned(made, a_pod(vmi, "Succeeded", "node-1"))).metadata.labels
+
+
+def test_a_guest_that_ended_before_it_began_to_move_has_ended_like_any_other():
+    vmi = a_migrating_vmi(start_timestamp=None)
+    plan = plan_vmi(VmiView(vmi, (a_pod(vmi, "Succeeded", "node-1"), a_target_pod(vmi)), 60.0), CONFIG, NOW)
+    made = after(vmi, plan)
+    assert (made.status.phase, state_of(made).source_pod_gone_timestamp) == ("Succeeded", None)

@@ -289,3 +289,12 @@ def test_a_guest_that_a_user_had_paused_stays_paused_while_it_moves() -> None:
     before = vmi(phase="Running")
     after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
     assert {item.type: item.reason for item in after.status.conditions}["Paused"] == "PausedByUser"
+
+
+def test_a_guest_that_has_come_and_cannot_run_yet_is_not_called_paused() -> None:
+    come = pb.IncomingMigration(migration_uid="m", state=pb.INCOMING_OWNED)
+    before = vmi(phase="Running")
+    for reason, paused in ((pb.DOMAIN_REASON_UNSPECIFIED, False), (pb.DOMAIN_REASON_USER, True)):
+        status = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=reason, incoming=come)
+        after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
+        assert any(item.type == "Paused" for item in after.status.conditions) is paused

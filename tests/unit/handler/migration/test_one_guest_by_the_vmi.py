@@ -22,7 +22,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import IncomingState, OutgoingState
 from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
 from tests.unit.handler.migration import test_one_guest as launchers
-from tests.unit.handler.migration.test_one_guest import INCOMING, World, give_up
+from tests.unit.handler.migration.test_one_guest import World, give_up
 
 # Kills, cuts, restarts and cancels together.
 MOST_FAULTS = 2

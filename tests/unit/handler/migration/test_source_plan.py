@@ -51,6 +51,7 @@ STEPS = [
     ),
     pytest.param(BEGUN, pb.OUTGOING_KEPT, {}, ["RECORD_STAY", "CLOSE"], id="that it stays is written"),
     pytest.param({**BEGUN, **OFF}, pb.OUTGOING_KEPT, {}, ["CLOSE"], id="unless the other node decides by now"),
+    pytest.param({**READY, **OFF}, pb.OUTGOING_NONE, {"alive": False}, [], id="which has not got what never began"),
     pytest.param({**BEGUN, **OFF}, pb.OUTGOING_GONE, {}, ["RECORD_LEFT"], id="which may yet hear that it has left"),
     pytest.param(LEFT, pb.OUTGOING_GONE, {"alive": False}, ["ACKNOWLEDGE", "CLOSE"], id="and then acknowledged"),
     pytest.param(LEFT, None, {"connected": False, "alive": False}, ["CLOSE"], id="unless the launcher has gone"),

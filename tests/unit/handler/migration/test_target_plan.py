@@ -86,6 +86,13 @@ def test_a_source_that_went_without_a_word_may_have_gone_on_meanwhile(word: int 
     assert ("of an earlier moment" in found.reason) is (word not in (None, BROKEN))
 
 
+def test_the_word_of_a_source_that_has_just_gone_may_yet_be_told() -> None:
+    found = plan(OFF, COMPLETE, hears=True)
+    assert TargetStep.RECORD_LOSS not in found.steps
+    assert found.again == 1.0
+    assert plan({**OFF, **LEFT}, COMPLETE, hears=True).steps == (TargetStep.RELEASE,)
+
+
 def test_why_a_guest_was_lost_is_told() -> None:
     assert "disk full" in plan(LEFT, BROKEN, said="disk full").reason
     assert "has gone" in plan(LEFT, None, gone=True).reason

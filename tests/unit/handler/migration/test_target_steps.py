@@ -235,3 +235,14 @@ def test_a_guest_that_had_come_and_ended_before_that_was_written_down_is_this_no
     at.left["pod-b"] = coming(pb.INCOMING_OWNED)
     at.look()
     assert at.server.vmi.status.node_name == THERE
+
+
+def test_the_word_of_a_source_that_has_gone_is_waited_for_a_while() -> None:
+    at = target(coming(pb.INCOMING_COMPLETE), **BEGUN, sourcePodGoneTimestamp="2026-05-01T00:00:05Z")
+    at.look()
+    at.clock.seconds += 29.9
+    at.look()
+    assert not at.state.failed
+    at.clock.seconds += 0.1
+    at.look()
+    assert at.state.failed

@@ -81,3 +81,14 @@ def test_the_last_word_can_be_read_as_a_domain_status(options: LauncherOptions) 
         'it said "no"',
     )
     assert json.loads(text)["state"] == "DOMAIN_STATE_CRASHED"
+
+
+def test_the_last_word_tells_how_the_guest_moved(options: LauncherOptions) -> None:
+    status = m.DomainStatus(
+        state=m.DOMAIN_STATE_SHUTOFF,
+        reason=m.DOMAIN_REASON_MIGRATED,
+        outgoing=m.OutgoingMigration(migration_uid="m-2", state=m.OUTGOING_GONE, message="so", paused=True),
+        incoming=m.IncomingMigration(migration_uid="m-1", state=m.INCOMING_OWNED),
+    )
+    RunRecord(options).keep_final(status)
+    assert json_format.Parse(Path(options.final_path).read_text(), m.DomainStatus()) == status

@@ -82,6 +82,11 @@ def test_a_marked_guest_is_not_marked_again_wherever_the_pod_is() -> None:
     assert judged(vmi) == judged(vmi, "node-2") == Deny(f"Evacuation in progress: {TRIGGERED}")
 
 
+def test_a_mark_of_another_node_holds_no_drain_of_this_one() -> None:
+    vmi = a_run("LiveMigrate", evacuationNodeName="node-7")
+    assert judged(vmi) == Mark("node-1", TRIGGERED)
+
+
 def test_a_pod_that_the_guest_is_not_in_is_left_alone() -> None:
     assert judged(a_run("LiveMigrate"), "node-2") == Deny("Eviction request for target Pod")
 
