@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
 from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.handler.migration.incoming_channels import IncomingChannels
@@ -65,7 +67,7 @@ class MovingHandlers:
         self.target = TargetSteps(
             node=THERE,
             incoming=self._incoming,
-            pod=PodOfGuest(lambda *_: prepare(), lambda _: None),
+            pod=PodOfGuest(lambda *_: prepare(), partial(read_last_word, kubelet), lambda _: None),
             address=lambda: f"127.0.0.1:{self._relay.port}",
             **there,
             **common,

@@ -157,11 +157,11 @@ def wait_coming(pod: LauncherPod, state: int) -> None:
             return coming(pod) == state
         return False
 
-    wait_until(look, m.IncomingState.Name(state), seconds=60, pause=0.05)
+    wait_until(look, m.IncomingState.Name(state), seconds=120, pause=0.05)
 
 
 def wait_leaving(pod: LauncherPod, state: int) -> None:
-    wait_until(lambda: leaving(pod) == state, m.OutgoingState.Name(state), seconds=60, pause=0.05)
+    wait_until(lambda: leaving(pod) == state, m.OutgoingState.Name(state), seconds=120, pause=0.05)
 
 
 def begin(place: Place, source: LauncherPod, uid: str) -> tuple[LauncherPod, MigrationWire]:
