@@ -65,12 +65,6 @@ def has_moved(vmi: VirtualMachineInstance) -> bool:
     )
 
 
-def may_have_left(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest may be elsewhere than on its node: that it begins to move is written before it does."""
-    state = vmi.status.migration_state
-    return state is not None and state.is_open and state.start_timestamp is not None
-
-
 def is_off(pod: Pod | None, node: NodeState | None, *, was_ended: bool) -> bool:
     """Whether it is proven that nothing of a launcher runs any more. `pod` is None for a Pod that is not in the API.
 

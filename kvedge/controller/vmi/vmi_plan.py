@@ -26,7 +26,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
     has_ready_containers,
     start_failure,
 )
-from kvedge.controller.vmi.launcher_pods import is_over, launcher_of, list_active, may_have_left
+from kvedge.controller.vmi.launcher_pods import is_over, launcher_of, list_active
 from kvedge.controller.vmi.pending_networks import with_pending_networks
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
 from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
@@ -61,7 +61,9 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     if vmi.is_final:
         return plan_end(view, vmi.status, now)
     if vmi.status.phase not in OUR_PHASES and (pod is None or has_ended(pod)):
-        return plan_moving(view, now) if may_have_left(vmi) else plan_without_launcher(view, pod, now)
+        state = vmi.status.migration_state
+        left = state is not None and state.may_have_left(vmi.status.node_name)
+        return plan_moving(view, now) if left else plan_without_launcher(view, pod, now)
     if vmi.metadata.deletion_timestamp is not None:
         return plan_deletion(view, now)
     if vmi.status.phase in ("", "Pending"):

@@ -106,7 +106,8 @@ def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) 
         return SyncPlan(phase=phase_of(vmi, launcher.last_word), reason=launcher.last_word.message)
     down = launcher.down_seconds
     if not launcher.runs and down >= UNRESPONSIVE_SECONDS:
-        if _may_have_left(vmi):
+        state = vmi.status.migration_state
+        if state is not None and state.may_have_left(vmi.status.node_name):
             # The handler of the node that it was to go to says what has become of it.
             return SyncPlan((Step.CONNECT,), vmi.status.phase, again=SILENT_SECONDS)
         # Only now: its Pod may be gone from the API, and then a run that has failed is followed by the next at once.
@@ -131,10 +132,3 @@ def _plan_end(
     if waited is None or waited >= SHUTDOWN_REPEAT_SECONDS:
         return SyncPlan((Step.SHUTDOWN,), phase, again=min(SHUTDOWN_REPEAT_SECONDS, left))
     return SyncPlan(phase=phase, again=max(0.1, min(SHUTDOWN_REPEAT_SECONDS - waited, left)))
-
-
-def _may_have_left(vmi: VirtualMachineInstance) -> bool:
-    """Whether nothing follows from it that the guest does not run on its node: it may be where it was to go."""
-    state = vmi.status.migration_state
-    is_source = state is not None and state.source_node == vmi.status.node_name
-    return state is not None and is_source and state.is_open and bool(state.start_timestamp)

@@ -44,7 +44,7 @@ class MigrationState(KubeStruct, kw_only=True):
 
     The target's handler: `target_node_address` when it listens, `target_node_domain_detected` and
     `target_node_domain_ready_timestamp`; `completed` and `end_timestamp` in the same write as the VMI's new node.
-    Once the source is gone and nothing has come: `failed`, `completed`, `end_timestamp` and `failure_reason`.
+    Once the source is gone and the guest cannot run here: `failed`, `completed`, `end_timestamp` and `failure_reason`.
     """
 
     migration_uid: str = ""
@@ -74,6 +74,10 @@ class MigrationState(KubeStruct, kw_only=True):
     def is_open(self) -> bool:
         """Whether its outcome is not recorded yet."""
         return bool(self.migration_uid) and not self.completed and not self.failed
+
+    def may_have_left(self, node: str) -> bool:
+        """Whether the guest of a VMI of this node may be elsewhere: that it begins to move is written before."""
+        return self.is_open and self.source_node == node and self.start_timestamp is not None
 
 
 # As they are on the wire: what of it only the controller writes, only the source's handler, and only the target's.
