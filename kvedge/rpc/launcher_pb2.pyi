@@ -247,8 +247,15 @@ class SyncRequest(_message.Message):
     def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ...) -> None: ...
 
 class PrepareIncomingRequest(_message.Message):
-    __slots__ = ("migration_uid", "guest", "image_bytes")
+    __slots__ = ("migration_uid", "guest", "image_bytes", "copied_disk_bytes")
     class ImageBytesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class CopiedDiskBytesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -258,10 +265,12 @@ class PrepareIncomingRequest(_message.Message):
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     GUEST_FIELD_NUMBER: _ClassVar[int]
     IMAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COPIED_DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     guest: SyncRequest
     image_bytes: _containers.ScalarMap[str, int]
-    def __init__(self, migration_uid: _Optional[str] = ..., guest: _Optional[_Union[SyncRequest, _Mapping]] = ..., image_bytes: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    copied_disk_bytes: _containers.ScalarMap[str, int]
+    def __init__(self, migration_uid: _Optional[str] = ..., guest: _Optional[_Union[SyncRequest, _Mapping]] = ..., image_bytes: _Optional[_Mapping[str, int]] = ..., copied_disk_bytes: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ReleaseIncomingRequest(_message.Message):
     __slots__ = ("migration_uid", "paused")
@@ -280,20 +289,22 @@ class DiscardIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., if_nothing_came: _Optional[bool] = ...) -> None: ...
 
 class MigrateRequest(_message.Message):
-    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe")
+    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe", "copied_volumes")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     BANDWIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     AUTO_CONVERGE_FIELD_NUMBER: _ClassVar[int]
     MAX_DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
     UNSAFE_FIELD_NUMBER: _ClassVar[int]
+    COPIED_VOLUMES_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     bandwidth_bytes: int
     connections: int
     auto_converge: bool
     max_downtime_ms: int
     unsafe: bool
-    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ...) -> None: ...
+    copied_volumes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ..., copied_volumes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AbortMigrationRequest(_message.Message):
     __slots__ = ("migration_uid",)

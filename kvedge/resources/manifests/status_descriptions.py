@@ -29,6 +29,13 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "snapshotInProgress": "The snapshot that is being taken; disks and run strategy wait for it.",
         "restoreInProgress": "The restore that is being done; the run strategy waits for it.",
         "volumeSnapshotStatuses": "Which volumes a snapshot would contain.",
+        "volumeUpdateState": "Volumes that are being changed while the guest runs.",
+    },
+    "VolumeUpdateState": {
+        "volumeMigrationState": "Volumes whose disks move to other claims.",
+    },
+    "VolumeMigrationState": {
+        "migratedVolumes": "The claims that they leave, and those that they move to.",
     },
     "StateChangeRequest": {
         "action": "Start or Stop.",
@@ -53,6 +60,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "runtimeUser": "The user that its QEMU runs as; 107 is unprivileged.",
         "launcherContainerImageVersion": "The image of its launcher.",
         "migrationMethod": "How it would be migrated: LiveMigration or BlockMigration.",
+        "migratedVolumes": "Volumes whose disks move to other claims when the guest moves.",
         "migrationTransport": "What a migration goes through: Unix.",
         "evacuationNodeName": "The node that its guest is to leave, as a drain of the node asked.",
         "virtualMachineRevisionName": "The ControllerRevision with the VM's spec that it was made from.",
@@ -87,6 +95,11 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "requests": "What the claim asks for.",
         "preallocated": "Whether all its blocks are allocated.",
         "filesystemOverhead": "The fraction of the claim that its file system itself may take.",
+    },
+    "MigratedVolume": {
+        "volumeName": "The volume's name.",
+        "sourcePVCInfo": "The claim that its disk leaves.",
+        "destinationPVCInfo": "The claim that its disk moves to.",
     },
     "HotplugVolumeStatus": {
         "attachPodName": "The name of its attachment Pod.",

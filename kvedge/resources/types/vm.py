@@ -13,7 +13,7 @@ from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.types.data_volumes import DataVolumeTemplate
-from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstanceSpec
 
 
 class VirtualMachineInstanceTemplate(KubeStruct, kw_only=True):
@@ -51,6 +51,18 @@ class StartFailure(KubeStruct, kw_only=True):
     retry_after_timestamp: str | None = None
 
 
+class VolumeMigrationState(KubeStruct, kw_only=True):
+    """The claims that are exchanged while the guest runs; what is left of it says which disks are incomplete."""
+
+    migrated_volumes: list[MigratedVolume] = []
+
+
+class VolumeUpdateState(KubeStruct, kw_only=True):
+    """How volumes of a running VM change."""
+
+    volume_migration_state: VolumeMigrationState | None = None
+
+
 class VirtualMachineStatus(KubeStruct, kw_only=True):
     """What became of it."""
 
@@ -66,6 +78,7 @@ class VirtualMachineStatus(KubeStruct, kw_only=True):
     snapshot_in_progress: str | None = None
     restore_in_progress: str | None = None
     volume_snapshot_statuses: list[JsonObject] = []
+    volume_update_state: VolumeUpdateState | None = None
 
 
 class VirtualMachine(KubeStruct, kw_only=True):

@@ -95,6 +95,14 @@ class ClaimInfo(KubeStruct, kw_only=True):
     filesystem_overhead: str | None = None
 
 
+class MigratedVolume(KubeStruct, kw_only=True):
+    """A volume whose claim is exchanged when the guest moves: the claim that it has, and the one that it gets."""
+
+    volume_name: str
+    source_pvc_info: ClaimInfo | None = field(default=None, name="sourcePVCInfo")
+    destination_pvc_info: ClaimInfo | None = field(default=None, name="destinationPVCInfo")
+
+
 class HotplugVolumeStatus(KubeStruct, kw_only=True):
     """The attachment Pod of a hotplugged volume; the UID is there once its container is ready."""
 
@@ -169,6 +177,8 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     migration_method: str = ""
     migration_transport: str = ""
     migration_state: MigrationState | None = None
+    # Written by the controller that acts for the VM; the handler that takes the VMI over makes it empty in that write.
+    migrated_volumes: list[MigratedVolume] = []
     # The node that its guest is to leave, as an eviction asked.
     evacuation_node_name: str = ""
     virtual_machine_revision_name: str = ""
