@@ -159,13 +159,22 @@ class HandlerRole:
             node=config.node,
             clock=clock,
             lan_joining=LanJoining(partial(client.get, NetworkAttachmentDefinition) if config.joins_lans else None),
-            mobility=Mobility(coming, incoming, outgoing, lambda: relay.address),
+            mobility=Mobility(
+                coming, incoming, outgoing, lambda: relay.migration_address, lambda: relay.migration_trouble
+            ),
         )
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
         for informer in (vmis, coming):
             informer.on_change(partial(_look_at, loop))
         door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
-        relay = RelayService(client, RelayConfig(config.node, config.relay_address), door, migrations=incoming)
+        relay = RelayService(
+            client,
+            RelayConfig(config.node, config.relay_address),
+            door,
+            migrations=incoming,
+            network=lambda: configuration.current.migrations.network,
+        )
+        configuration.on_change(lambda _: relay.look_soon())
         gate = VersionGate(configuration.informer)
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock, events)
         gate.on_change(node_loop.refresh)

@@ -25,13 +25,14 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 class Mobility(NamedTuple):
     """What a node has where guests come and go: the VMIs that are to come, who is let in, the ways of those that leave,
-    and where its relay listens.
+    and where they come to, or why there is no such place.
     """
 
     coming: Informer[VirtualMachineInstance]
     incoming: IncomingChannels
     outgoing: OutgoingService
     address: Callable[[], str]
+    trouble: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)

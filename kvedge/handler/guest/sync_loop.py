@@ -112,6 +112,7 @@ class SyncLoop:
             mobility.address,
             self.node,
             self.clock,
+            mobility.trouble,
         )
         return MovingGuests(mobility.coming, sources, targets, self.node)
 

@@ -93,9 +93,16 @@ class RelayServer:
         """How many look at something now."""
         return len(self._desk)
 
-    def application(self) -> web.Application:
-        """The server's application."""
+    def application(self, *, only_migrations: bool = False) -> web.Application:
+        """The server's application, whole or only what guests come by."""
         application = web.Application(middlewares=[_only_the_right_role, _answer_errors], client_max_size=64 * 1024)
+        if not only_migrations:
+            self._add_verbs(application)
+        application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
+        application.on_shutdown.append(self._send_all_away)
+        return application
+
+    def _add_verbs(self, application: web.Application) -> None:
         ways: Mapping[Way, Callable[[GuestVerb], Handler]] = {
             "change": self._call_handler,
             "command": self._call_handler,
@@ -108,9 +115,6 @@ class RelayServer:
         }
         for verb in RELAYED_VERBS.values():
             application.router.add_route(verb.method, f"{RELAY_PREFIX}/{verb.name}", ways[verb.way](verb))
-        application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
-        application.on_shutdown.append(self._send_all_away)
-        return application
 
     def _call_handler(self, verb: GuestVerb) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

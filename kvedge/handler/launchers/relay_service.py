@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.handler.launchers.migration_listener import MigrationListener
 from kvedge.handler.launchers.relay_certificate import RelayCertificate
 from kvedge.handler.launchers.relay_core import LauncherDoor, MigrationDoor
 from kvedge.handler.launchers.relay_server import RelayServer
@@ -53,12 +55,15 @@ class RelayService:
         door: LauncherDoor,
         clock: Clock | None = None,
         migrations: MigrationDoor | None = None,
+        network: Callable[[], str] = str,
     ) -> None:
-        """`migrations` lets guests of other nodes in; without it none comes here."""
+        """`migrations` lets guests of other nodes in; without it none comes. They come over `network()`, if any."""
         self._config = config
         self._door = door
         self._migrations = migrations
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._listener = MigrationListener(door, migrations, network)
         self._certificate = RelayCertificate(client, config.node, clock or SystemClock(), self._stop)
         self._serving = threading.Event()
         self._thread: BackgroundThread | None = None
@@ -76,6 +81,21 @@ class RelayService:
         host, _ = split_address(self._config.listen)
         return join_address(self._config.advertise or host, self._server.port)
 
+    @property
+    def migration_address(self) -> str:
+        """host:port that guests of other nodes come to; empty while there is none."""
+        own = self.address
+        return self._listener.address(own) if own else ""
+
+    @property
+    def migration_trouble(self) -> str:
+        """Why guests of other nodes have no place to come to; empty when nothing is known."""
+        return self._listener.trouble
+
+    def look_soon(self) -> None:
+        """The network for migrations may have changed."""
+        self._wake.set()
+
     def start(self) -> None:
         """Begin; returns when it serves, or after some seconds when there is no authority to be had yet.
 
@@ -90,9 +110,11 @@ class RelayService:
     def stop(self) -> None:
         """Send all viewers away and end."""
         self._stop.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        self._listener.stop()
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -101,12 +123,12 @@ class RelayService:
         """Why it no longer serves."""
         if self._broken is not None:
             return self._broken
-        parts = (self._server, self._thread)
+        parts = (self._server, self._listener, self._thread)
         return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
 
     def _run(self) -> None:
         pause, told = 0.0, ToldRefusals()
-        while not self._stop.wait(pause):
+        while not self._waits(pause):
             if self._thread is not None:
                 self._thread.heartbeat.beat()
             try:
@@ -123,6 +145,12 @@ class RelayService:
                 self._broken = str(error)
                 return
 
+    def _waits(self, seconds: float) -> bool:
+        """Wait, or be woken; whether it is to end."""
+        self._wake.wait(seconds)
+        self._wake.clear()
+        return self._stop.is_set()
+
     def refresh(self) -> None:
         """One round: serve, with a certificate and a trust that are fresh; the service's thread does it every minute.
 
@@ -131,7 +159,13 @@ class RelayService:
             CertificateError: when the files hold something else, or nobody signs.
         """
         with self._refreshing:
-            self._refresh()
+            try:
+                self._refresh()
+            finally:
+                # What guests come by needs nothing new of the API server.
+                if self._tls is not None and self._server is not None:
+                    host, _ = split_address(self._config.listen)
+                    self._listener.follow(self._tls, host, self._server.port)
 
     def _refresh(self) -> None:
         material = self._find_newest()

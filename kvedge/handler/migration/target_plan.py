@@ -132,10 +132,10 @@ def _plan_discard(seen: TargetSeen, reason: str) -> TargetPlan:
 
 
 def _plan_way(state: MigrationState, seen: TargetSeen) -> TargetPlan:
+    if seen.word in (INCOMING_EMPTY, INCOMING_READY) and seen.stuck and not state.target_node_address:
+        # Nobody was told where to come to: the source has not begun, and does not begin.
+        return TargetPlan((TargetStep.DISCARD,), seen.stuck, AGAIN_SECONDS)
     if seen.word == INCOMING_EMPTY:
-        if seen.stuck and not state.target_node_address:
-            # Nobody was told where to come to: the source has not begun, and does not begin.
-            return TargetPlan((TargetStep.DISCARD,), seen.stuck, AGAIN_SECONDS)
         return TargetPlan((TargetStep.PREPARE,), again=AGAIN_SECONDS)
     if seen.word not in _COMING:
         return TargetPlan(again=AGAIN_SECONDS)

@@ -93,10 +93,12 @@ class TargetSteps:
     incoming: IncomingChannels
     pod: PodOfGuest
     events: EventRecorder
-    # Where this node's relay listens; empty while it does not.
+    # Where guests come to; empty while there is no such place.
     address: Callable[[], str]
     node: str
     clock: Clock
+    # Why there is no such place, as far as it is known.
+    trouble: Callable[[], str] = str
     _memories: dict[Key, _Memory] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -173,6 +175,10 @@ class TargetSteps:
             gone = down >= UNRESPONSIVE_SECONDS and not runs_here(vmi.metadata.uid, pod_uid)
         if said is not None and said.state == INCOMING_EMPTY and now - memory.began >= PREPARE_SECONDS:
             memory.stuck = memory.stuck or f"nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
+        untold = said is not None and said.state == INCOMING_READY and not state.target_node_address
+        if untold and not self.address() and now - memory.began >= PREPARE_SECONDS:
+            # The source has not begun, as nobody has told it where to.
+            memory.stuck = memory.stuck or self.trouble() or "this node's relay does not serve"
         if state.source_pod_gone_timestamp and memory.off_since is None:
             memory.off_since = now
         return TargetSeen(

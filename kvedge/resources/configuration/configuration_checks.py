@@ -6,6 +6,7 @@ what stands for it when it cannot be used.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -67,6 +68,18 @@ class Checks:
             )
             return None
         return amount
+
+    def network(self, path: str, text: str) -> str:
+        """A network in CIDR notation, or empty."""
+        if not text:
+            return ""
+        try:
+            if "/" not in text:
+                raise ValueError("kvedge's handlers are no Pods, and join no NetworkAttachmentDefinition")
+            return str(ipaddress.ip_network(text, strict=False))
+        except ValueError as error:
+            self.note_invalid(path, f"{error}; give the network of the nodes' interfaces, such as 10.5.0.0/24")
+            return ""
 
     def ratio(self, path: str, text: str | None, most: int) -> Fraction:
         """A decimal number from 1 on, or 1; worded as KubeVirt words it."""

@@ -184,7 +184,7 @@ def _migrations(given: MigrationConfiguration, checks: Checks) -> Migrations:
         unsafe_override=bool(given.unsafe_migration_override),
         disable_tls=bool(given.disable_tls),
         node_drain_taint_key=given.node_drain_taint_key or made.node_drain_taint_key,
-        network=given.network or "",
+        network=checks.network(f"{_MIGRATIONS}.network", given.network or ""),
     )
 
 

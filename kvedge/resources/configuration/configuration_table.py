@@ -326,8 +326,10 @@ _MIGRATIONS: Final = (
     _make_later(
         "configuration.migrations.disableTLS", "Migrate in clear text.", "what moves is encrypted", same=(False,)
     ),
-    _make_later(
-        "configuration.migrations.network", "The network to migrate over.", "guests move over the nodes' own network"
+    _make_applied(
+        "configuration.migrations.network",
+        "The network to migrate over, in CIDR notation: each node takes guests at its own address in it. Without it "
+        "they move over the network that the nodes know each other by.",
     ),
     _make_later(
         "configuration.migrations.matchSELinuxLevelOnMigration",

@@ -116,12 +116,12 @@ def test_a_bad_value_is_told_with_what_stays_in_force() -> None:
 
 
 def test_what_has_no_effect_is_listed() -> None:
-    status = status_of(kubevirt(selinuxLauncherType="t", migrations={"network": "n"}))
+    status = status_of(kubevirt(selinuxLauncherType="t", migrations={"disableTLS": True}))
     assert said(status, "ConfigurationApplied") == (
         "False",
         "KeysWithoutEffect",
         "spec.configuration.selinuxLauncherType does not apply: launchers have the runtime's own; "
-        "spec.configuration.migrations.network is accepted for later: guests move over the nodes' own network",
+        "spec.configuration.migrations.disableTLS is accepted for later: what moves is encrypted",
     )
     assert said(status, "ConfigurationValid")[0] == "True"
 

@@ -57,6 +57,8 @@ STEPS = [
     pytest.param(CANCELLED, EMPTY, {}, [], id="nothing is prepared for a cancelled one"),
     pytest.param({**BEGUN, **CANCELLED}, ARRIVING, {}, ["EXPECT", "DETECT"], id="a cancel is the source's to obey"),
     pytest.param({}, EMPTY, {"stuck": "no disk"}, ["DISCARD"], id="what cannot be prepared is let go"),
+    pytest.param({}, READY, {"stuck": "no way", "address": ""}, ["DISCARD"], id="nor what nobody can come to"),
+    pytest.param(TOLD, READY, {"stuck": "no way", "address": ""}, ["EXPECT"], id="unless it was told before"),
     pytest.param(TOLD, EMPTY, {"stuck": "no disk"}, ["PREPARE"], id="unless the source may have begun"),
 ]
 

@@ -47,6 +47,7 @@ class Target:
         self.channels = IncomingChannels(Path("/nowhere"))
         self.prepared = 0
         self.failing: Exception | None = None
+        self.address = ADDRESS
         self.forgotten: list[str] = []
         # What launchers that have gone said last, by Pod.
         self.left: dict[str, pb.DomainStatus] = {}
@@ -58,9 +59,10 @@ class Target:
             self.channels,
             PodOfGuest(self.prepare, lambda uid: self.left.get(uid), self.forgotten.append),
             self.events,  # type: ignore[arg-type]
-            lambda: ADDRESS,
+            lambda: self.address,
             THERE,
             self.clock,
+            lambda: "this node has no address in 10.5.0.0/24",
         )
 
     def prepare(self, _key: object, _vmi: object, uid: str) -> None:
@@ -180,6 +182,18 @@ def test_what_may_yet_be_prepared_is_tried_for_a_while() -> None:
     at.clock.seconds += PREPARE_SECONDS
     at.look()
     assert (at.prepared, at.launcher.methods) == (3, ["DiscardIncoming"])
+
+
+def test_a_node_that_guests_cannot_come_to_says_why_and_waits_no_longer_than_for_what_is_prepared() -> None:
+    at = target(coming(pb.INCOMING_READY))
+    at.address = ""
+    at.look()
+    assert at.launcher.methods == []
+    at.clock.seconds += PREPARE_SECONDS
+    at.look()
+    assert at.launcher.methods == ["DiscardIncoming"]
+    text = "No guest comes to node node-b: this node has no address in 10.5.0.0/24"
+    assert ("Migrated", text) in at.events.said
 
 
 def test_what_waits_for_a_source_that_is_off_is_asked_anew_before_it_is_ended() -> None:

@@ -209,9 +209,21 @@ def test_an_unknown_key_is_named_with_the_nearest_one() -> None:
 
 
 def test_what_is_accepted_for_later_says_so_and_why() -> None:
-    assert told(configured(migrations={"network": "fast"}), Issue.NO_EFFECT) == [
-        "spec.configuration.migrations.network is accepted for later: guests move over the nodes' own network"
+    assert told(configured(migrations={"utilityVolumesTimeout": 9}), Issue.NO_EFFECT) == [
+        "spec.configuration.migrations.utilityVolumesTimeout is accepted for later: there are no utility volumes yet"
     ]
+
+
+def test_a_network_for_migrations_is_in_cidr_notation() -> None:
+    for text, network in (("10.5.0.9/24", "10.5.0.0/24"), ("fd00:5::/64", "fd00:5::/64"), ("", "")):
+        reading = read_configuration(configured(migrations={"network": text}))
+        assert (reading.configuration.migrations.network, reading.findings) == (network, ())
+    for text in ("migration-net", "kubevirt/fast", "10.5.0.0/99"):
+        reading = read_configuration(configured(migrations={"network": text}))
+        (finding,) = reading.of(Issue.INVALID)
+        assert finding.path == "spec.configuration.migrations.network"
+        assert "give the network of the nodes' interfaces, such as 10.5.0.0/24" in finding.message
+        assert reading.configuration.migrations.network == ""
 
 
 def test_limits_of_migrations_are_in_force_and_what_they_cannot_be_yet_is_told() -> None:
