@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.api.registration.registration_manifest import Document, webhook, webhook_configuration
+from kvedge.api.registration.document import Document
+from kvedge.api.registration.webhook_manifest import webhook, webhook_configuration
 from kvedge.api.served_paths import MUTATE_CLONE_PATH
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.clone_grants import CLONE_TOKEN

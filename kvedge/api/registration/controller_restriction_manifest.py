@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
-from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP

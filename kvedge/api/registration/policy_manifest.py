@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge import __version__
-from kvedge.api.registration.registration_manifest import Document
+from kvedge.api.registration.document import Document
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
 

@@ -11,8 +11,9 @@ import logging
 import threading
 from typing import Final
 
+from kvedge.api.registration.document import Document
 from kvedge.api.registration.presence_plan import heartbeat_of, name_of, other_slices, plan_presence, serves
-from kvedge.api.registration.registration_manifest import Document, Endpoint, endpoint_slice, endpoints, slices_selector
+from kvedge.api.registration.registration_manifest import Endpoint, endpoint_slice, endpoints, slices_selector
 from kvedge.api.registration.registration_plan import plan_write
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient

@@ -15,11 +15,12 @@ from typing import Final
 from kvedge import __version__
 from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
+from kvedge.api.registration.document import Document
 from kvedge.api.registration.node_restriction_manifest import node_restriction
 from kvedge.api.registration.policy_manifest import GROUP_VERSION
 from kvedge.api.registration.policy_rules import judges_by_policies, without_policies
 from kvedge.api.registration.presence_loop import Presence
-from kvedge.api.registration.registration_manifest import Document, Endpoint, documents, endpoint_slice, service
+from kvedge.api.registration.registration_manifest import Endpoint, documents, endpoint_slice, service
 from kvedge.api.registration.registration_plan import (
     Plan,
     is_ready,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kvedge.api.registration.registration_manifest import Document, Endpoint, api_service_document
+from kvedge.api.registration.document import Document
+from kvedge.api.registration.registration_manifest import Endpoint, api_service_document
 from kvedge.api.registration.registration_plan import plan_write
 from kvedge.api.served_paths import SERVICE
 from kvedge.resources.codec import JsonObject

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kvedge.api.registration.admission_manifest import mutating_webhooks, validating_webhooks
 from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
 from kvedge.api.registration.node_restriction_manifest import node_restriction
-from kvedge.api.registration.registration_manifest import mutating_webhooks, validating_webhooks
 from kvedge.appliance.cluster.leave_plan import plan_node
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient

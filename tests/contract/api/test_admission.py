@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvedge.api.registration.registration_manifest import validating_webhooks
+from kvedge.api.registration.admission_manifest import validating_webhooks
 from kvedge.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

@@ -12,14 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from kvedge.api.registration.admission_manifest import mutating_webhooks, validating_webhooks
 from kvedge.api.registration.registration_loop import Registration
-from kvedge.api.registration.registration_manifest import (
-    SLICES,
-    Endpoint,
-    mutating_webhooks,
-    service,
-    validating_webhooks,
-)
+from kvedge.api.registration.registration_manifest import SLICES, Endpoint, service
 from kvedge.kube.credentials import service_account
 from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient

@@ -1,4 +1,6 @@
 # Tests: kvedge/api/registration/registration_manifest.py, kvedge/api/registration/controller_restriction_manifest.py
+# Tests: kvedge/api/registration/admission_manifest.py, kvedge/api/registration/webhook_manifest.py
+# Tests: kvedge/api/registration/document.py
 # Tests: kvedge/api/registration/node_restriction_manifest.py, kvedge/api/registration/registration_plan.py
 """What the api role writes of itself, and when it writes again."""
 
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvedge.api.registration import registration_manifest as manifest
+from kvedge.api.registration.admission_manifest import mutating_webhooks, validating_webhooks
 from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
 from kvedge.api.registration.node_restriction_manifest import node_restriction
@@ -25,10 +28,7 @@ SECRET = "5ec2e7"
 
 
 def webhooks() -> list[dict[str, Any]]:
-    return (
-        manifest.mutating_webhooks(b"CA").body["webhooks"]
-        + manifest.validating_webhooks(b"CA", SECRET).body["webhooks"]
-    )
+    return mutating_webhooks(b"CA").body["webhooks"] + validating_webhooks(b"CA", SECRET).body["webhooks"]
 
 
 def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
@@ -85,7 +85,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
 
 @pytest.mark.parametrize("is_box", [True, False])
 def test_one_box_judges_all_networks_and_a_cluster_those_that_speak_to_us(is_box: bool) -> None:
-    known = manifest.validating_webhooks(b"CA", SECRET, joins_all_networks=is_box).body["webhooks"]
+    known = validating_webhooks(b"CA", SECRET, joins_all_networks=is_box).body["webhooks"]
     (found,) = [each for each in known if each["name"].startswith("network-attachment-definition")]
     assert found["failurePolicy"] == "Ignore", "the VM says it once more"
     expressions = [each["expression"] for each in found["matchConditions"]]
@@ -194,7 +194,7 @@ def test_a_changed_port_is_written_and_what_a_server_added_stays() -> None:
 
 
 def test_an_item_too_many_is_taken_out() -> None:
-    wanted = manifest.validating_webhooks(b"CA", SECRET).body
+    wanted = validating_webhooks(b"CA", SECRET).body
     there = copy.deepcopy(wanted)
     there["webhooks"].append({"name": "foreign"})
     written = plan_write(wanted, there)
@@ -235,7 +235,7 @@ def test_a_newer_one_serves_if_another_instances_slice_says_so(slices: list[dict
 
 @pytest.mark.parametrize(
     "document",
-    [manifest.validating_webhooks(b"CA", SECRET).body, manifest.api_service("v1", b"CA").body],
+    [validating_webhooks(b"CA", SECRET).body, manifest.api_service("v1", b"CA").body],
     ids=["webhooks", "APIService"],
 )
 def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, Any]) -> None:
@@ -244,7 +244,7 @@ def test_beside_a_newer_one_only_whom_to_trust_is_written(document: dict[str, An
     assert plan_beside_newer(document, theirs) is None
     assert plan_write(document, theirs) is not None
     kind = document["kind"]
-    renewed = manifest.validating_webhooks(b"NEW", SECRET) if "Webhook" in kind else manifest.api_service("v1", b"NEW")
+    renewed = validating_webhooks(b"NEW", SECRET) if "Webhook" in kind else manifest.api_service("v1", b"NEW")
     written = plan_beside_newer(renewed.body, theirs)
     assert written is not None
     assert written == released(renewed.body, "9.9.9", theirs=True)
