@@ -265,6 +265,7 @@ class _Work:
                 self._vmis,
                 self._pods,
                 self._claims,
+                self._attachments,
                 self._nodes,
                 self._events,
                 clock,

@@ -7,6 +7,7 @@ Run by the controller role. Reads migrations, policies, VMIs and Pods from infor
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,12 +23,14 @@ from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.vmi_steps import own_pods
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.volume_facts import claims, hotplugged_volumes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MIGRATION_JOB_NAME,
     MIGRATION_JOB_UID,
     VirtualMachineInstanceMigration,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 log = logging.getLogger(__name__)
@@ -41,8 +44,8 @@ _QUEUE_SECONDS: Final = 0.5
 
 
 def make_migration_work(sources: MigrationSources) -> LateWork:
-    """What carries migrations out. The informers of VMIs, Pods, claims and nodes are started and stopped by others."""
-    shared = (sources.vmis, sources.pods, sources.claims, sources.nodes)
+    """What carries migrations out. All informers but the migrations' and the policies' are others'."""
+    shared = (sources.vmis, sources.pods, sources.claims, sources.attachments, sources.nodes)
     return LateWork("migrations", (sources.migrations, sources.policies), shared, MigrationLoop(sources))
 
 
@@ -63,6 +66,7 @@ class MigrationLoop:
         self._migrations.on_change(self._on_migration)
         self._vmis.on_change(self._on_vmi)
         self._pods.on_change(self._on_pod)
+        sources.attachments.on_change(self._on_attachment)
 
     def stop(self) -> None:
         """End the worker."""
@@ -82,6 +86,8 @@ class MigrationLoop:
                 has_turn=self._has_turn(view),
                 version=self._sources.config().version,
                 versions=self._sources.versions(),
+                attachments=self._find_attachments(view),
+                claims=self._find_claims(view),
             )
             plan = plan_migration(view, self._sources.clock.now())
             if not plan.actions:
@@ -107,6 +113,16 @@ class MigrationLoop:
             () if vmi is None else own_pods(vmi, self._pods.find_owned_by(vmi.metadata.uid)),
             others,
         )
+
+    def _find_attachments(self, view: MigrationView) -> Sequence[Pod]:
+        target = target_of_migration(view)
+        return () if target is None else self._sources.attachments.find_owned_by(target.metadata.uid)
+
+    def _find_claims(self, view: MigrationView) -> dict[str, PersistentVolumeClaim]:
+        volumes = () if view.vmi is None else hotplugged_volumes(view.vmi)
+        namespace = view.migration.metadata.namespace
+        found = ((name, self._sources.claims.get(namespace, name)) for _, name in claims(volumes))
+        return {name: claim for name, claim in found if claim is not None}
 
     def _has_turn(self, view: MigrationView) -> bool:
         if target_of_migration(view) is not None or not is_ready_to_begin(view):
@@ -199,6 +215,14 @@ class MigrationLoop:
         owner = item.metadata.controller_reference()
         if owner is not None and owner.kind == VirtualMachineInstance.KIND.kind:
             self._look_at(item.metadata.namespace, owner.name, is_gone=False)
+
+    def _on_attachment(self, old: Pod | None, new: Pod | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        launcher = None if owner is None else self._pods.get(item.metadata.namespace, owner.name)
+        for job in () if launcher is None else _job_of(launcher):
+            self.loop.add(Key(*job.split("/", 1)))
 
     def _look_at(self, namespace: str, vmi: str, *, is_gone: bool) -> None:
         for each in self._migrations.find_indexed(_OF_VMI, f"{namespace}/{vmi}"):

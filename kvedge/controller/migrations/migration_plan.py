@@ -15,6 +15,7 @@ from kvedge.controller.migrations.migration_status import with_migration_phase, 
 from kvedge.controller.migrations.migration_view import (
     ABORT_REQUESTED,
     ConfirmFree,
+    CreateAttachments,
     CreateTarget,
     DeleteEnded,
     DeleteMigration,
@@ -28,12 +29,12 @@ from kvedge.controller.migrations.migration_view import (
     RequestAbort,
     Told,
 )
-from kvedge.controller.migrations.readiness import explain_wait, find_refusal, find_rests, is_ready_to_begin
-from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, find_wait, seconds_to_prepare
+from kvedge.controller.migrations.readiness import WAITS, explain_wait, find_refusal, find_rests, is_ready_to_begin
+from kvedge.controller.migrations.target_attachments import Attachments, find_ended, look_at_attachments
+from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, Wait, find_wait, seconds_to_prepare
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
-from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MIGRATION_FINALIZER,
@@ -108,12 +109,34 @@ def _plan_scheduling(view: MigrationView, target: Pod, now: datetime) -> Migrati
     if strange := _find_strange_version(view, target):
         return _plan_failure(view, target, strange, now)
     if has_ready_containers(target):
-        return _enter(view, "Scheduled", now)
+        found = _look_at_attachments(view, target, now)
+        return _plan_attachments(view, target, found, now) or _enter(view, "Scheduled", now)
     wait = find_wait(target, view.migration.spec.vmi_name, now)
     if wait.failure:
         return _plan_failure(view, target, wait.failure, now)
-    told = () if not wait.warning else (Told("Warning", "migrationTargetPodUnschedulable", wait.warning),)
-    return MigrationPlan(told=told, again_after=wait.seconds)
+    return MigrationPlan(told=_warn(wait), again_after=wait.seconds)
+
+
+def _warn(wait: Wait) -> tuple[Told, ...]:
+    return () if not wait.warning else (Told("Warning", "migrationTargetPodUnschedulable", wait.warning),)
+
+
+def _look_at_attachments(view: MigrationView, target: Pod, now: datetime) -> Attachments:
+    assert view.vmi is not None
+    return look_at_attachments(view.vmi, target, view.attachments, view.claims, now)
+
+
+def _plan_attachments(view: MigrationView, target: Pod, found: Attachments, now: datetime) -> MigrationPlan | None:
+    """What is done for hotplugged volumes; None once all of the guest's are on the target's node."""
+    if found.wait.failure:
+        return _plan_failure(view, target, found.wait.failure, now)
+    if found.missing:
+        return MigrationPlan((CreateAttachments(found.missing),))
+    if not found.waits:
+        return None
+    patches = _patch_status(view, with_wait(view.migration.status, found.waits, now))
+    told = (Told("Normal", WAITS, found.waits),) if patches else ()
+    return MigrationPlan(patches, (*_warn(found.wait), *told), found.wait.seconds)
 
 
 def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> MigrationPlan:
@@ -130,21 +153,23 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
         return _plan_failure(view, target, changed, now)
     if target.spec.node_name == vmi.status.node_name:
         return _plan_failure(view, target, f"the target pod came to the guest's own node {vmi.status.node_name}", now)
+    found = _look_at_attachments(view, target, now)
+    if waiting := _plan_attachments(view, target, found, now):
+        return waiting
     state = MigrationState(
         migration_uid=view.migration.metadata.uid,
         source_node=vmi.status.node_name,
         target_node=target.spec.node_name,
         source_pod=source.metadata.name,
         target_pod=target.metadata.name,
+        target_attachment_pods=dict(found.uids),
+        target_attachment_pod_uid=next((uid for _, uid in sorted(found.uids.items())), ""),
     )
     return MigrationPlan((HandOver(state, target),))
 
 
 def _find_change(vmi: VirtualMachineInstance, target: Pod) -> str:
     """What the guest has got since its target's Pod was made: it would miss it there."""
-    volume = next((volume.name for volume in hotplugged_volumes(vmi)), "")
-    if volume:
-        return f"volume {volume} was plugged in while the target pod started: migrate again once it is out"
     if plan_networks(vmi, target) is not None:
         return "the VMI's networks have changed while the target pod started: migrate again"
     return find_refusal(vmi) or ""
@@ -162,7 +187,7 @@ def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | 
         aborted = with_true(status, ABORT_REQUESTED, now)
         return MigrationPlan((RequestAbort(), *_patch_status(view, aborted)), (told,))
     wait = seconds_to_prepare(status, now) if phase == "PreparingTarget" else None
-    trouble = find_target_failure(view.migration, target)
+    trouble = find_target_failure(view.migration, target) or find_ended(state, view.attachments)
     if not trouble and wait is not None and wait <= 0:
         trouble = f"node {state.target_node}: nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
     if trouble:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kvedge.controller.migrations.attachment_creation import AttachmentCreation
 from kvedge.controller.migrations.migration_view import (
     ConfirmFree,
+    CreateAttachments,
     CreateTarget,
     DeleteEnded,
     DeleteMigration,
@@ -53,6 +55,7 @@ class MigrationSteps:
         self._client = sources.client
         self._events = sources.events
         self._creation = TargetCreation(sources, self._write)
+        self._attachments = AttachmentCreation(sources)
 
     def carry_out(self, view: MigrationView, plan: MigrationPlan) -> float | None:
         """Do all that a plan says, and tell of it; a number ends the pass, to be continued after so many seconds.
@@ -75,6 +78,7 @@ class MigrationSteps:
     def forget(self, uid: str) -> None:
         """A migration is gone."""
         self._creation.forget(uid)
+        self._attachments.forget(uid)
 
     def end_orphan(self, pod: Pod, name: str) -> None:
         """End the Pod of a migration that is not there any more and was not handed over, as the server says now.
@@ -116,6 +120,8 @@ class MigrationSteps:
         match action:
             case CreateTarget():
                 return self._creation.create(view)
+            case CreateAttachments(pods):
+                return self._attachments.create(view.migration, pods)
             case ConfirmFree():
                 return (
                     CAUGHT_UP_SECONDS

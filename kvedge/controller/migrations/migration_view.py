@@ -16,6 +16,7 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationStatus,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 ABORT_REQUESTED: Final = "migrationAbortRequested"
@@ -38,6 +39,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class CreateTarget:
     """Make the Pod that the guest comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAttachments:
+    """Hold the claims of hotplugged volumes on the target's node."""
+
+    pods: tuple[Pod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ class DeleteMigration:
 MigrationAction: TypeAlias = (
     ConfirmFree
     | CreateTarget
+    | CreateAttachments
     | DeleteTarget
     | DeleteEnded
     | HandOver
@@ -123,6 +132,8 @@ class MigrationView:
         has_turn: whether the limits let it begin now.
         version: that of this controller.
         versions: those of the handlers, by node.
+        attachments: the attachment Pods of the target's launcher.
+        claims: those of the VMI's hotplugged volumes, by name.
     """
 
     migration: VirtualMachineInstanceMigration
@@ -132,6 +143,8 @@ class MigrationView:
     has_turn: bool = True
     version: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    attachments: Sequence[Pod] = ()
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
 
     @property
     def state(self) -> MigrationState | None:

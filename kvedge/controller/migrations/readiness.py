@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.controller.migrations.migration_view import MigrationView, Told
+from kvedge.controller.migrations.target_attachments import find_unsettled
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
@@ -45,6 +46,7 @@ def is_ready_to_begin(view: MigrationView) -> bool:
         and source.metadata.deletion_timestamp is None
         and find_refusal(vmi) == ""
         and not find_rests(vmi, view.pods)
+        and not find_unsettled(vmi)
     )
 
 
@@ -66,6 +68,8 @@ def explain_wait(view: MigrationView) -> Told | None:
         return _explain_silence(view, node)
     if rests := find_rests(vmi, view.pods):
         return _say(f"pod {rests[0].metadata.name} of an earlier migration has not ended yet")
+    if unsettled := find_unsettled(vmi):
+        return _say(unsettled)
     if is_ready_to_begin(view) and not view.has_turn:
         return _say(
             "other migrations are first: parallelMigrationsPerCluster is reached, or"

@@ -53,6 +53,7 @@ class MigrationSources:
     vmis: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
     claims: Informer[PersistentVolumeClaim]
+    attachments: Informer[Pod]
     nodes: Informer[Node]
     events: EventRecorder
     clock: Clock

@@ -77,6 +77,13 @@ def is_off(pod: Pod | None, node: NodeState | None, *, was_ended: bool) -> bool:
     return has_ended(pod) and (is_given_up or not may_still_run(pod))
 
 
+def list_over(vmi: VirtualMachineInstance, launcher: Pod | None, pods: Sequence[Pod]) -> list[Pod]:
+    """The Pods beside the launcher's in which nothing can run any more; none while it is open where the guest is."""
+    if is_moving(vmi) and not vmi.is_final:
+        return []
+    return [pod for pod in pods if pod is not launcher and has_ended(pod) and not may_still_run(pod)]
+
+
 def list_active(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> dict[str, str]:
     """`status.activePods`: the Pods that have not ended, by UID, with their nodes.
 

@@ -90,6 +90,8 @@ MIGRATION_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "targetNode": "The node that it moves to.",
         "sourcePod": "The name of its launcher Pod on the source node.",
         "targetPod": "The name of its launcher Pod on the target node.",
+        "targetAttachmentPodUID": "The UID of the first of targetAttachmentPods, by name.",
+        "targetAttachmentPods": "By hotplugged volume, the UID of the Pod that holds its claim on the target node.",
         "migrationPolicyName": "The MigrationPolicy that was found for it.",
         "abortRequested": "Whether it is to be cancelled.",
         "abortStatus": "What came of that: Aborting, Succeeded or Failed.",

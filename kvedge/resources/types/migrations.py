@@ -52,6 +52,8 @@ class MigrationState(KubeStruct, kw_only=True):
     target_node: str = ""
     source_pod: str = ""
     target_pod: str = ""
+    # The Pod that holds the hotplugged volumes there: KubeVirt's is one for all, ours the first of all.
+    target_attachment_pod_uid: str = field(default="", name="targetAttachmentPodUID")
     migration_policy_name: str | None = None
     migration_configuration: MigrationConfiguration | None = None
     abort_requested: bool = False
@@ -66,7 +68,8 @@ class MigrationState(KubeStruct, kw_only=True):
     completed: bool = False
     failed: bool = False
     failure_reason: str = ""
-    # Ours.
+    # Ours. The UIDs of the target's attachment Pods, by the volumes that the guest has when it is handed over.
+    target_attachment_pods: dict[str, str] = {}
     source_node_domain_gone_timestamp: str | None = None
     source_pod_gone_timestamp: str | None = None
 
@@ -87,6 +90,8 @@ CONTROLLERS_PART: Final = (
     "targetNode",
     "sourcePod",
     "targetPod",
+    "targetAttachmentPodUID",
+    "targetAttachmentPods",
     "migrationPolicyName",
     "migrationConfiguration",
     "abortRequested",

@@ -1,7 +1,8 @@
 """The attachment Pod of one hotplugged volume: it holds the claim on the launcher's node, where the handler takes it.
 
-Called by the hotplug plan. Pure. One Pod for each volume (KubeVirt has one for all): a volume that comes or goes
-touches no other, and a Pod has one name for ever, so that there is never a second one.
+Called by the plans of hotplugged volumes and of migrations. Pure. One Pod for each volume (KubeVirt has one for all): a
+volume that comes or goes touches no other, and a Pod has one name for ever, so that there is never a second one for the
+same launcher.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from kvedge.resources.types.core import (
     VolumeDevice,
     VolumeMount,
 )
+from kvedge.resources.types.migrations import MIGRATION_JOB_UID
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity
@@ -56,9 +58,10 @@ _TOLERATED: Final = (
 )
 
 
-def attachment_pod_name(vmi: VirtualMachineInstance, volume: str, claim: str) -> str:
-    """The one name that the Pod of this volume on this claim can have in this run."""
-    text = "\n".join((vmi.metadata.uid, volume, claim))
+def attachment_pod_name(vmi: VirtualMachineInstance, volume: str, claim: str, launcher: Pod | None = None) -> str:
+    """The one name that the Pod of this volume on this claim can have beside a launcher; None: the run's first one."""
+    job = None if launcher is None else launcher.metadata.labels.get(MIGRATION_JOB_UID)
+    text = "\n".join((vmi.metadata.uid, volume, claim, *([job] if job else [])))
     digest = hashlib.sha256(text.encode()).digest()
     return f"hp-volume-{base64.b32encode(digest).decode().lower()[:16]}"
 
@@ -68,7 +71,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
     meta = vmi.metadata
     return Pod(
         metadata=ObjectMeta(
-            name=attachment_pod_name(vmi, volume, claim.metadata.name),
+            name=attachment_pod_name(vmi, volume, claim.metadata.name, launcher),
             namespace=meta.namespace,
             labels={APP: ATTACHMENT_APP},
             annotations={_OWNER_NAME: meta.name, _OWNER_UID: meta.uid},
@@ -94,6 +97,11 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             priority_class_name=launcher.spec.priority_class_name,
         ),
     )
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the handler of its node may take the volume from it."""
+    return pod.status.phase == "Running" and any(status.ready for status in pod.status.container_statuses)
 
 
 def is_ours(pod: Pod, claim: PersistentVolumeClaim) -> bool:

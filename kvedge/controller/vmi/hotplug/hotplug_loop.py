@@ -23,7 +23,7 @@ from kvedge.controller.vmi.hotplug.hotplug_plan import (
     PatchStatus,
     plan_hotplug,
 )
-from kvedge.controller.vmi.launcher_pods import launcher_of
+from kvedge.controller.vmi.launcher_pods import launcher_of, list_over
 from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError
 from kvedge.kube.events import EventRecorder
@@ -114,7 +114,8 @@ class HotplugLoop:
         return Again(5.0)
 
     def _view(self, vmi: VirtualMachineInstance) -> HotplugView:
-        launcher = launcher_of(vmi, self._launchers.find_owned_by(vmi.metadata.uid))
+        launchers = self._launchers.find_owned_by(vmi.metadata.uid)
+        launcher = launcher_of(vmi, launchers)
         pods: Sequence[Pod] = () if launcher is None else self._attachments.find_owned_by(launcher.metadata.uid)
         names = {claim_of(volume) or "" for volume in hotplugged_volumes(vmi)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
@@ -130,6 +131,11 @@ class HotplugLoop:
             ),
             {name: holder for name, holder in holders if holder is not None},
             self._cdi_config(),
+            [
+                pod
+                for over in list_over(vmi, launcher, launchers)
+                for pod in self._attachments.find_owned_by(over.metadata.uid)
+            ],
         )
 
     def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:

@@ -15,8 +15,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, NOT_POPULATED, filling_words, in_use
-from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod, attachment_pod_name, is_ours
+from kvedge.controller.vmi.hotplug.attachment_pod_manifest import (
+    attachment_pod,
+    attachment_pod_name,
+    is_ours,
+    is_ready,
+)
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
+from kvedge.controller.vmi.launcher_pods import is_moving
 from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
@@ -71,6 +77,7 @@ class HotplugView:
     """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
     each volume whose Pod was refused why, and that it is not to be tried again yet. `holders` are the VMIs that keep
     this one from claims which it does not have yet, by claim. `cdi` is the CDIConfig, None while it is not known.
+    `left` are those of other launchers, in which nothing runs any more.
     """
 
     vmi: VirtualMachineInstance
@@ -81,13 +88,23 @@ class HotplugView:
     waiting: frozenset[str] = frozenset()
     holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
     cdi: CdiConfig | None = None
+    left: Sequence[Pod] = ()
 
 
 def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
     """What to do, in order."""
     vmi = view.vmi
+    if is_moving(vmi) and not vmi.is_final:
+        # The guest is made on another node with the volumes that it has: until that is over none comes or goes.
+        return ()
+    left = tuple(DeleteAttachment(pod) for pod in view.left if not _is_going(pod))
     if vmi.is_final or (view.launcher is not None and has_ended(view.launcher)):
-        return tuple(DeleteAttachment(pod) for pod in view.pods if not _is_going(pod))
+        return (*(DeleteAttachment(pod) for pod in view.pods if not _is_going(pod)), *left)
+    return (*_plan_volumes(view), *left)
+
+
+def _plan_volumes(view: HotplugView) -> tuple[HotplugAction, ...]:
+    vmi = view.vmi
     if (
         not hotplugged_volumes(vmi)
         and not view.pods
@@ -140,7 +157,7 @@ def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str
 def _plan_present(view: HotplugView, entry: VolumeStatus, claim_name: str) -> VolumeStatus:
     """The entry of a volume that is in the spec."""
     claim = view.claims.get(claim_name)
-    pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name), claim)
+    pod = _pod(view, attachment_pod_name(view.vmi, entry.name, claim_name, view.launcher), claim)
     held = entry.persistent_volume_claim_info
     info = held if claim is None else claim_info(claim, view.cdi, held)
     if entry.phase in HANDED_OVER and held is not None and held.claim_name not in ("", claim_name):
@@ -164,9 +181,9 @@ def _attachment(entry: VolumeStatus, pod: Pod | None, claim: PersistentVolumeCla
         return HotplugVolumeStatus()
     if claim is None:
         known = entry.hotplug_volume is not None and entry.hotplug_volume.attach_pod_uid == pod.metadata.uid
-        is_usable = _is_ready(pod) and entry.phase in HANDED_OVER and known
+        is_usable = is_ready(pod) and entry.phase in HANDED_OVER and known
     else:
-        is_usable = _is_ready(pod) and (entry.phase in HANDED_OVER or is_populated(claim))
+        is_usable = is_ready(pod) and (entry.phase in HANDED_OVER or is_populated(claim))
     return HotplugVolumeStatus(attach_pod_name=pod.metadata.name, attach_pod_uid=pod.metadata.uid if is_usable else "")
 
 
@@ -188,7 +205,7 @@ def _progress(
         return (ATTACHED_TO_NODE if claim.status.phase == "Bound" else PENDING), _UNSCHEDULABLE, trouble
     if claim.status.phase != "Bound":
         return PENDING, _NOT_READY, "PVC is in phase ClaimPending"
-    name = attachment_pod_name(view.vmi, volume, claim_name)
+    name = attachment_pod_name(view.vmi, volume, claim_name, view.launcher)
     if pod is None and _find_live(view, name) is not None:
         return BOUND, _REFUSED, f"Pod {name} is not the one that kvedge makes for volume {volume}: delete it"
     if pod is not None and is_populated(claim):
@@ -272,7 +289,8 @@ def _list_wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, Pers
     """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
     for volume in hotplugged_volumes(view.vmi):
         claim = claim_of(volume) or ""
-        yield attachment_pod_name(view.vmi, volume.name, claim), volume.name, view.claims.get(claim)
+        name = attachment_pod_name(view.vmi, volume.name, claim, view.launcher)
+        yield name, volume.name, view.claims.get(claim)
 
 
 def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> Pod | None:
@@ -287,10 +305,6 @@ def _pod(view: HotplugView, name: str, claim: PersistentVolumeClaim | None) -> P
 def _find_live(view: HotplugView, name: str) -> Pod | None:
     pods = (pod for pod in view.pods if pod.metadata.name == name)
     return next((pod for pod in pods if not _is_going(pod) and pod.status.phase not in FINAL_POD_PHASES), None)
-
-
-def _is_ready(pod: Pod) -> bool:
-    return pod.status.phase == "Running" and any(status.ready for status in pod.status.container_statuses)
 
 
 def _is_going(pod: Pod) -> bool:

@@ -20,7 +20,9 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.configuration.configuration import Migrations
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import APP
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -73,13 +75,16 @@ class SmallServer:
         self.live: dict[tuple[type, str], Any] = {}
         self.gone: list[Any] = []
         self.caches = {kind: Cache() for kind in KINDS}
+        self.attachments = Cache()
         self.version = 100
         self.refuses: KubeError | None = None
         self.clock, self.events = FakeClock(), MagicMock()
         sources = MigrationSources(
             self,  # type: ignore[arg-type]
             *(self.caches[kind] for kind in (VirtualMachineInstanceMigration, MigrationPolicy)),  # type: ignore[arg-type]
-            *(self.caches[kind] for kind in (VirtualMachineInstance, Pod, PersistentVolumeClaim, Node)),  # type: ignore[arg-type]
+            *(self.caches[kind] for kind in (VirtualMachineInstance, Pod, PersistentVolumeClaim)),  # type: ignore[arg-type]
+            attachments=self.attachments,  # type: ignore[arg-type]
+            nodes=self.caches[Node],  # type: ignore[arg-type]
             events=self.events,
             clock=self.clock,
             versions=lambda: versions or {},
@@ -103,10 +108,14 @@ class SmallServer:
     def tell(self) -> None:
         """All caches hear of all."""
         for item in self.live.values():
-            self.caches[type(item)].hear(item, gone=False)
+            self._cache_of(item).hear(item, gone=False)
         for item in self.gone:
-            self.caches[type(item)].hear(item, gone=True)
+            self._cache_of(item).hear(item, gone=True)
         self.gone = []
+
+    def _cache_of(self, item: Any) -> Cache:
+        is_attachment = item.metadata.labels.get(APP) == ATTACHMENT_APP
+        return self.attachments if is_attachment else self.caches[type(item)]
 
     def turn(self, name: str) -> Again | None:
         """One pass for a migration; the answer of the queue is a new one."""

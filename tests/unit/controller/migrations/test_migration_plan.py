@@ -199,11 +199,6 @@ def with_spec(spec: dict[str, Any]) -> VirtualMachineInstance:
     ("vmi", "expected"),
     [
         pytest.param(
-            with_spec({"volumes": [{"name": "data", "dataVolume": {"name": "d", "hotpluggable": True}}]}),
-            "volume data was plugged in while the target pod started: migrate again once it is out",
-            id="volume",
-        ),
-        pytest.param(
             with_spec(
                 {
                     "networks": [{"name": "lan", "multus": {"networkName": "lan"}}],
