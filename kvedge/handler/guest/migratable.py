@@ -92,12 +92,12 @@ def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     reserved = {disk.name for disk in vmi.spec.domain.devices.disks if disk.lun is not None and disk.lun.reservation}
     for volume in vmi.spec.volumes:
         claim = claim_of(volume)
-        if is_hotpluggable(volume):
-            yield Obstacle("HotplugNotLiveMigratable", f"cannot migrate VMI: volume {volume.name} is hotplugged")
-        elif claim is not None:
+        if claim is not None:
             info = claims.get(volume.name)
             if info is None:
-                yield Obstacle(reason, _of_claim(f"Unable to determine if PVC {claim} is shared"))
+                # A hotplugged one of which nothing is known is not the guest's yet: it comes where the guest then is.
+                if not is_hotpluggable(volume):
+                    yield Obstacle(reason, _of_claim(f"Unable to determine if PVC {claim} is shared"))
             elif _SHARED not in info.access_modes and not _is_only_read(volume, info.access_modes):
                 yield Obstacle(reason, _of_claim(f"PVC {claim} is not shared"))
         elif volume.host_disk is not None and not volume.host_disk.shared:

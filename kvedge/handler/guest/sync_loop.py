@@ -96,6 +96,7 @@ class SyncLoop:
 
     def _make_moving(self, mobility: Mobility) -> MovingGuests:
         def prepare(key: Key, vmi: VirtualMachineInstance, uid: str) -> None:
+            self._volumes.bring(key, vmi)
             self._launchers.prepare_incoming(key, vmi, uid, [*self.vmis.list(), *mobility.coming.list()])
 
         sources = SourceSteps(

@@ -14,7 +14,8 @@ from kvedge.handler.guest.vmi_status import SyncFailure
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import LauncherView, Step, SyncPlan
-from kvedge.handler.volumes.hotplug_plan import HotplugSeen, start_gate, wishes_of
+from kvedge.handler.pod_errors import PodNotReady
+from kvedge.handler.volumes.hotplug_plan import HotplugSeen, as_coming, find_absent, start_gate, wishes_of
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -45,6 +46,22 @@ class VolumePass:
                 return self.volumes.hand_over(vmi, launcher)
         except LauncherCallError:
             return None
+
+    def bring(self, key: Key, vmi: VirtualMachineInstance) -> None:
+        """Give the launcher that a guest is to come to the volumes that the guest has.
+
+        Raises:
+            LauncherCallError: when the launcher is not there.
+            PodNotReady: when one cannot be had yet.
+        """
+        state = vmi.status.migration_state
+        if state is None or not state.target_attachment_pods:
+            return
+        with self.connections.launcher(key) as launcher:
+            seen = self.volumes.hand_over(as_coming(vmi), launcher, makes_images=False)
+        absent = find_absent(vmi, seen)
+        if absent:
+            raise PodNotReady(absent)
 
     def take_back(
         self,

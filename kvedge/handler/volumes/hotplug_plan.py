@@ -17,7 +17,7 @@ import msgspec
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
 from kvedge.resources.disks.volume_facts import hotplugged_volumes
 from kvedge.resources.names import START_WITHOUT_VOLUMES
-from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
 
 # Volumes come within seconds: a guest that waits for longer is told of.
@@ -69,6 +69,26 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
         and entry.hotplug_volume is not None
         and entry.hotplug_volume.attach_pod_uid
     ]
+
+
+def as_coming(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
+    """The VMI of a guest that is to come, with the attachment Pods of its target alone."""
+    state = vmi.status.migration_state
+    uids = {} if state is None else state.target_attachment_pods
+    entries = [
+        msgspec.structs.replace(
+            entry, hotplug_volume=HotplugVolumeStatus(attach_pod_uid=uids[entry.name]) if entry.name in uids else None
+        )
+        for entry in vmi.status.volume_status
+    ]
+    return msgspec.structs.replace(vmi, status=msgspec.structs.replace(vmi.status, volume_status=entries))
+
+
+def find_absent(vmi: VirtualMachineInstance, seen: HotplugSeen) -> str:
+    """What a guest that is to come lacks here, in words; empty when all that it has is here."""
+    state = vmi.status.migration_state
+    absent = [] if state is None else sorted(state.target_attachment_pods.keys() - seen.present)
+    return "; ".join(seen.troubles.get(name, f"Volume {name} is not there yet") for name in absent[:8])[:_LONGEST]
 
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:

@@ -43,8 +43,13 @@ class HotplugVolumes:
     def __init__(self, kubelet: Path) -> None:
         self._kubelet = kubelet
 
-    def hand_over(self, vmi: VirtualMachineInstance, launcher: HeldProcess) -> HotplugSeen:
-        """Give the launcher what it is to have and does not; what it has stays as it is. Never raises."""
+    def hand_over(
+        self, vmi: VirtualMachineInstance, launcher: HeldProcess, *, makes_images: bool = True
+    ) -> HotplugSeen:
+        """Give the launcher what it is to have and does not; what it has stays as it is. Never raises.
+
+        Without `makes_images` a claim without an image is refused: its guest runs elsewhere, and has one.
+        """
         try:
             with hold_hotplug_directory(launcher) as directory:
                 present = present_volumes(directory)
@@ -66,7 +71,7 @@ class HotplugVolumes:
         with contextlib.ExitStack() as stack:
             sources = find_attachment_pods(self._kubelet, {item.pod_uid for item in missing}, stack)
             for item in missing:
-                trouble = self._hand_over(item, sources.get(item.pod_uid), launcher)
+                trouble = self._hand_over(item, sources.get(item.pod_uid), launcher, makes_images=makes_images)
                 if trouble:
                     troubles[item.name] = trouble
                 else:
@@ -92,7 +97,9 @@ class HotplugVolumes:
             log.warning("cannot look at the launcher's volumes", extra={"facts": {"why": str(error)}})
             return HotplugSeen(troubles=troubles)
 
-    def _hand_over(self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess) -> str:
+    def _hand_over(
+        self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess, *, makes_images: bool
+    ) -> str:
         """What is in the way; empty when the volume has been handed over."""
         if source is None:
             return f"Volume {item.name}: {_WAITS}"
@@ -100,7 +107,7 @@ class HotplugVolumes:
             if item.block:
                 hand_over_device(item.name, find_given_devices(self._kubelet, item.pod_uid), source, launcher)
             else:
-                hand_over_file(item.name, item.info, source, launcher)
+                hand_over_file(item.name, item.info if makes_images else None, source, launcher)
         except (ImageRefused, OSError) as error:
             return f"Volume {item.name} cannot be handed to the launcher: {error}"
         return ""

@@ -96,8 +96,8 @@ def leftovers(directory: int) -> set[str]:
     return {name for name in found if is_label(name)}
 
 
-def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: HeldProcess) -> None:
-    """Put the image of a claim into the launcher's Pod.
+def hand_over_file(name: str, info: ClaimInfo | None, source: HeldProcess, launcher: HeldProcess) -> None:
+    """Put the image of a claim into the launcher's Pod; one that is absent is made by `info`, if that is given.
 
     Raises:
         ImageRefused: when the claim has no image that a guest can have, or the name is no volume's.
@@ -110,6 +110,8 @@ def hand_over_file(name: str, info: ClaimInfo, source: HeldProcess, launcher: He
             hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
         ):
             if not _has_image(claim):
+                if info is None:
+                    raise ImageRefused(f"{IMAGE_FILE} is not in its claim, as this node sees it")
                 in_own_thread(partial(make_image, claim, info))
         with hold_hotplug_directory(launcher) as directory:
             place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)

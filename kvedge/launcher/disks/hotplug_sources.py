@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -22,8 +23,9 @@ from kvedge.launcher.disks.disk_facts import (
 from kvedge.launcher.disks.disk_plan import only_reads
 from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
+from kvedge.launcher.launcher_errors import ClaimUnusable
 from kvedge.resources.disks.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
-from kvedge.resources.disks.volume_facts import hotplugged_volumes
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
@@ -91,6 +93,19 @@ def with_present_volumes(
     domain = msgspec.structs.replace(vmi.spec.domain, devices=msgspec.structs.replace(devices, disks=disks))
     volumes = [volume for volume in vmi.spec.volumes if volume.name not in coming]
     return msgspec.structs.replace(vmi, spec=msgspec.structs.replace(vmi.spec, domain=domain, volumes=volumes)), sources
+
+
+def check_arrival(vmi: VirtualMachineInstance, found: Collection[str]) -> None:
+    """Refuse a guest that is to come while a hotplugged volume that it has is not among those that were found here.
+
+    Raises:
+        ClaimUnusable: with the first one.
+    """
+    phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
+    for volume in hotplugged_volumes(vmi):
+        if phases.get(volume.name) in HANDED_OVER and volume.name not in found:
+            detail = "the guest that is to come has it, and this Pod does not, or its device is in use on this node"
+            raise ClaimUnusable(f"volume {volume.name}", claim_of(volume) or "", detail)
 
 
 def _claim(vmi: VirtualMachineInstance, name: str) -> ClaimInfo | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
-from kvedge.launcher.disks.hotplug_sources import with_present_volumes
+from kvedge.launcher.disks.hotplug_sources import check_arrival, with_present_volumes
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain.context import (
     BALLOON_STATS_SECONDS,
@@ -56,12 +56,16 @@ class VmiPreparation:
 
         Raises:
             BadRequest: when no domain can be made of the VMI.
+            ClaimUnusable: when a claim is not as the guest needs it.
             DiskFull: when a volume does not fit.
         """
         try:
             vmi = decode_json(VirtualMachineInstance, request.vmi_json)
             self._check_identity(vmi)
-            vmi, coming = with_present_volumes(vmi, self._options.root)
+            asked = vmi
+            vmi, coming = with_present_volumes(asked, self._options.root)
+            if self._options.incoming:
+                check_arrival(asked, coming)
             sources = prepare_volumes(vmi, self._options) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
             notes = tuple(source.note for source in sources.values() if source.note)

@@ -16,6 +16,7 @@ MASQUERADE = {"interfaces": [{"name": "default", "masquerade": {}}]}
 BRIDGE = {"interfaces": [{"name": "default", "bridge": {}}]}
 CONTAINER_DISK = {"name": "root", "containerDisk": {"image": "guest"}}
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "db"}}
+HOTPLUGGED = {"name": "data", "persistentVolumeClaim": {"claimName": "db", "hotpluggable": True}}
 
 
 def vmi(
@@ -79,10 +80,10 @@ CASES = [
         id="a disk of the host",
     ),
     pytest.param(
-        vmi(volumes=[{"name": "data", "dataVolume": {"name": "dv", "hotpluggable": True}}], modes=["ReadWriteMany"]),
-        "HotplugNotLiveMigratable",
-        "volume data is hotplugged",
-        id="a hotplugged volume",
+        vmi(volumes=[{"name": "data", "dataVolume": {"name": "dv", "hotpluggable": True}}], modes=["ReadWriteOnce"]),
+        "DisksNotLiveMigratable",
+        "PVC dv is not",
+        id="a hotplugged claim of one node",
     ),
     pytest.param(
         vmi(
@@ -107,6 +108,8 @@ MOVING = [
     pytest.param(vmi(BRIDGE, annotations={ALLOW_POD_BRIDGE: ""}), id="a bridge that the user vouches for"),
     pytest.param(vmi({"interfaces": [{"name": "lan", "bridge": {}}]}, LAN), id="a bridge on the LAN"),
     pytest.param(vmi(volumes=[CLAIM], modes=["ReadWriteMany"]), id="a claim of many nodes"),
+    pytest.param(vmi(volumes=[HOTPLUGGED], modes=["ReadWriteMany"]), id="a hotplugged claim of many nodes"),
+    pytest.param(vmi(volumes=[HOTPLUGGED]), id="a hotplugged claim that has not come"),
     pytest.param(
         vmi(volumes=[{"name": "host", "hostDisk": {"path": "/a", "type": "Disk", "shared": True}}]), id="a shared disk"
     ),

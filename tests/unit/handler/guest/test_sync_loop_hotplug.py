@@ -32,7 +32,7 @@ class PlayedVolumes:
         self.there: set[str] = set()
         self.refused: dict[str, str] = {}
 
-    def hand_over(self, vmi: VirtualMachineInstance, launcher: object) -> HotplugSeen:
+    def hand_over(self, vmi: VirtualMachineInstance, launcher: object, *, makes_images: bool = True) -> HotplugSeen:
         coming = {item.name for item in plan_hand_over(vmi, self.there)}
         self.there |= coming - self.refused.keys()
         troubles = {name: text for name, text in self.refused.items() if name in coming}

@@ -16,8 +16,11 @@ from kvedge.handler.guest.moving_guests import Mobility
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.migration.incoming_channels import IncomingChannels
-from kvedge.resources.codec import encode
+from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over
+from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
+from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import vmi_of
 from tests.support.migration_world import (
@@ -75,7 +78,13 @@ class Connected(Launcher):
 class Node:
     """A sync loop of one node, and what it works on."""
 
-    def __init__(self, node: str, vmi: VirtualMachineInstance, status: pb.DomainStatus | None) -> None:
+    def __init__(
+        self,
+        node: str,
+        vmi: VirtualMachineInstance,
+        status: pb.DomainStatus | None,
+        volumes: object = HotplugVolumes(Path("/nowhere")),
+    ) -> None:
         self.server, self.launcher, self.network = Server(vmi), Connected(status), Network()
         self.own = Cache(vmi if vmi.status.node_name == node else None)
         self.coming = Cache(vmi if vmi.status.node_name != node else None)
@@ -84,6 +93,7 @@ class Node:
             vmis=self.own,
             connections=self.launcher,
             network=self.network,
+            volumes=volumes,
             patch=self.server.patch,
             said=self.said,
             mobility=Mobility(self.coming, self.incoming, Ways(), lambda: ADDRESS),  # type: ignore[arg-type]
@@ -156,6 +166,37 @@ def test_a_guest_that_is_to_come_gets_pod_and_network_and_its_launcher_is_told()
     state = at.server.vmi.status.migration_state
     assert state is not None
     assert state.target_node_address == ADDRESS
+
+
+class PlayedVolumes:
+    """Those that are named in `there` can be had on this node."""
+
+    def __init__(self, *there: str) -> None:
+        self.there = set(there)
+        self.asked: list[tuple[str, str]] = []
+
+    def hand_over(self, vmi: VirtualMachineInstance, _launcher: object, *, makes_images: bool) -> HotplugSeen:
+        assert not makes_images
+        self.asked += [(item.name, item.pod_uid) for item in plan_hand_over(vmi, ())]
+        return HotplugSeen(frozenset(self.there), {"data": "Volume data: its Pod does not run here"})
+
+
+def test_a_guest_with_hotplugged_volumes_is_prepared_for_once_all_are_in_the_pod() -> None:
+    claim = {"claimName": "data", "hotpluggable": True}
+    old = {"attachPodName": "hp", "attachPodUID": "old"}
+    entry = {"name": "data", "target": "sda", "phase": "Ready", "hotplugVolume": old}
+    vmi = moving_vmi(status={"volumeStatus": [entry]}, targetAttachmentPods={"data": "new"})
+    vmi.spec.volumes = [decode(Volume, {"name": "data", "persistentVolumeClaim": claim})]
+    volumes = PlayedVolumes()
+    at = Node(THERE, vmi, coming(pb.INCOMING_EMPTY), volumes)
+    at.launcher.answers["PrepareIncoming"] = lambda: coming(pb.INCOMING_READY)
+    at.loop.reconcile(KEY)
+    assert (at.launcher.methods, at.network.made) == ([], [])
+    assert ("SyncFailed", "Volume data: its Pod does not run here") in at.said
+    assert volumes.asked == [("data", "new")]
+    volumes.there = {"data"}
+    at.loop.reconcile(KEY)
+    assert at.launcher.methods == ["PrepareIncoming"]
 
 
 @pytest.mark.parametrize(("uid", "is_taken"), [("u-1", False), ("u-2", True)], ids=["its other side", "another guest"])

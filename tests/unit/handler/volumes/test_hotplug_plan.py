@@ -11,6 +11,8 @@ from kvedge.handler.volumes.hotplug_plan import (
     START_WITHOUT_SECONDS,
     TOLD_SECONDS,
     HotplugSeen,
+    as_coming,
+    find_absent,
     hotplug_troubles,
     plan_hand_over,
     plan_take_back,
@@ -20,6 +22,7 @@ from kvedge.handler.volumes.hotplug_plan import (
 )
 from kvedge.resources.codec import decode
 from kvedge.resources.names import START_WITHOUT_VOLUMES
+from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.rpc import launcher_pb2 as pb
 
@@ -72,6 +75,21 @@ def test_volumes_with_a_ready_attachment_pod_that_are_not_there_are_handed_over(
     phases = {"a": "AttachedToNode", "b": "AttachedToNode", "c": "Bound", "d": "Ready", "gone": "Ready"}
     assert [item.name for item in plan_hand_over(vmi(phases, "gone"), {"b"})] == ["a", "d"]
     assert plan_hand_over(vmi(phases, uid=""), ()) == []
+
+
+def test_a_guest_that_is_to_come_gets_what_it_has_from_the_pods_of_its_target_alone() -> None:
+    given = vmi({"a": "Ready", "b": "Ready", "c": "Bound"})
+    given.status.migration_state = MigrationState(
+        migration_uid="m", target_attachment_pods={"a": "new-a", "b": "new-b"}, target_attachment_pod_uid="new-a"
+    )
+    found = as_coming(given)
+    assert {item.name: item.pod_uid for item in plan_hand_over(found, ())} == {"a": "new-a", "b": "new-b"}
+    # The VMI itself still names those of its source.
+    assert {item.pod_uid for item in plan_hand_over(given, ())} == {"pod-1"}
+    assert find_absent(given, HotplugSeen(frozenset({"a"}), {"b": "Volume b: it waits"})) == "Volume b: it waits"
+    assert find_absent(given, HotplugSeen(frozenset({"a"}))) == "Volume b is not there yet"
+    assert find_absent(given, HotplugSeen(frozenset({"a", "b"}))) == ""
+    assert find_absent(vmi({"a": "Ready"}), HotplugSeen()) == ""
 
 
 def test_what_neither_the_vmi_nor_the_domain_has_is_taken_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -19,7 +20,7 @@ from kvedge.handler.volumes.volume_hand_over import (
     present_volumes,
     take_back,
 )
-from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY
+from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, HOTPLUG_DIRECTORY
 from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.storage.beneath import hold_directory
 
@@ -35,6 +36,15 @@ def test_a_name_that_is_no_label_is_refused_before_anything_is_touched(name: str
         with pytest.raises(ImageRefused, match="is no volume's name"):
             call()
     assert (source.mock_calls, launcher.mock_calls) == ([], [])
+
+
+def test_a_claim_without_an_image_is_refused_where_none_is_to_be_made(tmp_path: Path) -> None:
+    claim = tmp_path / CLAIM_PLACE.lstrip("/")
+    claim.mkdir()
+    source = Mock(root=lambda: hold_directory(tmp_path), namespace=lambda _: nullcontext(-1))
+    with pytest.raises(ImageRefused, match=r"disk\.img is not in its claim"):
+        hand_over_file("data", None, source, source)
+    assert list(claim.iterdir()) == []
 
 
 def test_what_a_launcher_puts_there_under_no_volume_s_name_is_no_volume(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from kvedge.launcher.disks.hotplug_sources import with_present_volumes
+from kvedge.launcher.disks.hotplug_sources import check_arrival, with_present_volumes
 from kvedge.launcher.hotplug import disk_documents
 from kvedge.launcher.hotplug.disk_documents import documents, write_documents
 from kvedge.launcher.hotplug.document_process import DiskDocument, DocumentProcess, make_documents
-from kvedge.launcher.launcher_errors import Unanswered
+from kvedge.launcher.launcher_errors import ClaimUnusable, Unanswered
 from kvedge.resources.codec import decode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -185,6 +185,15 @@ def test_a_guest_starts_with_the_volumes_that_are_there_and_an_empty_drive(root:
     assert [disk.name for disk in found.spec.domain.devices.disks] == ["cd"]
     # A drive that names a volume is not meant to be empty, so that name goes too.
     assert found.spec.volumes == []
+
+
+def test_a_guest_that_is_to_come_is_refused_without_a_volume_that_it_has() -> None:
+    ready = decode(VirtualMachineInstance, vmi([{"name": "a", "disk": {}}, {"name": "b", "disk": {}}]))
+    check_arrival(ready, {"a", "b"})
+    with pytest.raises(ClaimUnusable, match=r"volume b: PVC .*the guest that is to come has it"):
+        check_arrival(ready, {"a"})
+    # What has not come to the guest is not awaited.
+    check_arrival(decode(VirtualMachineInstance, vmi([{"name": "a", "disk": {}}], phase="Bound")), ())
 
 
 @pytest.mark.parametrize(("number", "there"), [(0, ["a"]), (16, [])], ids=["free", "in use elsewhere"])
