@@ -12,8 +12,9 @@ from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME
+from kvedge.resources.names import APP, MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Event, Pod
 from kvedge.resources.types.migrations import (
@@ -23,6 +24,7 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationSpec,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
@@ -58,6 +60,12 @@ class Moving:
         self.patch_vmi({"status": {"conditions": [can]}})
 
     def begins(self) -> Pod:
+        """The target's Pod, which runs on the other node, once it is handed over."""
+        target = self.target_starts()
+        self.enters("PreparingTarget")
+        return self.client.get(Pod, self.namespace, target.metadata.name)
+
+    def target_starts(self) -> Pod:
         """The target's Pod, which runs on the other node."""
         spec = VirtualMachineInstanceMigrationSpec(vmi_name="web")
         meta = ObjectMeta(name="move", namespace=self.namespace, finalizers=[MIGRATION_FINALIZER])
@@ -66,8 +74,45 @@ class Moving:
         assert self.get().status.phase in ("Pending", "Scheduling")
         self.server.bind(target, OTHER_NODE)
         self.node.starts(self.client.get(Pod, self.namespace, target.metadata.name))
-        self.enters("PreparingTarget")
-        return self.client.get(Pod, self.namespace, target.metadata.name)
+        return target
+
+    def has_plugged(self, name: str) -> Pod:
+        """The guest has a shared claim that was plugged in; its attachment Pod."""
+        spec = PersistentVolumeClaimSpec(
+            access_modes=["ReadWriteMany"],
+            resources=VolumeResources(requests={"storage": "1Gi"}),
+            storage_class_name="",
+        )
+        meta = ObjectMeta(name=name, namespace=self.namespace)
+        self.client.create(PersistentVolumeClaim(metadata=meta, spec=spec))
+        bound = MergePatch({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})
+        self.client.patch(PersistentVolumeClaim, self.namespace, name, bound, "status")
+        volume = {"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}}
+        disks = [{"name": name, "disk": {"bus": "scsi"}}]
+        self.patch_vmi({"spec": {"volumes": [volume], "domain": {"devices": {"disks": disks}}}})
+        (pod,) = wait_until(self.attachments, "its attachment Pod")
+        self.attaches(pod, NODE)
+        wait_until(lambda: self.held_by(name) == pod.metadata.uid, "the Pod's UID is told")
+        (entry,) = self.client.request("GET", VirtualMachineInstance.KIND.path(self.namespace, "web"))["status"][
+            "volumeStatus"
+        ]
+        self.patch_vmi({"status": {"volumeStatus": [{**entry, "phase": "Ready", "target": "sda"}]}})
+        return pod
+
+    def attaches(self, pod: Pod, node: str) -> None:
+        """An attachment Pod runs."""
+        self.server.bind(pod, node)
+        self.node.reports(pod, "Running", {"hotplug-disk": {"running": {"startedAt": now()}}})
+
+    def attachments(self) -> list[Pod]:
+        """Those that nobody has asked to end."""
+        found = self.client.list(Pod, self.namespace, f"{APP}={ATTACHMENT_APP}")
+        return [pod for pod in found if pod.metadata.deletion_timestamp is None]
+
+    def held_by(self, name: str) -> str:
+        entries = {entry.name: entry.hotplug_volume for entry in self.node.vmi().status.volume_status}
+        found = entries.get(name)
+        return "" if found is None else found.attach_pod_uid
 
     def find_target(self) -> Pod | None:
         return next((pod for pod in self.node.pods() if MIGRATION_JOB_UID in pod.metadata.labels), None)
@@ -143,6 +188,50 @@ def test_a_guest_moves_and_its_vmi_goes_on_from_the_other_node(moving: Moving) -
         lambda: {"SuccessfulCreate", "SuccessfulHandOver", "SuccessfulMigration"} <= {one for one, _ in moving.told()},
         "all is told",
     )
+
+
+def test_a_volume_that_was_plugged_in_is_held_on_both_nodes_and_then_where_the_guest_is(moving: Moving) -> None:
+    old = moving.has_plugged("data")
+    target = moving.target_starts()
+    wait_until(lambda: len(moving.attachments()) == 2, "another attachment Pod")
+    (new,) = (pod for pod in moving.attachments() if pod.metadata.uid != old.metadata.uid)
+    (owner,) = new.metadata.owner_references
+    assert owner.uid == target.metadata.uid
+    moving.enters("Scheduling")
+    assert moving.node.vmi().status.migration_state is None
+    moving.attaches(new, OTHER_NODE)
+    moving.enters("PreparingTarget")
+    state = moving.state()
+    assert state.target_attachment_pods == {"data": new.metadata.uid}
+    assert state.target_attachment_pod_uid == new.metadata.uid
+    moving.handler_writes(targetNodeAddress="10.0.0.2:8186", startTimestamp=now(), mode="PreCopy")
+    moving.enters("Running")
+    moving.handler_writes(sourceNodeDomainGoneTimestamp=now())
+    moving.node.reports(moving.source, "Succeeded", {"compute": {"terminated": {"exitCode": 0}}})
+    wait_until(lambda: moving.state().source_pod_gone_timestamp is not None, "the source's end is written down")
+    assert moving.held_by("data") == old.metadata.uid
+    assert len(moving.attachments()) == 2
+    done = {"completed": True, "endTimestamp": now()}
+    labels = {NODE_NAME: OTHER_NODE, MIGRATION_TARGET_NODE: None}
+    moving.patch_vmi({"metadata": {"labels": labels}, "status": {"nodeName": OTHER_NODE, "migrationState": done}})
+    wait_until(lambda: moving.held_by("data") == new.metadata.uid, "the target's Pod is told to hold it")
+    wait_until(lambda: [pod.metadata.uid for pod in moving.attachments()] == [new.metadata.uid], "the old one goes")
+
+
+def test_a_volume_that_was_plugged_in_stays_with_a_guest_that_stays(moving: Moving) -> None:
+    old = moving.has_plugged("data")
+    target = moving.target_starts()
+    wait_until(lambda: len(moving.attachments()) == 2, "another attachment Pod")
+    (new,) = (pod for pod in moving.attachments() if pod.metadata.uid != old.metadata.uid)
+    moving.attaches(new, OTHER_NODE)
+    moving.enters("PreparingTarget")
+    moving.node.reports(new, "Failed", {"hotplug-disk": {"terminated": {"exitCode": 1}}})
+    wait_until(lambda: moving.state().abort_requested, "the source's handler is asked to keep the guest")
+    moving.node.reports(target, "Succeeded", {"compute": {"terminated": {"exitCode": 0}}})
+    moving.handler_writes(failed=True, completed=True, endTimestamp=now(), failureReason="canceled")
+    moving.enters("Failed")
+    wait_until(lambda: [pod.metadata.uid for pod in moving.attachments()] == [old.metadata.uid], "the new one goes")
+    assert moving.held_by("data") == old.metadata.uid
 
 
 def test_a_guest_that_stays_keeps_its_pod_and_the_other_one_is_ended(moving: Moving) -> None:
