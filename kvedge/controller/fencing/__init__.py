@@ -1,0 +1,1 @@
+"""Nodes that fence themselves: which silence is a proof, and of which guests."""

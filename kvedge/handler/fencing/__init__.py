@@ -1,0 +1,1 @@
+"""This node fences itself: it ends guests that may be started elsewhere when it cannot reach its API."""
