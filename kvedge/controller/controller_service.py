@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
 from kvedge.controller.vmi.vmi_loop import VmiLoop
 from kvedge.controller.vmi.vmi_steps import VmiSources
+from kvedge.controller.workloads.workload_loop import WorkloadSources, make_workload_work
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -39,6 +41,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
 from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
+from kvedge.resources.meta import Condition
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
@@ -218,7 +221,19 @@ class _Work:
         self._node_loop.on_change(self._vmi_loop.note_node_change)
         # Hotplugged volumes follow: they are looked at whenever their VMI has changed.
         self._data_volumes.on_cdi_config(self._vmi_loop.note_cdi_config_change)
-        self._kubevirt_loop = self._make_kubevirt_loop(client, clock)
+        self._workloads, updates = make_workload_work(
+            WorkloadSources(
+                client,
+                *emptied,
+                self._configuration,
+                self._events,
+                clock,
+                self._config.version,
+                self._node_loop.versions,
+            )
+        )
+        self._kubevirt_loop = self._make_kubevirt_loop(client, clock, updates.read_report)
+        updates.on_report(self._kubevirt_loop.look_again)
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,
@@ -288,7 +303,9 @@ class _Work:
         )
         return VmLoop(sources)
 
-    def _make_kubevirt_loop(self, client: KubeClient, clock: Clock) -> KubeVirtLoop:
+    def _make_kubevirt_loop(
+        self, client: KubeClient, clock: Clock, launchers: Callable[[], Condition | None]
+    ) -> KubeVirtLoop:
         sources = KubeVirtSources(
             client,
             self._configuration,
@@ -297,6 +314,7 @@ class _Work:
             clock,
             self._node_loop.has_schedulable,
             self._node_loop.versions,
+            launchers,
         )
         return KubeVirtLoop(sources, Release(self._config.version, self._config.default_architecture))
 
@@ -317,6 +335,7 @@ class _Work:
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),
+            part("workloads", self._workloads, *known),
             part("migrations", self._migrations, *known),
         ]
 
@@ -343,7 +362,15 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        parts = (self._starter, self._data_volumes, self._replicas, self._pools, self._evacuation, self._migrations)
+        parts = (
+            self._starter,
+            self._data_volumes,
+            self._replicas,
+            self._pools,
+            self._evacuation,
+            self._migrations,
+            self._workloads,
+        )
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 
     def failure(self) -> str | None:

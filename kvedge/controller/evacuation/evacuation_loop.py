@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.controller.evacuation.evacuation_plan import Guest, Rules, Wait, make_migration, plan_evacuation
+from kvedge.controller.evacuation.evacuation_plan import Rules, make_migration, plan_evacuation
+from kvedge.controller.guest_moves import Guest, Wait
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vmi.launcher_pod_status import has_ended

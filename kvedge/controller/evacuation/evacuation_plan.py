@@ -6,11 +6,11 @@ All migrations are made at once; how many of them run at a time is for the queue
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
+from kvedge.controller.guest_moves import Guest, Wait, find_wait
 from kvedge.resources.evacuation import (
     DESCHEDULER,
     EVACUATION_MIGRATION,
@@ -30,20 +30,6 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigrationSpec,
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.runtime.clock import seconds_since
-
-# After the first failure; each further one in a row doubles it. Few migrations are kept, which bounds it.
-_FIRST_WAIT_SECONDS: Final = 20.0
-_MOST_DOUBLINGS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Guest:
-    """A VMI on the node, its migrations, and how many of its launcher Pods have not ended."""
-
-    vmi: VirtualMachineInstance
-    migrations: Sequence[VirtualMachineInstanceMigration]
-    pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +38,6 @@ class Rules:
 
     taint_key: str
     strategy: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A guest whose last migrations have failed; `last` is the UID of the latest of them."""
-
-    vmi: VirtualMachineInstance
-    last: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +55,12 @@ class EvacuationPlan:
 
 def plan_evacuation(node: Node, guests: Sequence[Guest], rules: Rules, now: datetime) -> EvacuationPlan:
     """Decide who leaves now."""
-    leaving = [guest for guest in guests if is_leaving(guest.vmi, node, rules) and _is_free(guest)]
-    waiting = {guest.vmi.metadata.uid: wait for guest in leaving if (wait := _find_wait(guest, now)) is not None}
+    leaving = [guest for guest in guests if is_leaving(guest.vmi, node, rules) and guest.is_free]
+    waiting = {
+        guest.vmi.metadata.uid: wait
+        for guest in leaving
+        if (wait := find_wait(guest, EVACUATION_MIGRATION, now)) is not None
+    }
     move = tuple(guest.vmi for guest in leaving if guest.vmi.metadata.uid not in waiting)
     return EvacuationPlan(move, tuple(waiting.values()))
 
@@ -89,8 +70,7 @@ def is_leaving(vmi: VirtualMachineInstance, node: Node, rules: Rules) -> bool:
 
     A VMI that cannot move, and one that another controller moves, gets no migration: who evicts it hears why.
     """
-    state = vmi.status.migration_state
-    if vmi.is_final or vmi.metadata.deletion_timestamp is not None or (state is not None and state.is_open):
+    if vmi.is_final or vmi.metadata.deletion_timestamp is not None:
         return False
     if strategy_of(vmi, rules.strategy) not in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE) or not is_migratable(vmi):
         return False
@@ -112,45 +92,3 @@ def make_migration(vmi: VirtualMachineInstance, node: str) -> VirtualMachineInst
         ),
         spec=VirtualMachineInstanceMigrationSpec(vmi_name=vmi.metadata.name, priority=priority),
     )
-
-
-def _is_free(guest: Guest) -> bool:
-    """Whether nothing of another migration is under way, or left."""
-    return guest.pods <= 1 and all(each.is_final for each in guest.migrations)
-
-
-def _find_wait(guest: Guest, now: datetime) -> Wait | None:
-    """How long a guest waits whose last evacuations have failed; None when it need not."""
-    failed = list(_find_failures_in_a_row(guest.migrations))
-    if not failed:
-        return None
-    passed = seconds_since(_find_moment_of_failure(failed[0]), now)
-    if passed is None:
-        return None
-    wanted = _FIRST_WAIT_SECONDS * 2.0 ** min(len(failed) - 1, _MOST_DOUBLINGS)
-    # A clock that was put back must not have anybody wait for longer than that.
-    left = min(wanted, wanted - passed)
-    return Wait(guest.vmi, failed[0].metadata.uid, left) if left > 0 else None
-
-
-def _find_failures_in_a_row(
-    migrations: Sequence[VirtualMachineInstanceMigration],
-) -> Iterator[VirtualMachineInstanceMigration]:
-    """The evacuations that have failed since one has succeeded, the latest first."""
-    ours = [each for each in migrations if _is_ours(each)]
-    for each in sorted(ours, key=lambda each: each.metadata.creation_timestamp or "", reverse=True):
-        if each.status.phase == "Succeeded":
-            return
-        if each.status.phase == "Failed" and each.metadata.deletion_timestamp is None:
-            yield each
-
-
-def _is_ours(migration: VirtualMachineInstanceMigration) -> bool:
-    """Whether the controller has made it: admission lets it alone set a priority, anybody may write the annotation."""
-    return EVACUATION_MIGRATION in migration.metadata.annotations and migration.spec.priority is not None
-
-
-def _find_moment_of_failure(migration: VirtualMachineInstanceMigration) -> str | None:
-    entries = migration.status.phase_transition_timestamps
-    known = [entry.phase_transition_timestamp for entry in entries if entry.phase == "Failed"]
-    return known[-1] if known else migration.metadata.creation_timestamp

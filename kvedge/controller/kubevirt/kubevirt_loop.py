@@ -21,10 +21,11 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import LAUNCHER_VERSION, SYSTEM_NAMESPACE
+from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.workload_updates import is_outdated
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class KubeVirtSources:
     has_node: Callable[[], bool]
     # The versions of all nodes' handlers by the nodes' names; empty for one that does not tell.
     versions: Callable[[], Mapping[str, str]]
+    # What is to be told of launchers of other releases.
+    launchers: Callable[[], Condition | None]
 
 
 class KubeVirtLoop:
@@ -69,6 +72,7 @@ class KubeVirtLoop:
         self._clock = sources.clock
         self._has_node = sources.has_node
         self._versions = sources.versions
+        self._launchers = sources.launchers
         self._release = release
         # Until when the last one that was deleted may be replaced.
         self._wait_until = 0.0
@@ -83,6 +87,11 @@ class KubeVirtLoop:
     def stop(self) -> None:
         """End the worker."""
         self.loop.stop()
+
+    def look_again(self) -> None:
+        """Something that the object tells has changed."""
+        for item in self._follower.informer.list():
+            self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one object."""
@@ -128,7 +137,7 @@ class KubeVirtLoop:
 
     def _judge_health(self) -> Health:
         others = {node: version for node, version in self._versions().items() if version != self._release.version}
-        return Health(self._api_answers(), self._has_node(), self._count_outdated(), others)
+        return Health(self._api_answers(), self._has_node(), self._count_outdated(), others, self._launchers())
 
     def _api_answers(self) -> bool:
         """Through the API server, as users reach it; without the right to ask nothing is claimed."""
@@ -142,8 +151,7 @@ class KubeVirtLoop:
 
     def _count_outdated(self) -> int:
         """VMIs whose launcher runs another release, as their handlers found."""
-        found = [vmi.metadata.annotations.get(LAUNCHER_VERSION, "") for vmi in self._vmis.list() if not vmi.is_final]
-        return sum(version not in ("", self._release.version) for version in found)
+        return sum(is_outdated(vmi, self._release.version) for vmi in self._vmis.list())
 
     def _on_kubevirt(self, old: KubeVirt | None, new: KubeVirt | None) -> None:
         if new is not None and old is not None and old.metadata.generation == new.metadata.generation:
@@ -153,5 +161,4 @@ class KubeVirtLoop:
             self._wait_until = self._clock.monotonic() + _REPLACE_SECONDS
             self.loop.add(_ANY)
         # Which one counts may have changed with it.
-        for item in self._follower.informer.list():
-            self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+        self.look_again()

@@ -1,7 +1,7 @@
 """What the KubeVirt object's status says: phase, conditions, versions; and what is told of its configuration.
 
 Called by kubevirt_loop.py. Pure. Reasons and texts of Available, Progressing, Degraded, Created and Synchronized are
-KubeVirt's; ConfigurationValid, ConfigurationApplied and AllNodesOfThisVersion are kvedge's own.
+KubeVirt's; ConfigurationValid, ConfigurationApplied, AllNodesOfThisVersion and LaunchersUpToDate are kvedge's own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kvedge.resources.configuration.configuration_in_force import InForce
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt, KubeVirtStatus
 from kvedge.resources.version_skew import refusal
+from kvedge.resources.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
 
 VALID: Final = "ConfigurationValid"
 APPLIED: Final = "ConfigurationApplied"
@@ -37,6 +38,8 @@ class Health:
     outdated_vmis: int = 0
     # Nodes whose handlers are of another version than this controller, and those versions; empty where one is not told.
     other_versions: Mapping[str, str] = field(default_factory=dict)
+    # What is to be told of launchers of other releases, once that is known.
+    launchers: Condition | None = None
 
     @property
     def problems(self) -> str:
@@ -116,7 +119,18 @@ def events_of(before: KubeVirtStatus, after: KubeVirtStatus) -> list[Told]:
             told.append(Told("Warning" if type_ == VALID else "Normal", bad, new.message))
         elif good and old is not None and old.status == "False":
             told.append(Told("Normal", good, new.message))
-    return told
+    return told + _tell_launchers(before, after)
+
+
+def _tell_launchers(before: KubeVirtStatus, after: KubeVirtStatus) -> list[Told]:
+    """That updates have stopped by themselves, and that all are done; how far they are is in the condition."""
+    old, new = _of_type(before.conditions, LAUNCHERS_UP_TO_DATE), _of_type(after.conditions, LAUNCHERS_UP_TO_DATE)
+    if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+        return []
+    if new.reason == UPDATES_FAILED:
+        return [Told("Warning", "WorkloadUpdatesPaused", new.message)]
+    done = new.status == "True" and old is not None
+    return [Told("Normal", "WorkloadsUpdated", new.message)] if done else []
 
 
 def _phase(kubevirt: KubeVirt, health: Health) -> str:
@@ -130,6 +144,7 @@ def _conditions(
     kubevirt: KubeVirt, in_force: InForce, health: Health, release: Release, now: datetime
 ) -> list[Condition]:
     wanted = [_judge_valid(in_force), _judge_applied(in_force), _one_version(health, release)]
+    wanted += [] if health.launchers is None else [health.launchers]
     if kubevirt.metadata.deletion_timestamp is not None:
         wanted += _same_reason("DeletionInProgress", "Deletion was triggered", "False", "False", "True")
         dropped = ["Synchronized", "Created"]

@@ -123,13 +123,16 @@ def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) 
     new = encode(_status(vmi, seen, now))
     changes = {key: value for key, value in new.items() if old.get(key) != value}
     changes |= {key: None for key in old if key not in new}
-    if not changes:
+    known = vmi.metadata.annotations.get(LAUNCHER_VERSION)
+    is_other = seen.launcher_version not in ("", known)
+    # The first one is not worth a write of its own: it comes when the guest starts. A guest that has moved to another
+    # version's launcher would be moved again until that is told.
+    if not changes and not (is_other and known):
         return None
     metadata: JsonObject = {"resourceVersion": vmi.metadata.resource_version}
-    # Never worth a write of its own: the first one comes when the guest starts.
-    if seen.launcher_version not in ("", vmi.metadata.annotations.get(LAUNCHER_VERSION)):
+    if is_other:
         metadata["annotations"] = {LAUNCHER_VERSION: seen.launcher_version}
-    return {"metadata": metadata, "status": changes}
+    return {"metadata": metadata, **({"status": changes} if changes else {})}
 
 
 def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> VirtualMachineInstanceStatus:

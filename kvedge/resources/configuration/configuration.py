@@ -92,6 +92,16 @@ class Migrations:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadUpdates:
+    """How guests come to launchers of this release: by migration, by eviction in batches, or not by themselves."""
+
+    live_migrate: bool = False
+    evict: bool = False
+    batch_size: int = 10
+    batch_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class BindingPlugin:
     """A network binding plugin: by what a guest is joined to its Pod's NIC, tap or managedTap, and what that costs."""
 
@@ -137,6 +147,7 @@ class Configuration:
     balloon_stats_seconds: int = 10
     vmis_per_node: int = 1000
     migrations: Migrations = field(default_factory=Migrations)
+    workload_updates: WorkloadUpdates = field(default_factory=WorkloadUpdates)
 
     def default_cpu_model(self, architecture: str) -> str:
         """The CPU model of a VM of that architecture that names none."""

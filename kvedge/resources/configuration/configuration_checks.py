@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.configuration import Finding, Issue
+from kvedge.resources.values.durations import DurationError, parse_duration
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 
 _LABEL_KEY: Final = re.compile(
@@ -36,6 +37,20 @@ class Checks:
         if value is None or least <= value <= most:
             return default if value is None else value
         self.note_invalid(path, f"{value} is not between {least} and {most}")
+        return default
+
+    def seconds(self, path: str, text: str | None, default: float, most: float) -> float:
+        """A duration from 0 on, in seconds, or the default."""
+        if text is None:
+            return default
+        try:
+            found = parse_duration(text)
+        except DurationError as error:
+            self.note_invalid(path, f"{error}; give one such as 1m30s")
+            return default
+        if 0 <= found <= most:
+            return found
+        self.note_invalid(path, f"{text} is not between 0s and {most:g}s")
         return default
 
     def level(self, path: str, value: int | None) -> int | None:

@@ -18,6 +18,7 @@ from kvedge.resources.configuration.configuration import (
     Issue,
     LogLevels,
     Migrations,
+    WorkloadUpdates,
 )
 from kvedge.resources.configuration.configuration_bindings import binding_plugins
 from kvedge.resources.configuration.configuration_checks import Checks
@@ -29,7 +30,7 @@ from kvedge.resources.configuration.feature_gates import (
     find_enabled_without_effect,
     unknown_gates,
 )
-from kvedge.resources.types.kubevirt import KubeVirtSpec
+from kvedge.resources.types.kubevirt import KubeVirtSpec, WorkloadUpdateStrategy
 from kvedge.resources.types.kubevirt_configuration import (
     DeveloperConfiguration,
     KubeVirtConfiguration,
@@ -39,13 +40,16 @@ from kvedge.resources.types.kubevirt_configuration import (
 )
 from kvedge.resources.types.migrations import DOWNTIME_MS
 from kvedge.resources.unknown_fields import unknown_fields
+from kvedge.resources.workload_updates import EVICT, LIVE_MIGRATE, METHODS
 
 _AT: Final = "spec.configuration"
 _DEVELOPER: Final = f"{_AT}.developerConfiguration"
 _MIGRATIONS: Final = f"{_AT}.migrations"
+_UPDATES: Final = "spec.workloadUpdateStrategy"
 _MOST_OVERHEAD: Final = 100
 _DAY: Final = 86_400
 _MOST_PARALLEL: Final = 1000
+_MOST_BATCH: Final = 1000
 # As many devices as a kubelet is told of without harm.
 _MOST_VMIS: Final = 5000
 
@@ -72,7 +76,10 @@ def read_configuration(spec: JsonObject) -> Reading:
         findings.append(Finding(Issue.INVALID, path, f"{path}: {error.detail}"))
         return Reading(DEFAULTS, tuple(findings))
     checks = Checks()
-    configuration = _configuration(typed.configuration or KubeVirtConfiguration(), checks)
+    configuration = replace(
+        _configuration(typed.configuration or KubeVirtConfiguration(), checks),
+        workload_updates=_workload_updates(typed.workload_update_strategy or WorkloadUpdateStrategy(), checks),
+    )
     # A key without an architecture is found for each one.
     told = dict.fromkeys((*findings, *checks.findings, *_without_effect(spec)))
     return Reading(configuration, tuple(told))
@@ -185,6 +192,20 @@ def _migrations(given: MigrationConfiguration, checks: Checks) -> Migrations:
         disable_tls=bool(given.disable_tls),
         node_drain_taint_key=given.node_drain_taint_key or made.node_drain_taint_key,
         network=checks.network(f"{_MIGRATIONS}.network", given.network or ""),
+    )
+
+
+def _workload_updates(given: WorkloadUpdateStrategy, checks: Checks) -> WorkloadUpdates:
+    made = WorkloadUpdates()
+    for index, method in enumerate(given.workload_update_methods):
+        if method not in METHODS:
+            text = f"'{method}' is not supported; use {' or '.join(METHODS)}"
+            checks.note_invalid(f"{_UPDATES}.workloadUpdateMethods[{index}]", text)
+    return WorkloadUpdates(
+        LIVE_MIGRATE in given.workload_update_methods,
+        EVICT in given.workload_update_methods,
+        checks.whole(f"{_UPDATES}.batchEvictionSize", given.batch_eviction_size, made.batch_size, 0, _MOST_BATCH),
+        checks.seconds(f"{_UPDATES}.batchEvictionInterval", given.batch_eviction_interval, made.batch_seconds, _DAY),
     )
 
 

@@ -52,7 +52,6 @@ _NO_IMAGES: Final = "kvedge is one program and writes its launcher image itself"
 _NO_DEPLOYMENTS: Final = "kvedge's roles are programs on hosts, not Deployments"
 _NO_POST_COPY: Final = "a guest goes on once all of its memory has moved"
 _ONE_CLUSTER: Final = "guests move between the nodes of one cluster"
-_NO_UPDATES: Final = "running VMs keep their launcher"
 _OWN_CERTIFICATES: Final = "kvedge renews its certificates by itself"
 _NO_HOST_DEVICES: Final = "there are no host devices yet"
 _NO_HOTPLUG: Final = "CPUs and memory do not grow while a guest runs yet"
@@ -67,7 +66,15 @@ _SPEC: Final = (
     _make_nothing("monitorNamespace", "Where Prometheus is.", "kvedge makes no ServiceMonitors"),
     _make_nothing("serviceMonitorNamespace", "Where ServiceMonitors are made.", "kvedge makes no ServiceMonitors"),
     _make_nothing("monitorAccount", "Prometheus' service account.", "kvedge makes no ServiceMonitors"),
-    _make_later("workloadUpdateStrategy", "How running VMs would get a new launcher.", _NO_UPDATES),
+    _make_applied(
+        "workloadUpdateStrategy.workloadUpdateMethods",
+        "How running VMs get a launcher of this release once all nodes run it: LiveMigrate moves those that can move; "
+        "Evict ends the others in batches, and their run strategy starts them again. Neither by default.",
+    ),
+    _make_applied(
+        "workloadUpdateStrategy.batchEvictionSize", "VMs that are evicted at a time; 10 by default, 0 for none."
+    ),
+    _make_applied("workloadUpdateStrategy.batchEvictionInterval", "Between two batches; 1m0s by default."),
     _make_applied(
         "uninstallStrategy",
         "BlockUninstallIfWorkloadsExist refuses to delete this object while there are VMs. Deleting it never removes "

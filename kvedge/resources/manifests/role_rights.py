@@ -87,6 +87,8 @@ _CONTROLLER: Final = (
     right(("patch",), "kubevirt.io", "virtualmachineinstancemigrations/status"),
     right(READ, "migrations.kubevirt.io", "migrationpolicies"),
     right(("get",), "core", "namespaces"),
+    # Launchers of another release are evicted where the KubeVirt object says so.
+    right(("create",), "core", "pods/eviction"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

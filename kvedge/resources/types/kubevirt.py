@@ -24,7 +24,7 @@ ONE_VERSION: Final = "AllNodesOfThisVersion"
 
 
 class WorkloadUpdateStrategy(KubeStruct, kw_only=True):
-    """How running VMs would get a new launcher."""
+    """How running VMs get a launcher of the present release."""
 
     workload_update_methods: list[str] = []
     batch_eviction_size: int | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -12,7 +11,6 @@ import pytest
 from kvedge.controller.evacuation.evacuation_loop import EvacuationLoop, EvacuationSources
 from kvedge.controller.evacuation.evacuation_plan import Rules
 from kvedge.kube.errors import Forbidden, KubeError, Unavailable
-from kvedge.kube.object_cache import ObjectCache
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Node
@@ -20,38 +18,10 @@ from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import a_pod
 from tests.support.clocks import FakeClock
+from tests.support.fed_cache import FedCache
 from tests.unit.controller.evacuation.test_evacuation_plan import TAINT, a_migration, a_node, a_run
 
 KEY = Key("", "node-1")
-
-
-class FedCache:
-    """An informer that a test feeds."""
-
-    def __init__(self) -> None:
-        self._cache: ObjectCache[Any] = ObjectCache()
-        self._callbacks: list[Callable[[Any, Any], None]] = []
-        for name in ("get", "list", "find_indexed", "add_index"):
-            setattr(self, name, getattr(self._cache, name))
-        self.version = 1
-
-    def find_owned_by(self, uid: str) -> Any:
-        return self._cache.find_indexed("owner", uid)
-
-    def on_change(self, callback: Callable[[Any, Any], None]) -> None:
-        self._callbacks.append(callback)
-
-    def observe(self, item: Any) -> None:
-        self._cache.take_own(item)
-
-    def feed(self, item: Any, gone: bool = False) -> None:
-        item = copy.deepcopy(item)
-        self.version += 1
-        item.metadata.resource_version = str(self.version)
-        old = self._cache.get(item.metadata.namespace, item.metadata.name)
-        self._cache.take(item, gone)
-        for callback in self._callbacks:
-            callback(old, None if gone else item)
 
 
 class World:

@@ -9,11 +9,11 @@ import pytest
 
 from kvedge.controller.evacuation.evacuation_plan import (
     EvacuationPlan,
-    Guest,
     Rules,
     make_migration,
     plan_evacuation,
 )
+from kvedge.controller.guest_moves import Guest
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, NodeSpec

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.kubevirt.kubevirt_status import Health, Release, events_of, plan_status, status_patch
+from kvedge.controller.kubevirt.kubevirt_status import (
+    Health,
+    Release,
+    Told,
+    events_of,
+    plan_status,
+    status_patch,
+)
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
 from kvedge.resources.configuration.configuration_reading import read_configuration
@@ -89,6 +96,23 @@ def test_what_goes_away_later_makes_it_degraded_and_not_undeployed() -> None:
     assert said(status, "Available") == ("False", "ComponentsNotReady", "the api role does not answer")
     assert (said(status, "Progressing")[0], said(status, "Degraded")[0]) == ("False", "True")
     assert status.observed_kube_virt_version == "v1.2.3"
+
+
+def test_launchers_of_another_release_are_told_and_that_updates_have_stopped_is_an_event() -> None:
+    assert condition(status_of(kubevirt()).conditions, "LaunchersUpToDate") is None
+
+    def with_launchers(status: str, reason: str) -> KubeVirtStatus:
+        found = Condition(type="LaunchersUpToDate", status=status, reason=reason, message=f"{reason}.")
+        return status_of(kubevirt(), Health(launchers=found))
+
+    going, stopped = with_launchers("False", "Updating"), with_launchers("False", "UpdatesFailed")
+    done = with_launchers("True", "UpToDate")
+    assert said(going, "LaunchersUpToDate") == ("False", "Updating", "Updating.")
+    assert events_of(done, going) == []
+    assert events_of(going, stopped) == [Told("Warning", "WorkloadUpdatesPaused", "UpdatesFailed.")]
+    assert events_of(stopped, stopped) == []
+    assert events_of(stopped, done) == [Told("Normal", "WorkloadsUpdated", "UpToDate.")]
+    assert Told("Normal", "WorkloadsUpdated", "UpToDate.") not in events_of(KubeVirtStatus(), done)
 
 
 def test_a_key_that_nobody_knows_makes_it_not_valid_but_not_degraded() -> None:

@@ -48,6 +48,16 @@ def test_the_launchers_version_comes_along_with_what_is_written_anyway() -> None
     assert status_patch(known, seen, NOW) is None
 
 
+def test_a_guest_that_has_come_to_another_versions_launcher_has_that_told_at_once() -> None:
+    seen = Observation("Running", status=RUNNING, nics=(NIC,), launcher_version="0.1.0")
+    known = patched(vmi(), status_patch(vmi(), seen, NOW))
+    assert status_patch(known, seen, NOW) is None
+    known.metadata.annotations["kvedge.io/launcher-version"] = "0.0.9"
+    assert status_patch(known, seen, NOW) == {
+        "metadata": {"resourceVersion": "7", "annotations": {"kvedge.io/launcher-version": "0.1.0"}}
+    }
+
+
 def test_a_start_is_one_patch_bound_to_the_version_that_was_read() -> None:
     patch = status_patch(vmi(), Observation("Running", status=RUNNING, nics=(NIC,)), NOW)
     assert patch is not None

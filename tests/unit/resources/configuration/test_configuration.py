@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Issue, Smbios
+from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Issue, Smbios, WorkloadUpdates
 from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.configuration.configuration_table import TABLE, Effect, key_of
@@ -46,6 +46,28 @@ def told(spec: JsonObject, *issues: Issue) -> list[str]:
 
 
 # Values
+
+
+def test_how_workloads_are_updated_is_read_and_what_cannot_be_is_named() -> None:
+    def read_updates(**strategy: Any) -> tuple[Configuration, list[str]]:
+        reading = read_configuration({"workloadUpdateStrategy": strategy})
+        return reading.configuration, [finding.message for finding in reading.findings]
+
+    methods = ["LiveMigrate", "Evict"]
+    found, findings = read_updates(workloadUpdateMethods=methods, batchEvictionSize=3, batchEvictionInterval="2m30s")
+    assert (found.workload_updates, findings) == (WorkloadUpdates(True, True, 3, 150.0), [])
+    assert read_updates()[0].workload_updates == WorkloadUpdates(False, False, 10, 60.0)
+    at = "spec.workloadUpdateStrategy"
+    assert read_updates(workloadUpdateMethods=["Restart"])[1] == [
+        f"{at}.workloadUpdateMethods[0]: 'Restart' is not supported; use LiveMigrate or Evict"
+    ]
+    assert read_updates(batchEvictionSize=-1)[1] == [f"{at}.batchEvictionSize: -1 is not between 0 and 1000"]
+    assert read_updates(batchEvictionInterval="soon")[1] == [
+        f'{at}.batchEvictionInterval: time: invalid duration "soon"; give one such as 1m30s'
+    ]
+    assert read_updates(batchEvictionInterval="-1s")[1] == [
+        f"{at}.batchEvictionInterval: -1s is not between 0s and 86400s"
+    ]
 
 
 def test_an_empty_spec_means_kubevirts_defaults() -> None:
