@@ -56,10 +56,13 @@ def claimed(cluster: LocalCluster, name: str, mode: str) -> Iterator[None]:
             "spec": {**common, **wanted},
         },
     )
-    yield
-    cluster.kubectl("delete", "pvc", name)
-    cluster.kubectl("delete", "pv", name)
-    shutil.rmtree(directory)
+    try:
+        yield
+    finally:
+        # A claim that a Pod still has stays until that Pod is gone.
+        cluster.kubectl("delete", "pvc", name, "--timeout=60s", check=False)
+        cluster.kubectl("delete", "pv", name, "--timeout=60s")
+        shutil.rmtree(directory)
 
 
 def set_unsafe(cluster: LocalCluster, wanted: bool | None) -> None:
@@ -74,16 +77,27 @@ def guest(own_machine: None, cluster: LocalCluster) -> Iterator[CountingGuest]:
     with claimed(cluster, "common", "ReadWriteMany"):
         # libvirt does not know of this machine's file system that all nodes have it.
         set_unsafe(cluster, True)
-        cluster.kubectl("cordon", SERVER)
-        cluster.apply(counting_vm(NAME, cluster.image, "common"))
-        cluster.wait_phase(NAME, "Running")
-        cluster.kubectl("uncordon", SERVER)
-        guest = CountingGuest(cluster, NAME)
-        with guest.log_on(guest.node) as log:
-            wait_until(lambda: len(log.counts()) > 1, "the guest counts", 90, 0.2)
-        yield guest
-        cluster.remove_vm(NAME)
-        set_unsafe(cluster, None)
+        try:
+            cluster.kubectl("cordon", SERVER)
+            try:
+                cluster.apply(counting_vm(NAME, cluster.image, "common"))
+                cluster.wait_phase(NAME, "Running")
+            finally:
+                cluster.kubectl("uncordon", SERVER)
+            guest = CountingGuest(cluster, NAME)
+            with guest.log_on(guest.node) as log:
+                wait_until(lambda: len(log.counts()) > 1, "the guest counts", 90, 0.2)
+            yield guest
+        finally:
+            cluster.remove_vm(NAME)
+            set_unsafe(cluster, None)
+
+
+@pytest.fixture(autouse=True)
+def moves_end(guest: CountingGuest) -> Iterator[None]:
+    """A test that fails on the way leaves no migration that the next one would have to wait for."""
+    yield
+    guest.end_migrations()
 
 
 @pytest.fixture
@@ -220,8 +234,7 @@ def test_a_target_that_is_killed_on_the_way_leaves_the_guest_where_it_is(slowly:
 
 def test_a_source_s_handler_that_is_killed_on_the_way_leaves_one_guest(slowly: CountingGuest) -> None:
     guest = slowly
-    node = guest.node
-    assert node != SERVER
+    node = guest.leave(SERVER)
     begin(guest, "unattended")
     guest.cluster.nodes[node].end("kvedge", signal.SIGKILL)
     guest.cluster.start_kvedge(node)
@@ -239,22 +252,23 @@ def test_a_guest_on_a_claim_of_one_node_is_refused(guest: CountingGuest) -> None
     spec["volumes"] = [{"name": "system", "persistentVolumeClaim": {"claimName": "single"}}]
     with claimed(cluster, "single", "ReadWriteOnce"):
         cluster.apply(vm)
-        cluster.wait_phase("bound", "Running")
-        told = wait_until(lambda: can_move(cluster, "bound"), "whether it can move is told", 30, 0.2)
-        assert (told.status, told.reason) == ("False", "DisksNotLiveMigratable")
-        refused = cluster.kubectl("create", "-f", "-", text=json.dumps(migration("refused", "bound")), check=False)
-        assert refused.returncode != 0
-        assert "DisksNotLiveMigratable" in refused.stderr
-        made = cluster.client.list(VirtualMachineInstanceMigration, cluster.namespace)
-        assert "refused" not in {found.metadata.name for found in made}
-        cluster.remove_vm("bound")
+        try:
+            cluster.wait_phase("bound", "Running")
+            told = wait_until(lambda: can_move(cluster, "bound"), "whether it can move is told", 30, 0.2)
+            assert (told.status, told.reason) == ("False", "DisksNotLiveMigratable")
+            refused = cluster.kubectl("create", "-f", "-", text=json.dumps(migration("refused", "bound")), check=False)
+            assert refused.returncode != 0
+            assert "DisksNotLiveMigratable" in refused.stderr
+            made = cluster.client.list(VirtualMachineInstanceMigration, cluster.namespace)
+            assert "refused" not in {found.metadata.name for found in made}
+        finally:
+            cluster.remove_vm("bound")
 
 
 def test_a_source_s_handler_that_is_killed_when_its_guest_has_just_left_tells_so_when_it_is_back(
     guest: CountingGuest,
 ) -> None:
-    source, target = guest.node, guest.other_node
-    assert source != SERVER
+    source, target = guest.leave(SERVER), guest.other_node
     guest.migrate("untold")
     wait_until(lambda: guest.qemus() == [target], "the guest has left", 60, 0.01)
     guest.cluster.nodes[source].end("kvedge", signal.SIGKILL)

@@ -163,6 +163,27 @@ class CountingGuest:
             found = self.cluster.kubectl("get", "vmim", name, "-o", "yaml", check=False).stdout
             raise AssertionError(f"{error}\n{found}\n{self.cluster.told(self.name)}") from error
 
+    def end_migrations(self) -> None:
+        """Withdraw what is still on its way, and wait until it is."""
+        for found in self._open_migrations():
+            self.cluster.kubectl("delete", "vmim", found.metadata.name, "--ignore-not-found", "--wait=false")
+        wait_until(lambda: not self._open_migrations(), f"no migration of {self.name} is open", 60, 0.1)
+
+    def _open_migrations(self) -> list[VirtualMachineInstanceMigration]:
+        return [found for found in self._all_migrations() if found.spec.vmi_name == self.name and not found.is_final]
+
+    def _all_migrations(self) -> list[VirtualMachineInstanceMigration]:
+        return self.cluster.client.list(VirtualMachineInstanceMigration, self.cluster.namespace)
+
+    def leave(self, node: str) -> str:
+        """Have it elsewhere than on this node, where a test that failed may have left it; the node where it is then."""
+        if self.node == node:
+            other, name = self.other_node, f"leaves-{len(self._all_migrations())}"
+            self.migrate(name)
+            self.wait_migration(name, "Succeeded")
+            self.wait_only_on(other)
+        return self.node
+
     def wait_only_on(self, node: str) -> None:
         """Until it has one QEMU, on this node, and no Pod runs but that one's."""
 
