@@ -134,6 +134,15 @@ def test_a_table_has_the_columns_of_the_crd(admin: ApiClient, namespace: str) ->
     assert whole["rows"][0]["object"]["spec"]["size"] == 3
 
 
+def test_a_table_comes_in_the_version_that_an_old_client_names(admin: ApiClient, namespace: str) -> None:
+    admin.made(widgets(namespace), widget("a", 3))
+    old = TABLE.replace("v=v1", "v=v1beta1")
+    for path in (widgets(namespace), widgets(namespace, "a")):
+        table = admin.get(path, accept=f"{old}, application/json").json
+        assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1beta1")
+        assert table["rows"][0]["cells"][:2] == ["a", 3]
+
+
 def test_a_table_of_pods_has_the_known_columns(admin: ApiClient, namespace: str) -> None:
     admin.made(pods(namespace), pod("p", nodeName="n1"))
     table = admin.get(pods(namespace), accept=TABLE).json

@@ -101,6 +101,22 @@ def test_validating_webhooks_see_the_end_result_and_each_may_refuse(
     assert admin.get(config_maps(namespace, "x")).status == 404
 
 
+def test_a_webhook_refuses_before_a_name_is_found_taken_or_a_version_unwanted(
+    admin: ApiClient, namespace: str, hook: Hook, register: Registrar
+) -> None:
+    made = admin.made(config_maps(namespace), labelled("x"))
+    register.put("Validating", [register.entry("one", name="a.example.com")])
+    register.wait(1)
+    hook.decide = lambda review: {"allowed": False, "status": {"message": "not this"}}
+    answer = admin.post(config_maps(namespace), made)
+    assert 'admission webhook "a.example.com" denied the request: not this' in answer.message
+    hook.decide = lambda review: {"allowed": True}
+    assert admin.post(config_maps(namespace), made).message == (
+        "resourceVersion should not be set on objects to be created"
+    )
+    assert admin.post(config_maps(namespace), labelled("x")).status == 409
+
+
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
 def test_a_webhook_that_takes_too_long_refuses_or_is_ignored(
     admin: ApiClient, namespace: str, hook: Hook, register: Registrar, policy: str, status: int

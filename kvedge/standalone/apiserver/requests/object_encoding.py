@@ -20,7 +20,6 @@ from kvedge.standalone.apiserver.requests.table_manifest import columns_of, tabl
 from kvedge.standalone.apiserver.store.stored import Change, ChangeType, Stored
 from kvedge.standalone.apiserver.wire.media_types import Form
 
-_META_API: str = "meta.k8s.io/v1"
 _SMALL_EVENT: Final = 32 << 10
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -45,11 +44,19 @@ class ListFacts:
 
 @dataclass(frozen=True)
 class Encoder:
-    """One client's form of one kind. `include` is the includeObject of a Table."""
+    """One client's form of one kind.
+
+    `include` is the includeObject of a Table, `version` that of meta.k8s.io in which a Table or metadata alone is made.
+    """
 
     kind: ServedKind
     form: Form = Form.OBJECT
     include: str = "Metadata"
+    version: str = "v1"
+
+    @property
+    def _meta_api(self) -> str:
+        return f"meta.k8s.io/{self.version}"
 
     def one(self, stored: Stored, now: datetime) -> bytes:
         """One object."""
@@ -62,7 +69,7 @@ class Encoder:
         if self.form is Form.TABLE:
             return msgspec.json.encode(self._table(objects, facts, now))
         if self.form is Form.PARTIAL:
-            head = {"kind": "PartialObjectMetadataList", "apiVersion": _META_API, "metadata": facts.metadata()}
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": self._meta_api, "metadata": facts.metadata()}
         else:
             head = {"kind": self.kind.list_name, "apiVersion": self.kind.api_version, "metadata": facts.metadata()}
         start = msgspec.json.encode(head)[:-1]
@@ -89,7 +96,7 @@ class Encoder:
 
     def label(self, kind: ChangeType) -> tuple[object, ChangeType]:
         """Under what an event of this form is kept with its change."""
-        return ((self.kind.api_version, self.form), kind)
+        return ((self.kind.api_version, self.form, self.version), kind)
 
     def initial(self, stored: Stored, now: datetime) -> bytes:
         """The ADDED event of an object that was there before the watch."""
@@ -102,9 +109,15 @@ class Encoder:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         head = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
         if self.form is Form.TABLE:
-            head = {"kind": "Table", "apiVersion": _META_API, "metadata": metadata, "columnDefinitions": [], "rows": []}
+            head = {
+                "kind": "Table",
+                "apiVersion": self._meta_api,
+                "metadata": metadata,
+                "columnDefinitions": [],
+                "rows": [],
+            }
         elif self.form is Form.PARTIAL:
-            head = {"kind": "PartialObjectMetadata", "apiVersion": _META_API, "metadata": metadata}
+            head = {"kind": "PartialObjectMetadata", "apiVersion": self._meta_api, "metadata": metadata}
         return _event_line("BOOKMARK", msgspec.json.encode(head))
 
     def _event(self, change: Change, kind: ChangeType, now: datetime) -> bytes:
@@ -118,7 +131,11 @@ class Encoder:
 
     def _item(self, stored: Stored) -> bytes:
         if self.form is Form.PARTIAL:
-            partial = {"kind": "PartialObjectMetadata", "apiVersion": _META_API, "metadata": stored.load()["metadata"]}
+            partial = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": self._meta_api,
+                "metadata": stored.load()["metadata"],
+            }
             return msgspec.json.encode(partial)
         if self.kind.api_version == self.kind.storage_api_version and is_settled(self.kind, stored.revision):
             return stored.body
@@ -126,7 +143,7 @@ class Encoder:
 
     def _table(self, objects: Sequence[Stored], facts: ListFacts, now: datetime) -> JsonObject:
         documents = (convert_to_served(self.kind, stored.load()) for stored in objects)
-        return table(documents, columns_of(self.kind), now, self.include, facts.metadata())
+        return table(documents, columns_of(self.kind), now, self.include, facts.metadata(), self.version)
 
 
 def _event_line(kind: str, obj: bytes) -> bytes:

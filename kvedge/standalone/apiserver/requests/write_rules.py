@@ -149,14 +149,12 @@ def _check_kind(kind: ServedKind, obj: JsonObject) -> None:
 def prepare_create(kind: ServedKind, obj: JsonObject, stamp: Stamp) -> None:
     """Give a new object what only the server may give."""
     metadata = obj["metadata"]
-    if metadata.get("resourceVersion"):
-        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
     if not metadata.get("name"):
         if not metadata.get("generateName"):
             error = FieldError(FieldErrorType.REQUIRED, "metadata.name", "name or generateName is required")
             raise invalid(kind, "", [error])
         metadata["name"] = metadata["generateName"][:_MAX_GENERATED] + stamp.random
-    for unwanted in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"):
+    for unwanted in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         metadata.pop(unwanted, None)
     metadata["uid"] = stamp.uid
     metadata["creationTimestamp"] = timestamp(stamp.now)
@@ -165,6 +163,16 @@ def prepare_create(kind: ServedKind, obj: JsonObject, stamp: Stamp) -> None:
     row = find_built_in(kind.storage)
     if kind.has_status and not (row is not None and row.status_on_create):
         obj.pop("status", None)
+
+
+def check_unversioned(obj: JsonObject) -> None:
+    """Refuse a new object that names a version, as the real server's store does: after all that admission says.
+
+    Raises:
+        ApiError: it names one.
+    """
+    if obj["metadata"].pop("resourceVersion", None) not in (None, "", "0"):
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def prepare_update(kind: ServedKind, live: JsonObject, obj: JsonObject) -> None:

@@ -198,8 +198,9 @@ def status_response(error: ApiError) -> web.Response:
 
 
 def _encoder(request: web.BaseRequest, context: RequestContext) -> Encoder:
-    form = choose_form(request.headers.get("Accept", ""))
-    return Encoder(context.kind, form, request.query.get("includeObject", "") or "Metadata")
+    wanted = choose_form(request.headers.get("Accept", ""))
+    include = request.query.get("includeObject", "") or "Metadata"
+    return Encoder(context.kind, wanted.form, include, wanted.version)
 
 
 def _copy(obj: JsonObject) -> JsonObject:

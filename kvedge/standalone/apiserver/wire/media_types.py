@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from kvedge.standalone.apiserver.wire.api_errors import NotAcceptable
 
@@ -19,7 +19,9 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_META: Final = ("meta.k8s.io", "v1")
+_META_GROUP: Final = "meta.k8s.io"
+# Clients of old ask for the second.
+_META_VERSIONS: Final = frozenset({"v1", "v1beta1"})
 _WILDCARDS: Final = frozenset({"*/*", "application/*"})
 
 
@@ -29,6 +31,13 @@ class Form(StrEnum):
     OBJECT = "object"
     TABLE = "table"
     PARTIAL = "partial"
+
+
+class WantedForm(NamedTuple):
+    """A form, and in which version of meta.k8s.io."""
+
+    form: Form
+    version: str = "v1"
 
 
 _AS: Final = {
@@ -63,7 +72,7 @@ def parse_accept(header: str) -> list[MediaType]:
     return [parse_media_type(part) for part in header.split(",") if part.strip()] or [MediaType("*/*")]
 
 
-def choose_form(header: str) -> Form:
+def choose_form(header: str) -> WantedForm:
     """The first form that the client lists and that can be made; JSON is the only encoding here.
 
     Raises:
@@ -71,12 +80,13 @@ def choose_form(header: str) -> Form:
     """
     for entry in parse_accept(header):
         if entry.name in _WILDCARDS:
-            return Form.OBJECT
+            return WantedForm(Form.OBJECT)
         if entry.name != JSON or entry.parameter("q") == "0":
             continue
         kind = entry.parameter("as")
         if not kind:
-            return Form.OBJECT
-        if kind in _AS and (entry.parameter("g"), entry.parameter("v")) == _META:
-            return _AS[kind]
+            return WantedForm(Form.OBJECT)
+        version = entry.parameter("v")
+        if kind in _AS and entry.parameter("g") == _META_GROUP and version in _META_VERSIONS:
+            return WantedForm(_AS[kind], version)
     raise NotAcceptable([JSON])

@@ -128,9 +128,10 @@ class ObjectWriter:
         name = obj["metadata"]["name"]
         if errors:
             raise write_rules.invalid(kind, name, errors)
+        await self._admission.validate(Review(context, "CREATE", obj, None, name))
+        write_rules.check_unversioned(obj)
         if self._hub.get(context.key_of(name)) is not None:
             raise AlreadyExists(write_rules.target_of(kind, name))
-        await self._admission.validate(Review(context, "CREATE", obj, None, name))
         try:
             # Last, as what is taken of a quota may be lacking to others until the write is over.
             with self._quotas.take(context, name, obj, None), self._services.take(context, name, obj):

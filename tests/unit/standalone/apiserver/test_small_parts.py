@@ -23,7 +23,7 @@ from kvedge.standalone.apiserver.requests.request_context import write_options
 from kvedge.standalone.apiserver.routes.pod_routes import log_request
 from kvedge.standalone.apiserver.wire.api_errors import ApiError, BadRequest, NotAcceptable
 from kvedge.standalone.apiserver.wire.document_decoder import decode
-from kvedge.standalone.apiserver.wire.media_types import Form, choose_form, parse_media_type
+from kvedge.standalone.apiserver.wire.media_types import Form, WantedForm, choose_form, parse_media_type
 from tests.unit.standalone.apiserver.stored_objects import stored
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -44,7 +44,11 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
     ],
 )
 def test_the_first_form_that_can_be_made_is_made(accept: str, form: Form) -> None:
-    assert choose_form(accept) is form
+    assert choose_form(accept) == WantedForm(form)
+
+
+def test_clients_of_old_name_an_older_version_of_a_table() -> None:
+    assert choose_form(TABLE.replace("v=v1", "v=v1beta1")) == WantedForm(Form.TABLE, "v1beta1")
 
 
 def test_a_form_that_nobody_makes_is_refused() -> None:

@@ -74,7 +74,8 @@ def test_an_object_needs_a_name_or_a_prefix() -> None:
 
 def test_a_new_object_has_no_version() -> None:
     with pytest.raises(ApiError, match="resourceVersion should not be set on objects to be created"):
-        write_rules.prepare_create(WIDGET, {"metadata": {"name": "a", "resourceVersion": "3"}}, STAMP)
+        write_rules.check_unversioned({"metadata": {"name": "a", "resourceVersion": "3"}})
+    write_rules.check_unversioned({"metadata": {"name": "a", "resourceVersion": "0"}})
 
 
 def test_an_update_keeps_what_is_the_servers() -> None:
