@@ -39,6 +39,7 @@ from kvedge.api.admission.spec_verdict import (
     member_of,
     spec_causes,
     template_subject,
+    template_warnings,
 )
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
@@ -131,7 +132,7 @@ def _judge_new_vm(request: AdmissionRequest, document: JsonObject, cluster: Clus
     warnings = vm_rules.warnings(vm)
     if vm.spec.template is not None:
         causes += spec_causes(template_subject(vm.spec.template, cluster, request.user))
-        warnings += annotation_warnings(vm.spec.template.metadata, _SPEC.at("template", "metadata"))
+        warnings += template_warnings(vm.spec.template)
     return Verdict(tuple(distinct(causes)), tuple(warnings))
 
 

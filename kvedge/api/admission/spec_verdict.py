@@ -70,11 +70,17 @@ def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
 
 
-def template_subject(
-    template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo, at: Field = TEMPLATE
-) -> Subject:
-    """What rules look at of a template; `at` is its path."""
-    return Subject(template.spec, template.metadata, at.at("spec"), at.at("metadata"), cluster, user.is_role)
+def template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo) -> Subject:
+    """What rules look at of a template."""
+    spec_at, metadata_at = TEMPLATE.at("spec"), TEMPLATE.at("metadata")
+    return Subject(template.spec, template.metadata, spec_at, metadata_at, cluster, user.is_role, is_template=True)
+
+
+def template_warnings(template: VirtualMachineInstanceTemplate) -> list[str]:
+    """Warn of what a template lacks or has in vain."""
+    missing = compute_rules.find_missing_memory(template.spec, TEMPLATE.at("spec", "domain"))
+    told = [f"{missing}, unless a preset gives the VMIs memory"] if missing else []
+    return told + annotation_warnings(template.metadata, TEMPLATE.at("metadata"))
 
 
 def document_causes(spec: JsonObject, at: Field) -> Iterator[Cause]:

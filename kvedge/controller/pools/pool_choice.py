@@ -1,7 +1,8 @@
 """Which VMs of a pool come first: when it gets smaller, and when a change restarts guests.
 
-Called by the pool's plan. Pure. VMs that the policy's selectors match come before all others; KubeVirt takes from the
-others none, and may reach beyond the end of the list.
+Called by the pool's plan. Pure. A change is for the VMs that the policy's selectors match, and for no others. A pool
+that gets smaller takes them before all others; KubeVirt takes from the others none, and may reach beyond the end of the
+list.
 """
 
 from __future__ import annotations
@@ -35,11 +36,17 @@ def in_order(
             ordered.sort(key=lambda vm: vm.metadata.creation_timestamp or "", reverse=kind == "Newest")
         case _:
             ordered.sort(key=lambda vm: _lot(vm, generation))
+    first = {vm.metadata.uid for vm in chosen_by(ordered, policy)}
+    return sorted(ordered, key=lambda vm: vm.metadata.uid not in first)
+
+
+def chosen_by(vms: Sequence[VirtualMachine], policy: PoolSelectionPolicy | None) -> list[VirtualMachine]:
+    """The VMs that the policy's selectors match; all of them where it has none."""
     selectors = policy.selectors if policy is not None else None
     if selectors is None:
-        return ordered
+        return list(vms)
     chosen = _Chosen(selectors)
-    return sorted(ordered, key=lambda vm: not chosen.has(vm))
+    return [vm for vm in vms if chosen.has(vm)]
 
 
 def node_selector_of(requirements: Sequence[JsonObject]) -> LabelSelector:

@@ -25,7 +25,7 @@ from kvedge.controller.pools.pool_actions import (
     Restart,
     UpdateVm,
 )
-from kvedge.controller.pools.pool_choice import in_order
+from kvedge.controller.pools.pool_choice import chosen_by, in_order
 from kvedge.controller.pools.pool_template import template_of
 from kvedge.controller.scaling_selector import find_selector_fault
 from kvedge.resources.codec import JsonObject, encode
@@ -220,7 +220,7 @@ def _plan_update(view: PoolView, going: Sequence[VirtualMachine]) -> tuple[tuple
     ended = {vm.metadata.uid for vm in going}
     there = [vm for vm in view.open(view.vms) if vm.metadata.uid not in ended]
     policy = None if strategy is None or strategy.proactive is None else strategy.proactive.selection_policy
-    ordered = in_order(there, policy, pool.metadata.generation)
+    ordered = in_order(chosen_by(there, policy), policy, pool.metadata.generation)
     outdated = [vm for vm in ordered if _is_outdated(vm, templates, wanted)]
     changes: list[PoolAction] = []
     if outdated:

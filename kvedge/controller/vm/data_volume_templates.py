@@ -66,8 +66,8 @@ def plan_taking(vm: VirtualMachine, there: DataVolume) -> Taking:
         whose = f"DataVolume {meta.name} is kept for VirtualMachinePool {pool}"
         return Blocked(f"{whose}: {_OTHER_NAME}, or take its annotation {KEPT_FOR_POOL} away")
     owners = [encode(each) for each in (*meta.owner_references, owner_reference(vm))]
-    marks: JsonObject = {"annotations": {KEPT_FOR_POOL: None}, "labels": {CREATED_BY: vm.metadata.uid}}
-    return Adopt({"metadata": {"ownerReferences": owners, **marks}})
+    # The label of the VM that made it stays, as in KubeVirt.
+    return Adopt({"metadata": {"ownerReferences": owners, "annotations": {KEPT_FOR_POOL: None}}})
 
 
 def make_wanted_data_volumes(vm: VirtualMachine) -> list[DataVolume]:

@@ -64,7 +64,8 @@ def started(vm: JsonObject) -> JsonObject:
     return entered
 
 
-@pytest.mark.parametrize("case", [*RIGHT, *WRONG])
+# A VM enters without memory, which a preset may give its VMIs.
+@pytest.mark.parametrize("case", [*RIGHT, *(name for name in WRONG if name != "no memory")])
 def test_the_vmi_of_a_vm_that_enters_enters(case: str) -> None:
     vm = vm_with(RIGHT[case] if case in RIGHT else WRONG[case][0])
     if case in RIGHT:

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
 from kvedge.resources.vmi_facts import vcpu_count
 
@@ -23,17 +24,25 @@ _MOST_VCPUS: Final = 512
 
 
 def memory_is_requested(subject: Subject) -> Iterator[Cause]:
-    """A guest without memory cannot be."""
-    domain, at = subject.spec.domain, subject.domain_at
+    """A guest without memory cannot be; of a template see :func:`find_missing_memory`."""
+    missing = "" if subject.is_template else find_missing_memory(subject.spec, subject.domain_at)
+    if missing:
+        yield required_cause(subject.domain_at, missing)
+
+
+def find_missing_memory(spec: VirtualMachineInstanceSpec, at: Field) -> str:
+    """What is wrong with a domain at the path `at` that asks for no memory; empty where it does.
+
+    A template without memory is accepted with these words as a warning: a preset may give memory to its VMIs.
+    """
+    domain = spec.domain
     guest = domain.memory is not None and domain.memory.guest is not None
     pages = domain.memory is not None and domain.memory.hugepages is not None and domain.memory.hugepages.page_size
     if guest or pages or "memory" in domain.resources.requests or "memory" in domain.resources.limits:
-        return
+        return ""
     places = [at.at("memory", "guest"), at.at("memory", "hugepages", "pageSize")]
     places.append(at.at("resources", "requests", "memory"))
-    yield required_cause(
-        at, f"no memory requested, at least one of '{places[0]}', '{places[1]}' or '{places[2]}' must be set"
-    )
+    return f"no memory requested, at least one of '{places[0]}', '{places[1]}' or '{places[2]}' must be set"
 
 
 def quantities_are_quantities(subject: Subject) -> Iterator[Cause]:

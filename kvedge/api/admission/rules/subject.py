@@ -47,6 +47,8 @@ class Subject:
     cluster: Cluster = field(default_factory=Cluster)
     # Whether one of kvedge's roles writes it, and not a user.
     by_role: bool = False
+    # Of a VM or a set of VMIs: presets may still add to what is made of it.
+    is_template: bool = False
 
     @property
     def domain_at(self) -> Field:

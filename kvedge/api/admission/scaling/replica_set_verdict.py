@@ -17,13 +17,13 @@ from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.spec_verdict import (
     TEMPLATE,
     Verdict,
-    annotation_warnings,
     body_of,
     distinct,
     document_causes,
     member_of,
     spec_causes,
     template_subject,
+    template_warnings,
 )
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import find_keys, selector_of, selector_problems
@@ -63,7 +63,7 @@ def judge_replica_set(request: AdmissionRequest, document: JsonObject, cluster: 
     if is_new:
         causes += spec_causes(template_subject(template, cluster, request.user))
         causes += names_are_possible(made)
-        warnings = [*annotation_warnings(template.metadata, TEMPLATE.at("metadata")), *identity_warnings(template)]
+        warnings = [*template_warnings(template), *identity_warnings(template)]
     causes += selector_finds_template(made.spec.selector, template.metadata.labels)
     if request.old_object is None or before.get("selector") != spec.get("selector"):
         causes += selector_is_lasting(made.spec.selector)

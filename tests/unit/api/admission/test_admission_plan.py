@@ -92,6 +92,16 @@ def test_a_delete_is_never_judged() -> None:
     assert plan_verdict(deletion, CLUSTER).causes == ()
 
 
+def test_a_vm_without_memory_enters_with_a_warning_as_a_preset_may_give_it_some() -> None:
+    vmi = small_vmi()
+    put(vmi["spec"], "domain.memory", None)
+    verdict = plan_verdict(request(vm_of(vmi)), CLUSTER)
+    assert verdict.causes == ()
+    (warning,) = verdict.warnings
+    assert warning.startswith("no memory requested, at least one of 'spec.template.spec.domain.memory.guest'")
+    assert fields(vmi) == ["spec.domain"]
+
+
 def test_an_annotation_that_no_pod_gets_is_accepted_with_a_warning() -> None:
     name = "k8s.v1.cni.cncf.io/networks"
     vm, vmi = vm_of(small_vmi()), small_vmi()

@@ -318,6 +318,17 @@ def test_guests_are_restarted_in_the_order_of_the_policy() -> None:
     assert action.vmi.metadata.name == "web-2"
 
 
+def test_a_change_is_for_the_vms_that_the_policy_selects_alone() -> None:
+    policy = {"proactive": {"selectionPolicy": {"selectors": {"labelSelector": {"matchLabels": {"size": "big"}}}}}}
+    old, new = a_pool(2, updateStrategy=policy), a_pool(2, 2, CHANGE, updateStrategy=policy)
+    vms = [a_vm(old, 0), a_vm(old, 1)]
+    assert vms[1].spec.template is not None
+    assert [type(action) for action in plan(new, vms, [a_guest(0), a_guest(1)], [old]).actions] == []
+    vms[1].spec.template.metadata.labels["size"] = "big"
+    planned = plan(new, vms, [a_guest(0), a_guest(1)], [old]).actions
+    assert [action.vm.metadata.name for action in planned if isinstance(action, UpdateVm)] == ["web-1"]
+
+
 @pytest.mark.parametrize(
     ("change", "step"),
     [

@@ -149,13 +149,13 @@ def test_a_plain_vm_takes_a_data_volume_of_the_name_as_it_is(metadata: dict[str,
 
 def test_the_vm_of_a_pool_owns_again_what_its_pool_has_kept() -> None:
     server, vm = Server(), of_pool(a_vm_with_a_template(), "pool")
-    server.volumes.observe(there(annotations={KEPT_FOR_POOL: "pool", "mine": "x"}))
+    server.volumes.observe(there(labels={CREATED_BY: "before"}, annotations={KEPT_FOR_POOL: "pool", "mine": "x"}))
     assert server.disks.make(KEY, vm) == Making()
     owned = server.volumes.get("default", "root")
     assert owned is not None
     assert owned.metadata.controller_reference() == owner_reference(vm)
     assert owned.metadata.annotations == {"mine": "x"}
-    assert owned.metadata.labels == {CREATED_BY: vm.metadata.uid}
+    assert owned.metadata.labels == {CREATED_BY: "before"}
     assert server.disks.make(KEY, vm) == Making()
 
 
