@@ -72,7 +72,7 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
         tempfile.TemporaryDirectory(prefix="kvedge-conformance-", dir="/var/tmp") as scratch,
         make_stage(Path(scratch), directory) as stage,
     ):
-        namespace = set_up(stage.client, stage.name_server)
+        namespace = set_up(stage.client, stage.name_server, shares=place is Place.CLUSTER)
         start_provider(stage.client, namespace, image_prefix(stage.address))
         handlers = [handler_pod(namespace, *node, stage.ipv6) for node in node_addresses(stage.client)]
         on_box = place is Place.BOX
@@ -91,7 +91,9 @@ def run(selection: Selection, place: Place, processes: int, directory: Path, *, 
                 print(f"left out: what {NEEDS_VLANS.reason}", flush=True)
                 selection = replace(selection, skip=[*selection.skip, NEEDS_VLANS.pattern])
             target = Target(kubeconfig, namespace, image_prefix(stage.address), stage.storage)
-            run_suite(Path(os.environ[BINARY]).resolve(), target, directory, selection, processes, told)
+            # A run that is interrupted tells what it has seen.
+            with contextlib.suppress(KeyboardInterrupt):
+                run_suite(Path(os.environ[BINARY]).resolve(), target, directory, selection, processes, told)
     return results
 
 

@@ -36,7 +36,11 @@ class KnownSpecs:
 
 
 CANNOT_APPLY: Final = (
-    KnownSpecs(r"VM Live Migration|Live Migration with a live-migrate", "needs a second node", _BOX),
+    KnownSpecs(
+        r"Live Migrat|Migrate subresource|Migration recovery|VM Post Copy",
+        "needs a second node",
+        _BOX,
+    ),
     KnownSpecs(r"when performing migration|is migrated", "needs a second node", _BOX),
     KnownSpecs(
         r"clients should be able to reach VM workload", "needs a second node: a Job runs beside the guest's", _BOX
@@ -69,7 +73,32 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"exposed by an IPv6 address", "the run's Services have IPv4 addresses alone", _BOX),
     KnownSpecs(r"outside world", "the tests' guests reach nobody outside of this machine"),
     KnownSpecs(r"test_id:4300", "a launcher of kvedge's has no capability at all, KubeVirt's has NET_BIND_SERVICE"),
-    KnownSpecs(r"crash loop backoff", "asks virt-launcher to fail by an annotation of KubeVirt's tests"),
+    KnownSpecs(
+        r"crash loop backoff|auto-heal consistently failing VMs|evacuating fails|condition when migration fails"
+        r"|finalized migrations should get garbage|test_id:69(79|80)|empty isos of the right size"
+        r"|after a catch all timeout period",
+        "asks virt-launcher to fail by an annotation of KubeVirt's tests",
+    ),
+    KnownSpecs(
+        r"Domain resilience|test_id:(6977|2303|6978)|dedicated migration network",
+        "looks into the Pods of virt-handler, which are none of kvedge's",
+    ),
+    KnownSpecs(r"test_id:4746", "kills virtqemud, which a launcher of kvedge's has not got"),
+    KnownSpecs(r"migration to (non)?root", "a launcher of kvedge's never runs as root"),
+    KnownSpecs(r"VM Post Copy|postcopy combined", "post-copy is refused: a target waits until its source is off"),
+    KnownSpecs(r"downtime tuning|zstd compression", "experimental fields of migration policies are refused"),
+    KnownSpecs(r"Migration recovery", "a guest with a TPM does not move yet", _CLUSTER),
+    KnownSpecs(r"Live Migration across namespaces", "migrations between clusters are refused"),
+    KnownSpecs(r"with addedNodeSelector", "needs a third node", _CLUSTER),
+    KnownSpecs(
+        r"read-only disks|test_id:(1479|1854|1377|3240|2731|1862)",
+        "needs block volumes, which the nodes do not have",
+        _CLUSTER,
+    ),
+    KnownSpecs(r"With Huge Pages|CPU pinning and huge pages|with dedicated CPUs", "needs huge pages or a CPU manager"),
+    KnownSpecs(r"test_id:6842|topology hints", "needs a CPU with an invariant time-stamp counter"),
+    KnownSpecs(r"Virtiofs should migrate", "virtiofs is refused"),
+    KnownSpecs(r"horizontal pod autoscaler", "needs an autoscaler, which one box has not got", _BOX),
     KnownSpecs(r"cni ptp plugin|test_id:1751", "needs CNI's plugin ptp; one box joins bridges"),
     KnownSpecs(r"IPAM-assigned addresses", "needs CNI's IPAM; a box's networks are asked for addresses otherwise"),
     KnownSpecs(r"MTU verification", "needs iputils' ping in the guest: busybox's sets no DF"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import JsonObject
 from tests.conformance.played_jobs import Ask
 
 
@@ -73,10 +74,11 @@ _DNS: Final[dict[str, Any]] = {
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def set_up(client: KubeClient, name_server: str) -> str:
+def set_up(client: KubeClient, name_server: str, *, shares: bool) -> str:
     """Make what is missing, and have guests emulated without a word; the namespace of the KubeVirt object.
 
-    `name_server` is the address at which the box's own one is.
+    `name_server` is the address at which the box's own one is. `shares` says that nodes share a directory of this
+    machine: libvirt does not know that they do, and is told to move guests all the same.
     """
     for kind in KINDS:
         name = kind.manifest["metadata"]["name"]
@@ -87,7 +89,10 @@ def set_up(client: KubeClient, name_server: str) -> str:
         client.request("POST", services, _DNS)
         slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
         client.request("POST", slices, _dns_endpoints(name_server))
-    return _emulate(client)
+    configuration: JsonObject = {"developerConfiguration": {"useEmulation": True}}
+    if shares:
+        configuration["migrations"] = {"unsafeMigrationOverride": True}
+    return _configure(client, configuration)
 
 
 def asking(client: KubeClient) -> Ask:
@@ -133,12 +138,12 @@ def _exists(client: KubeClient, path: str) -> bool:
     return True
 
 
-def _emulate(client: KubeClient) -> str:
+def _configure(client: KubeClient, configuration: JsonObject) -> str:
     listed = client.request("GET", "/apis/kubevirt.io/v1/kubevirts")
     assert isinstance(listed, dict)
     (found,) = listed["items"]
     metadata = found["metadata"]
     path = f"/apis/kubevirt.io/v1/namespaces/{metadata['namespace']}/kubevirts/{metadata['name']}"
-    change = {"spec": {"configuration": {"developerConfiguration": {"useEmulation": True}}}}
+    change: JsonObject = {"spec": {"configuration": configuration}}
     client.request("PATCH", path, change, media_type="application/merge-patch+json")
     return str(metadata["namespace"])

@@ -21,7 +21,7 @@ from tests.conformance.known_specs import Place
 from tests.support.box import Box
 from tests.support.cluster.control_plane import missing_programs
 from tests.support.cluster.kvedge_cluster import LocalCluster
-from tests.support.cluster.local_path import CLASS, LocalPathProvisioner, missing_provisioner
+from tests.support.cluster.local_path import CLASS, SHARED_CLASS, LocalPathProvisioner, missing_provisioner
 from tests.support.cluster.machine_node import GATEWAY, missing_runtime
 
 # No other test of this machine has these addresses: the tier runs beside them. The first one is the node bridge's.
@@ -30,11 +30,11 @@ _NODE_BRIDGE: Final = "10.93.128.1"
 _NODE_BRIDGE_IPV6: Final = "fd93:128::1"
 _NODES: Final = 2
 # Claims of one box are files or block devices of one node, and several VMs may have one; those of k3s's own storage are
-# directories of one VM.
+# directories of one VM. Beside it the nodes of the cluster have a directory together.
 _ONE_VM: Final = ("storageRWOFileSystem", "storageClassCSI", "storageVMState")
 _MORE_OF_A_BOX: Final = ("storageRWOBlock", "storageRWXFileSystem", "storageRWXBlock")
 _BOX_STORAGE: Final = dict.fromkeys(_ONE_VM + _MORE_OF_A_BOX, "kvedge")
-_CLUSTER_STORAGE: Final = dict.fromkeys(_ONE_VM, CLASS)
+_CLUSTER_STORAGE: Final = {**dict.fromkeys(_ONE_VM, CLASS), "storageRWXFileSystem": SHARED_CLASS}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def cluster_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
     There is one at a time on a machine, that of the tests of `tests/cluster` included: who comes second waits.
     """
     cluster = LocalCluster.create(scratch / "cluster", _NODES)
-    provisioner = LocalPathProvisioner(cluster)
+    provisioner = LocalPathProvisioner(cluster, shared=True)
     try:
         _import_into_nodes(cluster, image_prefix(GATEWAY))
         provisioner.start()

@@ -18,6 +18,7 @@ from tests.support.kube_apiserver import assets
 from tests.support.ports import free_port
 
 CLASS = "local-path"
+SHARED_CLASS = "shared-path"
 # On a node: below what it keeps over a restart.
 DIRECTORY = "/var/lib/kubelet/local-path"
 _NAMESPACE = "local-path-storage"
@@ -34,13 +35,21 @@ def missing_provisioner() -> list[str]:
 class LocalPathProvisioner:
     """The provisioner of one cluster."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
-        """Make its class, its settings and its rights; `start` follows."""
+    def __init__(self, cluster: LocalCluster, *, shared: bool = False) -> None:
+        """Make its class, its settings and its rights; `start` follows.
+
+        With `shared` there is a second class, whose volumes are of a directory of this machine, which all nodes have.
+        """
         self._cluster = cluster
         self._directory = cluster.directory / "local-path"
         self._directory.mkdir(exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
-        settings = {"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [DIRECTORY]}]}
+        settings: JsonObject = {"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [DIRECTORY]}]}
+        if shared:
+            place = self._directory / "shared"
+            place.mkdir(exist_ok=True)
+            own, of_all = settings, {"sharedFileSystemPath": str(place)}
+            settings = {"nodePathMap": [], "storageClassConfigs": {CLASS: own, SHARED_CLASS: of_all}}
         helper = json.dumps(_helper_pod())
         data = {"config.json": json.dumps(settings), "setup": _SETUP, "teardown": _TEARDOWN, "helperPod.yaml": helper}
         for name, text in data.items():
@@ -50,6 +59,7 @@ class LocalPathProvisioner:
             _in_namespace("ServiceAccount", "local-path-provisioner-service-account"),
             {**_in_namespace("ConfigMap", "local-path-config"), "data": data},
             _storage_class(),
+            *([_shared_class()] if shared else []),
         ):
             cluster.apply(document)
 
@@ -97,6 +107,18 @@ def _storage_class() -> JsonObject:
         },
         "provisioner": "rancher.io/local-path",
         "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Delete",
+    }
+
+
+def _shared_class() -> JsonObject:
+    """A volume of it is bound at once, as it is of no node."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": SHARED_CLASS},
+        "provisioner": "rancher.io/local-path",
+        "volumeBindingMode": "Immediate",
         "reclaimPolicy": "Delete",
     }
 
