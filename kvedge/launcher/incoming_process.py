@@ -48,7 +48,7 @@ def await_guest(options: LauncherOptions, record: RunRecord, preparation: Prepar
         return session
 
     store = MigrationRecord(record.directory)
-    guest = IncomingGuest(options.incoming, store, record, preparation, connect, board.publish, bell.ring)
+    guest = IncomingGuest(options.incoming, store, record, preparation, connect, board.publish, bell.ring, options.root)
     bell.listen(_SIGNALS)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_SIGNALS, signal.SIGHUP, signal.SIGQUIT})
     try:

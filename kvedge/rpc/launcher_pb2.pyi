@@ -289,7 +289,7 @@ class DiscardIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., if_nothing_came: _Optional[bool] = ...) -> None: ...
 
 class MigrateRequest(_message.Message):
-    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe", "copied_volumes")
+    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe", "copied_volumes", "copied_devices")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     BANDWIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -297,6 +297,7 @@ class MigrateRequest(_message.Message):
     MAX_DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
     UNSAFE_FIELD_NUMBER: _ClassVar[int]
     COPIED_VOLUMES_FIELD_NUMBER: _ClassVar[int]
+    COPIED_DEVICES_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     bandwidth_bytes: int
     connections: int
@@ -304,7 +305,8 @@ class MigrateRequest(_message.Message):
     max_downtime_ms: int
     unsafe: bool
     copied_volumes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ..., copied_volumes: _Optional[_Iterable[str]] = ...) -> None: ...
+    copied_devices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ..., copied_volumes: _Optional[_Iterable[str]] = ..., copied_devices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AbortMigrationRequest(_message.Message):
     __slots__ = ("migration_uid",)

@@ -12,6 +12,7 @@ import os
 import stat
 from typing import Final, NoReturn
 
+from kvedge.launcher.disks.arriving_disk import check_device, make_arriving, refuse_arriving
 from kvedge.launcher.disks.device_holder import hold_device
 from kvedge.launcher.disks.disk_facts import (
     device_block_size,
@@ -75,6 +76,8 @@ def _find_device(plan: ClaimPlan) -> DiskSource:
         raise ClaimUnusable(plan.field, plan.claim, f"found {plan.path}, but it's not a block device", _ANEW)
     device = _open_device(plan)
     try:
+        if plan.copied:
+            check_device(device, plan)
         block_size, granularity = device_block_size(device), discard_granularity(device)
     finally:
         os.close(device)
@@ -108,6 +111,7 @@ def _open_image(plan: ClaimPlan) -> DiskSource:
     note = ""
     try:
         with hold_directory(plan.directory) as root:
+            _take_arriving(root, plan)
             try:
                 image = _open(root, plan)
             except FileNotFoundError:
@@ -143,6 +147,17 @@ def _open_image(plan: ClaimPlan) -> DiskSource:
         block_size=read_block_size(plan.path),
         note=note,
     )
+
+
+def _take_arriving(root: int, plan: ClaimPlan) -> None:
+    """The place for a disk that comes with its guest; no other disk is an unfinished copy of one."""
+    if not plan.copied:
+        refuse_arriving(root, plan)
+        return
+    try:
+        make_arriving(root, plan, count_free_bytes(root))
+    except OSError as error:
+        _refuse_making(root, plan, error)
 
 
 def _open(root: int, plan: ClaimPlan) -> int:

@@ -5,7 +5,8 @@ Called by `disks`. Pure: paths and sizes only, no file is looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
@@ -27,6 +28,8 @@ from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 
 MEBIBYTE: Final = 1 << 20
+# Disks have whole ones.
+SECTOR: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class ClaimPlan:
     `block`.
 
     `size` is that of an image that has to be made, in bytes, 0 when the claim does not say; `run` names this run of the
-    VMI; `thick` says that its blocks were allocated on purpose, `writes` that the guest can write it, `exclusive` that
-    nobody else may have it open then; `comes` says that the guest is on its way here, and that the launcher that it
-    leaves has the disk open.
+    VMI, `incoming` the migration by which its guest comes; `copied` is the size of a disk that comes with the guest, in
+    bytes, 0 for one that is here. `thick` says that its blocks were allocated on purpose, `writes` that the guest can
+    write it, `exclusive` that nobody else may have it open then, except the launcher that the guest leaves.
     """
 
     volume: str
@@ -85,9 +88,15 @@ class ClaimPlan:
     thick: bool = False
     writes: bool = True
     exclusive: bool = True
-    comes: bool = False
+    incoming: str = ""
+    copied: int = 0
     # Of a hostDisk: the file beneath the directory, which has no claim and is not made here.
     host_file: str = ""
+
+    @property
+    def comes(self) -> bool:
+        """Whether the guest is on its way here."""
+        return bool(self.incoming)
 
     @property
     def file(self) -> str:
@@ -119,19 +128,44 @@ class ConfigDiskPlan:
 VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | EphemeralPlan | ConfigDiskPlan
 
 
-def plan_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> list[VolumePlan]:
-    """What to make, for each volume that a disk uses.
+def plan_volumes(
+    vmi: VirtualMachineInstance, options: LauncherOptions, copied: Mapping[str, int] | None = None
+) -> list[VolumePlan]:
+    """What to make, for each volume that a disk uses; `copied` are the sizes of disks on claims that come with a guest.
 
     Raises:
-        BadRequest: for a volume of a kind that is not supported.
+        BadRequest: for a volume of a kind that is not supported, or that cannot be copied.
     """
+    copied = copied or {}
     used = {disk.name for disk in vmi.spec.domain.devices.disks}
-    return [
+    plans = [
         _plan_volume(vmi, index, volume, options)
         for index, volume in enumerate(vmi.spec.volumes)
         # A volume that comes while the guest runs is not prepared for its start.
         if volume.name in used and not is_hotpluggable(volume)
     ]
+    if copied:
+        return _plan_copies(plans, copied)
+    return plans
+
+
+def _plan_copies(plans: list[VolumePlan], copied: Mapping[str, int]) -> list[VolumePlan]:
+    found: list[VolumePlan] = []
+    left = dict(copied)
+    for plan in plans:
+        size = left.pop(plan.volume, 0) if isinstance(plan, ClaimPlan) else 0
+        if not size:
+            found.append(plan)
+            continue
+        assert isinstance(plan, ClaimPlan)
+        if size % SECTOR or size < 0:
+            raise BadRequest(f"copied_disk_bytes[{plan.volume}]", f"{size} is no size of a disk")
+        if not plan.writes or not plan.comes or not plan.claim:
+            raise BadRequest(plan.field, "a disk that its guest cannot write is not copied", "leave its claim as it is")
+        found.append(replace(plan, copied=size))
+    if left:
+        raise BadRequest(f"copied_disk_bytes[{min(left)}]", "it is no disk on a claim, which alone are copied")
+    return found
 
 
 def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, options: LauncherOptions) -> VolumePlan:
@@ -211,7 +245,7 @@ def _plan_claim(vmi: VirtualMachineInstance, volume: Volume, field: str, options
         thick=info.preallocated,
         writes=not (read_only or only_reads(disk)),
         exclusive=not disk.shareable,
-        comes=bool(options.incoming),
+        incoming=options.incoming,
     )
 
 
@@ -234,7 +268,7 @@ def _plan_host_disk(
         run=vmi.metadata.uid,
         writes=not only_reads(disk),
         exclusive=not disk.shareable,
-        comes=bool(options.incoming),
+        incoming=options.incoming,
         host_file=file,
     )
 

@@ -43,15 +43,17 @@ _SECTOR: Final = 512
 _BLOCK: Final = 4096
 
 
-def prepare_volumes(vmi: VirtualMachineInstance, options: LauncherOptions) -> dict[str, DiskSource]:
-    """Every disk's source, by the volume's name.
+def prepare_volumes(
+    vmi: VirtualMachineInstance, options: LauncherOptions, copied: Mapping[str, int] | None = None
+) -> dict[str, DiskSource]:
+    """Every disk's source, by the volume's name; `copied` are the sizes of disks on claims that come with a guest.
 
     Raises:
         BadRequest: when a volume cannot become a disk.
         ClaimUnusable: when a claim cannot be a disk as it is.
         DiskFull: when there is no room for one.
     """
-    return dict(_prepare(vmi, plan, options) for plan in plan_volumes(vmi, options))
+    return dict(_prepare(vmi, plan, options) for plan in plan_volumes(vmi, options, copied))
 
 
 def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOptions) -> tuple[str, DiskSource]:

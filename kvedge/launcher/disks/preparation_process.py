@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.disks.prepared import Prepared
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 # Making images is a matter of milliseconds; a slow card may take some seconds.
 SECONDS: Final = 60.0
 _LENGTH: Final = struct.Struct(">I")
+# libvirt's version, and how long the sizes are that come before the request.
+_HEAD: Final = struct.Struct(">II")
 _LARGEST: Final = 16 << 20
 
 
@@ -53,8 +56,10 @@ class PreparationProcess:
         ours.settimeout(SECONDS)
         self._socket: socket.socket | None = ours
 
-    def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared:
+    def prepare(self, request: SyncRequest, libvirt_version: int, copied: Mapping[str, int] | None = None) -> Prepared:
         """Make the volumes and the document; after a success the process has ended.
+
+        `copied` are the sizes of disks on claims that come with a guest.
 
         Raises:
             BadRequest: when no domain can be made of the VMI.
@@ -62,9 +67,9 @@ class PreparationProcess:
             LauncherError: of other kinds, when trying again may help.
         """
         if self._socket is None:
-            answer = _prepare_here(self._options, request, libvirt_version)
+            answer = _prepare_here(self._options, request, libvirt_version, copied or {})
         else:
-            answer = self._ask(self._socket, request, libvirt_version)
+            answer = self._ask(self._socket, request, libvirt_version, copied or {})
         if "error" in answer:
             raise _error_of(answer)
         self.stop()
@@ -79,9 +84,13 @@ class PreparationProcess:
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 
-    def _ask(self, connection: socket.socket, request: SyncRequest, libvirt_version: int) -> dict[str, Any]:
+    def _ask(
+        self, connection: socket.socket, request: SyncRequest, libvirt_version: int, copied: Mapping[str, int]
+    ) -> dict[str, Any]:
+        sizes = json.dumps(dict(copied)).encode()
+        head = _HEAD.pack(libvirt_version, len(sizes))
         try:
-            _send(connection, _LENGTH.pack(libvirt_version) + request.SerializeToString())
+            _send(connection, head + sizes + request.SerializeToString())
             return dict(json.loads(_receive(connection)))
         except (OSError, EOFError, ValueError) as error:
             self.stop()
@@ -100,9 +109,10 @@ def _serve(connection: socket.socket, options: LauncherOptions) -> None:
 
         while True:
             message = _receive(connection)
-            (version,) = _LENGTH.unpack(message[: _LENGTH.size])
-            request = SyncRequest.FromString(message[_LENGTH.size :])
-            _send(connection, json.dumps(_prepare_here(options, request, version)).encode())
+            version, length = _HEAD.unpack(message[: _HEAD.size])
+            copied = json.loads(message[_HEAD.size : _HEAD.size + length])
+            request = SyncRequest.FromString(message[_HEAD.size + length :])
+            _send(connection, json.dumps(_prepare_here(options, request, version, copied)).encode())
     except (EOFError, OSError):
         # The launcher is gone.
         code = 0
@@ -110,11 +120,13 @@ def _serve(connection: socket.socket, options: LauncherOptions) -> None:
         os._exit(code)
 
 
-def _prepare_here(options: LauncherOptions, request: SyncRequest, libvirt_version: int) -> dict[str, Any]:
+def _prepare_here(
+    options: LauncherOptions, request: SyncRequest, libvirt_version: int, copied: Mapping[str, int]
+) -> dict[str, Any]:
     from kvedge.launcher.disks.vmi_preparation import VmiPreparation
 
     try:
-        prepared = VmiPreparation(options, libvirt_version).prepare(request)
+        prepared = VmiPreparation(options, libvirt_version).prepare(request, copied)
     except (LauncherError, OSError) as error:
         return _message_of(error)
     return {"xml": prepared.xml, "paused": prepared.paused, "notes": list(prepared.notes)}

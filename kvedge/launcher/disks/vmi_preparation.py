@@ -51,8 +51,8 @@ class VmiPreparation:
         self._options = options
         self._libvirt_version = libvirt_version
 
-    def prepare(self, request: SyncRequest) -> Prepared:
-        """Make the volumes and the document.
+    def prepare(self, request: SyncRequest, copied: Mapping[str, int] | None = None) -> Prepared:
+        """Make the volumes and the document; `copied` are the sizes of disks on claims that come with a guest.
 
         Raises:
             BadRequest: when no domain can be made of the VMI.
@@ -66,7 +66,7 @@ class VmiPreparation:
             vmi, coming = with_present_volumes(asked, self._options.root)
             if self._options.incoming:
                 check_arrival(asked, coming)
-            sources = prepare_volumes(vmi, self._options) | coming
+            sources = prepare_volumes(vmi, self._options, copied) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
             notes = tuple(source.note for source in sources.values() if source.note)
             return Prepared(render_domain(vmi, context), paused=context.start_paused, notes=notes)

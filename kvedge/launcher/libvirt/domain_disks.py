@@ -40,7 +40,9 @@ def read_disks(document: ElementTree.Element) -> Iterator[DomainDisk]:
             name = "" if alias is None else alias.get("name", "").removeprefix(ALIAS)
             path = "" if source is None else source.get("file") or source.get("dev") or ""
             read_only = disk.find("readonly") is not None
-            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path, read_only)
+            part = disk.find("source/slices/slice[@type='storage']")
+            size = 0 if part is None else int(part.get("size", "0"))
+            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path, read_only, size)
 
 
 def drive_with_medium(document: ElementTree.Element, name: str, path: str, *, block: bool) -> ElementTree.Element:

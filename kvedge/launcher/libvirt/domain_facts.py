@@ -49,7 +49,7 @@ ENDED: Final = frozenset({Life.SHUTOFF, Life.CRASHED, Life.UNKNOWN})
 class DomainDisk(NamedTuple):
     """One disk of the domain: `name` is the VMI's, `device` disk, cdrom or lun, `source` a path, "" for none.
 
-    `read_only` says that the guest cannot write it.
+    `read_only` says that the guest cannot write it; `part_bytes` is not 0 for a disk that is a part of its device.
     """
 
     name: str
@@ -57,6 +57,7 @@ class DomainDisk(NamedTuple):
     device: str = "disk"
     source: str = ""
     read_only: bool = False
+    part_bytes: int = 0
 
 
 class DomainNic(NamedTuple):
@@ -120,6 +121,9 @@ class DomainFacts:
     agent_connected: bool = False
     # libvirt has its definition, too: a guest that comes has one once it is here as a whole.
     is_persistent: bool = False
+    # The migration by which the guest came with copies of its disks on claims, and these volumes.
+    copied_by: str = ""
+    copied: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:

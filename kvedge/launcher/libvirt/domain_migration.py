@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, WrongState
+from kvedge.launcher.libvirt.destination_xml import CopiedClaim, render_destination
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 _MEBIBYTE: Final = 1 << 20
@@ -21,6 +22,8 @@ _MEBIBYTE: Final = 1 << 20
 class MigrationWish(NamedTuple):
     """How to move: sockets of this Pod, the targets of the disks to copy, and limits (0 for none).
 
+    `claims` are those of the copied disks that are on claims, of which the other Pod has others; `migration` is told
+    with them.
     `unsafe` is for disks that are not copied: libvirt has a list of file systems that nodes share, and refuses others.
     """
 
@@ -33,6 +36,8 @@ class MigrationWish(NamedTuple):
     auto_converge: bool = False
     max_downtime_ms: int = 0
     unsafe: bool = False
+    claims: tuple[CopiedClaim, ...] = ()
+    migration: str = ""
 
 
 class MigrationFacts(NamedTuple):
@@ -84,6 +89,8 @@ class DomainMigration:
         if wish.bandwidth_bytes:
             parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = max(1, wish.bandwidth_bytes // _MEBIBYTE)
         with translate_errors("moving the guest"):
+            if wish.claims:
+                parameters |= _render_destinations(domain, wish)
             if wish.max_downtime_ms:
                 domain.migrateSetMaxDowntime(wish.max_downtime_ms)
             domain.migrateToURI3(f"qemu+unix:///session?socket={wish.control}", parameters, flags)
@@ -113,3 +120,17 @@ class DomainMigration:
         """
         with translate_errors("ending the migration"):
             self._find().abortJob()
+
+
+def _render_destinations(domain: Any, wish: MigrationWish) -> dict[str, str]:
+    """The documents of the guest that runs, and of the domain that it is there for good."""
+    sizes = {claim.target: int(domain.blockInfo(claim.target)[0]) for claim in wish.claims}
+    flags = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
+    kinds = {
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: flags,
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: flags | libvirt.VIR_DOMAIN_XML_INACTIVE,
+    }
+    return {
+        name: render_destination(domain.XMLDesc(kind), wish.claims, sizes, wish.migration)
+        for name, kind in kinds.items()
+    }

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import libvirt
 
+from kvedge.launcher.libvirt.destination_xml import find_copied_volumes
 from kvedge.launcher.libvirt.domain_disks import ALIAS, read_device_bytes, read_disks
 from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, DomainLook, Life, VcpuPlace, Why
 from kvedge.launcher.libvirt.domain_nics import read_nics
@@ -54,6 +55,7 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
     document = ElementTree.fromstring(domain.XMLDesc())
     life = _LIVES.get(state, Life.UNKNOWN)
     machine = document.find("os/type")
+    copied_by, copied = find_copied_volumes(document)
     channel = document.find("devices/channel/target[@name='org.qemu.guest_agent.0']")
     return DomainFacts(
         uuid=domain.UUIDString(),
@@ -65,6 +67,8 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
         nics=tuple(read_nics(document, ALIAS)),
         io_threads=int(document.findtext("iothreads") or 0),
         is_persistent=bool(domain.isPersistent()),
+        copied_by=copied_by,
+        copied=copied,
         agent_connected=channel is not None and channel.get("state") == "connected",
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from xml.etree import ElementTree
 
+from kvedge.launcher.disks.arriving_disk import accept_copies, drop_copies
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_disks import read_disks
@@ -68,7 +69,9 @@ class Session(Protocol):
 class Preparation(Protocol):
     """Makes the guest's files; as `preparation_process` has it."""
 
-    def prepare(self, request: SyncRequest, libvirt_version: int) -> Prepared: ...
+    def prepare(
+        self, request: SyncRequest, libvirt_version: int, copied: Mapping[str, int] | None = None
+    ) -> Prepared: ...
 
 
 class BegunMark(Protocol):
@@ -91,9 +94,10 @@ class IncomingGuest:
         connect: Callable[[], Session],
         publish: Callable[[DomainStatus], DomainStatus],
         on_end: Callable[[], None],
+        root: str = "",
     ) -> None:
         """`connect()` starts the daemon if it does not run, and is a session to it; `on_end()` says that the guest is
-        released, or that none is wanted any more.
+        released, or that none is wanted any more; `root` is before the Pod's paths.
         """
         self._uid = uid
         self._store = store
@@ -102,10 +106,16 @@ class IncomingGuest:
         self._connect = connect
         self._publish = publish
         self._on_end = on_end
+        self._root = root
         self._lock = threading.Lock()
         found = store.incoming()
         self._record = found if found.uid == uid else IncomingRecord(uid)
         self._session: Session | None = None
+
+    @property
+    def _copied(self) -> list[str]:
+        """The volumes whose disks come with the guest."""
+        return [name for name in self._record.copied.split(",") if name]
 
     @property
     def is_released(self) -> bool:
@@ -132,9 +142,10 @@ class IncomingGuest:
         with self._lock:
             if not self._record.prepared:
                 session = self._ensure_session()
-                prepared = self._preparation.prepare(request.guest, session.libvirt_version)
+                prepared = self._preparation.prepare(request.guest, session.libvirt_version, request.copied_disk_bytes)
                 _set_sizes(prepared.xml, request.image_bytes)
-                self._keep(prepared=True)
+                # Only now: what was found there and refused is not ours to drop.
+                self._keep(prepared=True, copied=",".join(sorted(request.copied_disk_bytes)))
             return self._look()
 
     def release(self, uid: str, *, paused: bool) -> DomainStatus:
@@ -153,7 +164,9 @@ class IncomingGuest:
             seen = self._observe()
             if not may_release(seen):
                 raise WrongState(f"no guest waits to be released: {judge_incoming(seen).value}")
-            # In this order: a launcher that is killed in between finds what is still to be done.
+            # In this order: a launcher that is killed in between finds what is still to be done. Until the source has
+            # gone for good, which is known here, what was copied was no disk.
+            accept_copies(self._root, self._copied)
             self._keep(goes_on=not paused)
             try:
                 self._begun.begin()
@@ -193,6 +206,7 @@ class IncomingGuest:
                     raise WrongState("a guest has come here meanwhile")
             self._keep(discarded=True, message=self._record.message or why)
             status = self._look()
+            drop_copies(self._root, self._copied, self._uid)
         self._on_end()
         return status
 
@@ -237,7 +251,18 @@ class IncomingGuest:
             log.warning("libvirt's daemon is asked again", extra={"facts": {"why": str(error)}})
             self._session = None
             facts = self._ensure_session().facts()
-        return _qemu_of(facts)
+        qemu = _qemu_of(facts)
+        if qemu is IncomingQemu.WAITS and facts is not None and not self._record.discarded:
+            self._check_copies(facts)
+        return qemu
+
+    def _check_copies(self, facts: DomainFacts) -> None:
+        """A guest that came without its disks would find empty ones: it is not wanted, and starts anew on its own."""
+        came = set(facts.copied) if facts.copied_by == self._uid else set()
+        if came != set(self._copied):
+            text = f"the guest came with the disks {sorted(came)}, and {self._copied} were awaited"
+            log.error("a guest came with other disks", extra={"facts": {"why": text}})
+            self._keep(discarded=True, message=text)
 
     def _ensure_session(self) -> Session:
         if self._session is None:

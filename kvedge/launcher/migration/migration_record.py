@@ -34,13 +34,16 @@ class OutgoingRecord(NamedTuple):
 
 
 class IncomingRecord(NamedTuple):
-    """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run."""
+    """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run, `copied` are the
+    volumes whose disks come with it, with a comma between.
+    """
 
     uid: str = ""
     prepared: bool = False
     arrived: bool = False
     discarded: bool = False
     goes_on: bool = False
+    copied: str = ""
     message: str = ""
 
 

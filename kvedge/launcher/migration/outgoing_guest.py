@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.launcher_errors import LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import ENDED, DomainFacts, Life, Why
-from kvedge.launcher.migration.copied_disks import find_copied
+from kvedge.launcher.migration.copied_disks import find_copied, find_copied_claims
 from kvedge.launcher.migration.migration_record import MigrationRecord, OutgoingRecord
 from kvedge.launcher.migration.outgoing_plan import (
     Outgoing,
@@ -37,6 +37,7 @@ from kvedge.rpc.launcher_pb2 import (
 from kvedge.runtime.background import passing_thread
 
 if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.destination_xml import CopiedClaim
     from kvedge.launcher.libvirt.domain_migration import MigrationFacts
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
@@ -105,6 +106,7 @@ class OutgoingGuest:
 
         Raises:
             WrongState: when there is no guest to move, it is frozen, or another migration moves it.
+            BadRequest: when a disk is to be copied that cannot be.
             OSError: when that cannot be written down; then it does not move.
         """
         with self._changing:
@@ -119,6 +121,7 @@ class OutgoingGuest:
             if is_frozen():
                 # The promise that it thaws is this Pod's, and would stay behind.
                 raise WrongState("the guest's file systems are frozen; it moves once they are thawed")
+            claims = find_copied_claims(facts.disks, request.copied_volumes, request.copied_devices, self._root)
             self._was_held, self._aborting = False, False
             self._was_cancelled = facts.why is Why.CANCELLED
             # Before libvirt is asked: a launcher that finds no QEMU must know that the guest may have left.
@@ -129,7 +132,7 @@ class OutgoingGuest:
             self._record = record
             self._moving = True
             self._moved.clear()
-        passing_thread("migration", self._move, request, find_copied(facts.disks, self._root))
+        passing_thread("migration", self._move, request, find_copied(facts.disks, self._root), claims)
 
     def abort(self, uid: str) -> None:
         """The guest stays. One that has left has left; a migration that was not asked for yet never begins.
@@ -218,10 +221,11 @@ class OutgoingGuest:
         """Whether the process of the QEMU that was to move is there; a zombie runs no guest."""
         return self._record.qemu_pid > 0 and is_running(self._record.qemu_pid)
 
-    def _move(self, request: MigrateRequest, copied: tuple[str, ...]) -> None:
+    def _move(self, request: MigrateRequest, own: tuple[str, ...], claims: tuple[CopiedClaim, ...]) -> None:
         # Only a process that moves a guest loads it.
         from kvedge.launcher.libvirt.domain_migration import MigrationWish
 
+        copied = (*own, *(claim.target for claim in claims))
         place = f"{self._root}{_PUBLIC}/{MIGRATION_FOLDER}"
         wish = MigrationWish(
             control=f"{place}/{CONTROL}",
@@ -233,6 +237,8 @@ class OutgoingGuest:
             auto_converge=request.auto_converge,
             max_downtime_ms=request.max_downtime_ms,
             unsafe=request.unsafe,
+            claims=claims,
+            migration=request.migration_uid,
         )
         log.info("the guest begins to move", extra={"facts": {"migration": request.migration_uid, "disks": copied}})
         message = ""

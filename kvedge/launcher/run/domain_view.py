@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
+from kvedge.launcher.libvirt.domain_disks import read_device_bytes
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.outgoing_plan import Outgoing
@@ -24,6 +26,7 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskTarget, DomainNic, DomainStatus
 
 if TYPE_CHECKING:
@@ -138,15 +141,18 @@ def _target(disk: DomainDisk) -> DiskTarget:
         name=disk.name,
         target=disk.target,
         empty=disk.device == "cdrom" and not disk.source,
-        image_bytes=_read_iso_bytes(disk.source),
+        image_bytes=_read_image_bytes(disk),
     )
 
 
-def _read_iso_bytes(path: str) -> int:
-    """The size of an ISO, such as the launcher's preparation makes; 0 for all other images."""
-    if not path.endswith(".iso"):
-        return 0
+def _read_image_bytes(disk: DomainDisk) -> int:
+    """The size of an ISO, such as the launcher's preparation makes, or of a disk on a claim; 0 for all other images."""
+    if disk.part_bytes:
+        return disk.part_bytes
     try:
-        return os.stat(path).st_size
+        found = os.stat(disk.source)
     except OSError:
         return 0
+    if stat.S_ISBLK(found.st_mode):
+        return read_device_bytes(disk.source)
+    return found.st_size if disk.source.endswith((".iso", f"/{IMAGE_FILE}")) else 0

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kvedge.resources.disks.claim_places import DEVICE_DIRECTORY, IMAGE_FILE, claim_directory, device_path
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
-from kvedge.resources.names import CLAIM_DIRECTORY, PRIVATE_DIRECTORY
+from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import HostDisk, Volume
 
 __all__ = [
+    "DEVICE_DIRECTORY",
     "HOTPLUG_DIRECTORY",
+    "IMAGE_FILE",
     "claim_directory",
     "claim_of",
     "claims",
@@ -25,12 +28,9 @@ __all__ = [
     "is_hotpluggable",
 ]
 
-# The one image in a claim with a file system; no other name is looked for.
-IMAGE_FILE: Final = "disk.img"
 # Kinds of hostDisk: the file is there, or it is made when it is absent.
 DISK: Final = "Disk"
 DISK_OR_CREATE: Final = "DiskOrCreate"
-DEVICE_DIRECTORY: Final = "/dev"
 CONFIG_MAP_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/config-map"
 SECRET_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/secret"
 SERVICE_ACCOUNT_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/service-account"
@@ -80,13 +80,3 @@ def host_place(disk: HostDisk) -> tuple[str, str]:
     """
     directory, _, file = disk.path.rpartition("/")
     return directory or "/", file
-
-
-def claim_directory(volume: str) -> str:
-    """Where a claim with a file system, or the directory of a hostDisk, is mounted in the launcher's Pod."""
-    return f"{CLAIM_DIRECTORY}/{volume}"
-
-
-def device_path(volume: str) -> str:
-    """Where a claim of mode Block is in the launcher's Pod."""
-    return f"{DEVICE_DIRECTORY}/{volume}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.launcher.disks.disk_plan import CloudInitPlan, EmptyDiskPlan, OverlayPlan, plan_volumes
+from kvedge.launcher.disks.disk_plan import ClaimPlan, CloudInitPlan, EmptyDiskPlan, OverlayPlan, plan_volumes
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -77,3 +77,41 @@ def test_an_unknown_kind_of_volume_is_refused_with_its_place() -> None:
 def test_a_name_that_would_leave_the_directory_is_refused(name: str) -> None:
     with pytest.raises(BadRequest):
         plan_volumes(vmi({"name": name, "emptyDisk": {"capacity": "1Gi"}}), OPTIONS)
+
+
+def on_claim(**disk: Any) -> VirtualMachineInstance:
+    spec = with_volumes({"name": "a", "persistentVolumeClaim": {"claimName": "c"}})
+    spec["domain"]["devices"]["disks"] = [{"name": "a", **(disk or {"disk": {}})}]
+    info = {"claimName": "c", "requests": {"storage": "1Gi"}}
+    entry = {"name": "a", "target": "", "persistentVolumeClaimInfo": info}
+    return vmi_with(spec, {"volumeStatus": [entry]}, namespace="ns", uid="u1")
+
+
+AWAITING = LauncherOptions(namespace="ns", name="web", uid="u1", incoming="m-1")
+
+
+def test_a_disk_that_comes_with_its_guest_is_as_large_as_the_guest_knows_it() -> None:
+    (plan,) = plan_volumes(on_claim(), AWAITING, {"a": 512})
+    assert isinstance(plan, ClaimPlan)
+    assert (plan.copied, plan.incoming, plan.comes) == (512, "m-1", True)
+    (shared,) = plan_volumes(on_claim(), AWAITING, {})
+    assert isinstance(shared, ClaimPlan)
+    assert (shared.copied, shared.comes) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "copied"),
+    [
+        pytest.param(on_claim(), AWAITING, {"a": 100}, id="no whole sectors"),
+        pytest.param(on_claim(), AWAITING, {"a": -512}, id="less than nothing"),
+        pytest.param(on_claim(), AWAITING, {"b": 512}, id="no such volume"),
+        pytest.param(on_claim(), OPTIONS, {"a": 512}, id="no guest comes"),
+        pytest.param(on_claim(disk={"readonly": True}), AWAITING, {"a": 512}, id="the guest only reads it"),
+        pytest.param(vmi({"name": "a", "emptyDisk": {"capacity": "1Gi"}}), AWAITING, {"a": 512}, id="no claim"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_with_its_field(
+    found: VirtualMachineInstance, options: LauncherOptions, copied: dict[str, int]
+) -> None:
+    with pytest.raises(BadRequest, match=r"copied_disk_bytes|not copied"):
+        plan_volumes(found, options, copied)

@@ -27,6 +27,12 @@ class PlayedDomain:
     def migrateToURI3(self, uri: str, parameters: dict[str, Any], flags: int) -> None:
         self.parameters, self.flags = parameters, flags
 
+    def blockInfo(self, _target: str) -> list[int]:
+        return [1024, 0, 0]
+
+    def XMLDesc(self, flags: int) -> str:
+        return f'<domain id="{flags}"><devices><disk><target dev="vdb"/></disk></devices></domain>'
+
     def jobStats(self) -> dict[str, Any]:
         if self.stats is None:
             raise_invalid_operation()
@@ -68,6 +74,26 @@ def test_each_wish_is_a_flag_of_its_own(wishes: dict[str, Any], flag: str) -> No
     flags, _ = moved(**wishes)
     assert flags == plain | getattr(libvirt, flag)
     assert not plain & getattr(libvirt, flag)
+
+
+def test_disks_that_are_others_over_there_are_so_now_and_for_good() -> None:
+    import libvirt
+
+    from kvedge.launcher.libvirt.destination_xml import CopiedClaim
+
+    claim = CopiedClaim("data", "vdb", "/dev/data", block=True)
+    _, parameters = moved(copied=("vdb",), claims=(claim,), migration="m-1")
+    live, defined = (
+        parameters[name] for name in (libvirt.VIR_MIGRATE_PARAM_DEST_XML, libvirt.VIR_MIGRATE_PARAM_PERSIST_XML)
+    )
+    for document in (live, defined):
+        assert 'dev="/dev/data"' in document
+        assert 'size="1024"' in document
+    flags = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
+    assert f'id="{flags}"' in live
+    assert f'id="{flags | libvirt.VIR_DOMAIN_XML_INACTIVE}"' in defined
+    plain = moved(copied=("vda",))[1]
+    assert libvirt.VIR_MIGRATE_PARAM_DEST_XML not in plain
 
 
 def no_domain() -> PlayedDomain:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kvedge.launcher.disks.arriving_disk import ARRIVING
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import BadRequest, Unanswered, WrongState
+from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable, Unanswered, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.migration.incoming_guest import IncomingGuest
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.rpc import launcher_pb2 as m
 
-ARRIVING = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.MIGRATING)
+ARRIVING_GUEST = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.MIGRATING)
 WAITS = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.USER, is_persistent=True)
 RUNS = DomainFacts(uuid="u", life=Life.RUNNING, why=Why.UNPAUSED, is_persistent=True)
 
@@ -23,6 +27,8 @@ class PlayedPod:
 
     def __init__(self, directory: Path) -> None:
         self.store = MigrationRecord(str(directory))
+        self.directory = directory
+        self.refusal: ClaimUnusable | None = None
         self.iso = directory / "seed.iso"
         self.iso.write_bytes(b"iso")
         self.found: DomainFacts | None = None
@@ -37,7 +43,7 @@ class PlayedPod:
 
     def launcher(self, uid: str = "m-1") -> IncomingGuest:
         """Another launcher."""
-        return IncomingGuest(uid, self.store, self, self, self.connect, self.publish, self.end)
+        return IncomingGuest(uid, self.store, self, self, self.connect, self.publish, self.end, str(self.directory))
 
     libvirt_version = 9_000_000
 
@@ -46,7 +52,13 @@ class PlayedPod:
         self.broken = self.stays_broken
         return self
 
-    def prepare(self, request: m.SyncRequest, libvirt_version: int) -> Prepared:
+    def prepare(
+        self, request: m.SyncRequest, libvirt_version: int, copied: Mapping[str, int] | None = None
+    ) -> Prepared:
+        if self.refusal is not None:
+            raise self.refusal
+        for volume in copied or {}:
+            make_copy(self.directory, volume)
         source = f"<source file='{self.iso}'/><target dev='vda'/><alias name='ua-seed'/>"
         return Prepared(f"<domain><devices><disk device='disk'>{source}</disk></devices></domain>", paused=False)
 
@@ -75,6 +87,19 @@ class PlayedPod:
         self.ended += 1
 
 
+def place_of(directory: Path, volume: str) -> Path:
+    """Where the claim of a volume is in the Pod."""
+    return directory / "var/run/kubevirt-private/vmi-disks" / volume
+
+
+def make_copy(directory: Path, volume: str) -> None:
+    """As the preparation does for a disk that is to come."""
+    place = place_of(directory, volume)
+    place.mkdir(parents=True)
+    (place / "disk.img").write_bytes(b"half")
+    (place / ARRIVING).write_text("u m-1\n")
+
+
 @pytest.fixture
 def pod(tmp_path: Path) -> PlayedPod:
     return PlayedPod(tmp_path)
@@ -86,6 +111,70 @@ def prepared(pod: PlayedPod, size: int = 0) -> IncomingGuest:
     request = m.PrepareIncomingRequest(migration_uid="m-1", image_bytes={"seed": size} if size else {})
     assert guest.prepare(request).incoming.state == m.INCOMING_READY
     return guest
+
+
+def copying(pod: PlayedPod) -> IncomingGuest:
+    """A launcher that listens for a guest with a disk that is copied."""
+    guest = pod.launcher()
+    guest.prepare(m.PrepareIncomingRequest(migration_uid="m-1", copied_disk_bytes={"data": 512}))
+    return guest
+
+
+CAME = replace(WAITS, copied_by="m-1", copied=("data",))
+
+
+def test_a_copied_disk_is_one_from_the_release_on(pod: PlayedPod) -> None:
+    guest = copying(pod)
+    place = place_of(pod.directory, "data")
+    pod.found = CAME
+    guest.look()
+    assert sorted(os.listdir(place)) == [ARRIVING, "disk.img"]
+    assert guest.release("m-1", paused=False).incoming.state == m.INCOMING_OWNED
+    assert (os.listdir(place), pod.unpaused) == (["disk.img"], [True])
+
+
+def test_a_launcher_killed_after_a_disk_was_accepted_accepts_it_again(pod: PlayedPod) -> None:
+    copying(pod)
+    (place_of(pod.directory, "data") / ARRIVING).unlink()
+    pod.found = CAME
+    assert pod.launcher().release("m-1", paused=False).incoming.state == m.INCOMING_OWNED
+
+
+@pytest.mark.parametrize(
+    "found", [None, ARRIVING_GUEST, CAME], ids=["nothing came", "half of it came", "it came whole"]
+)
+def test_nothing_is_left_of_the_disks_of_a_guest_that_is_not_wanted(pod: PlayedPod, found: DomainFacts | None) -> None:
+    guest = copying(pod)
+    pod.found = found
+    guest.discard("m-1", "it stays")
+    assert (os.listdir(place_of(pod.directory, "data")), pod.found) == ([], None)
+
+
+def test_what_was_found_and_refused_is_not_dropped(pod: PlayedPod) -> None:
+    place = place_of(pod.directory, "data")
+    place.mkdir(parents=True)
+    (place / "disk.img").write_bytes(b"another guest's")
+    pod.refusal = ClaimUnusable("f", "c", "it holds data")
+    with pytest.raises(ClaimUnusable):
+        copying(pod)
+    pod.launcher().discard("m-1", "it stays")
+    assert (place / "disk.img").read_bytes() == b"another guest's"
+
+
+@pytest.mark.parametrize(
+    "came",
+    [WAITS, replace(CAME, copied_by="m-0"), replace(CAME, copied=("data", "more"))],
+    ids=["none", "by an earlier migration", "another one, too"],
+)
+def test_a_guest_that_came_without_its_disks_never_runs(pod: PlayedPod, came: DomainFacts) -> None:
+    guest = copying(pod)
+    pod.found = came
+    assert guest.look().incoming.state == m.INCOMING_FAILED
+    assert pod.found is None
+    with pytest.raises(WrongState):
+        guest.release("m-1", paused=False)
+    assert "awaited" in pod.launcher().look().incoming.message
+    assert ARRIVING in os.listdir(place_of(pod.directory, "data"))
 
 
 def test_isos_become_as_large_as_those_of_the_source(pod: PlayedPod) -> None:
@@ -108,7 +197,7 @@ def test_no_daemon_is_started_before_something_is_prepared(pod: PlayedPod) -> No
 
 def test_a_guest_waits_until_it_is_released_and_the_mark_is_there_before_it_runs(pod: PlayedPod) -> None:
     guest = prepared(pod)
-    pod.found = ARRIVING
+    pod.found = ARRIVING_GUEST
     guest.look()
     with pytest.raises(WrongState, match="on its way"):
         guest.release("m-1", paused=False)
@@ -177,7 +266,7 @@ def test_the_next_launcher_finds_a_guest_that_waits(pod: PlayedPod) -> None:
 
 def test_a_guest_that_came_and_went_does_not_come_again(pod: PlayedPod) -> None:
     guest = prepared(pod)
-    pod.found = ARRIVING
+    pod.found = ARRIVING_GUEST
     guest.look()
     pod.found = None
     told = guest.look().incoming

@@ -1,0 +1,182 @@
+"""A disk on a claim whose bytes come with a guest from another node: its place, which is worthless until it is whole.
+
+Called by `claim_disk` for the place, as the guest's user, and by `incoming_guest` when the guest goes on here or is not
+wanted. A file beside the image says that it is an unfinished copy: whoever would use the image refuses it. A device has
+no room for such a word; what came to it is made unreadable when the guest is not wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import stat
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from kvedge.launcher.disks.image_locks import is_locked
+from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
+from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory, device_path
+from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_beneath
+
+if TYPE_CHECKING:
+    from kvedge.launcher.disks.disk_plan import ClaimPlan
+
+log = logging.getLogger(__name__)
+
+# Beside the image as long as it is no disk yet: whose guest comes, and by which migration.
+ARRIVING: Final = f".{IMAGE_FILE}.arriving"
+_LONGEST: Final = 256
+_MODE: Final = 0o660
+# Tables of partitions, and nearly every file system, begin in these bytes of a device; one begins later.
+_HEAD: Final = 4096
+_LATE_SIGNATURE: Final = (0x10040, b"_BHRfS_M")
+_WIPED: Final = 1 << 20
+_REMEDY: Final = "put the volume back on the claim that it had, and choose another one or empty this one"
+
+
+def read_arriving(directory: int) -> list[str]:
+    """What is said beside an image that is no disk yet: the UIDs of its VMI and of the migration; empty for a disk."""
+    try:
+        with hold_open_beneath(directory, ARRIVING, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as mark:
+            return os.read(mark, _LONGEST).decode(errors="replace").split() or ["?"]
+    except FileNotFoundError:
+        return []
+
+
+def refuse_arriving(directory: int, plan: ClaimPlan) -> None:
+    """Refuse a claim whose image is an unfinished copy. Raises ClaimUnusable."""
+    found = read_arriving(directory)
+    if found:
+        text = f"{plan.file} is the unfinished copy of a disk of the VMI {found[0]}, which has not moved here"
+        raise ClaimUnusable(plan.field, plan.claim, text, _REMEDY)
+
+
+def make_arriving(directory: int, plan: ClaimPlan, free: int) -> None:
+    """Make a sparse image of the size that is to come, and say beside it that it is no disk yet.
+
+    What is there may be used when it is empty, or came by an earlier attempt of the same VMI.
+
+    Raises:
+        ClaimUnusable: when it holds something else.
+        DiskFull: when there is no room.
+        OSError: as the file system has it.
+    """
+    found = read_arriving(directory)
+    if found and found[0] != plan.run:
+        refuse_arriving(directory, plan)
+    try:
+        image = open_beneath(directory, IMAGE_FILE, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        image = -1
+    try:
+        used = 0 if image < 0 else _check_image(image, plan, is_ours=bool(found))
+        if plan.copied > free + used:
+            raise DiskFull(plan.path, f"the disk that comes has {plan.copied} bytes, and {free} are free")
+        _write_mark(directory, plan)
+        if image < 0:
+            image = open_beneath(directory, IMAGE_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=_MODE)
+            os.fchmod(image, _MODE)
+        # First to nothing: so that nothing is left of what came before.
+        os.ftruncate(image, 0)
+        os.ftruncate(image, plan.copied)
+        os.fsync(image)
+    finally:
+        if image >= 0:
+            os.close(image)
+    _sync(directory)
+
+
+def _check_image(image: int, plan: ClaimPlan, *, is_ours: bool) -> int:
+    """How many bytes it takes up. Raises ClaimUnusable for one that must not be written over."""
+    found = os.fstat(image)
+    if not stat.S_ISREG(found.st_mode):
+        raise ClaimUnusable(plan.field, plan.claim, f"found {plan.file}, but it's no regular file", _REMEDY)
+    if is_locked(image, writes=True):
+        raise ClaimUnusable(plan.field, plan.claim, f"{plan.file} is open in another QEMU", _REMEDY)
+    if not is_ours and not _is_empty(image, found):
+        text = f"{plan.file} is there and holds data, which a disk that moves to this claim would destroy"
+        raise ClaimUnusable(plan.field, plan.claim, text, _REMEDY)
+    return found.st_blocks * 512
+
+
+def _is_empty(image: int, found: os.stat_result) -> bool:
+    if not found.st_blocks:
+        return True
+    try:
+        os.lseek(image, 0, os.SEEK_DATA)
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    return False
+
+
+def _write_mark(directory: int, plan: ClaimPlan) -> None:
+    # Whatever lies there under this name is removed, and never opened to be written.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(ARRIVING, dir_fd=directory)
+    with hold_open_beneath(directory, ARRIVING, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=_MODE) as mark:
+        os.write(mark, f"{plan.run} {plan.incoming}\n".encode())
+        os.fsync(mark)
+    _sync(directory)
+
+
+def check_device(device: int, plan: ClaimPlan) -> None:
+    """Whether a disk may come to an open device: it is large enough, and nothing begins on it.
+
+    Raises:
+        ClaimUnusable: when it may not.
+    """
+    size = os.lseek(device, 0, os.SEEK_END)
+    if size < plan.copied:
+        text = f"the device of volume {plan.volume} has {size} bytes, and the disk that comes {plan.copied}"
+        raise ClaimUnusable(plan.field, plan.claim, text, _REMEDY)
+    at, signature = _LATE_SIGNATURE
+    if any(os.pread(device, _HEAD, 0)) or os.pread(device, len(signature), at) == signature:
+        text = f"the device of volume {plan.volume} holds data, which a disk that moves to this claim would destroy"
+        remedy = f"choose another claim, or empty it (dd if=/dev/zero of=… bs=1M count={_WIPED >> 20})"
+        raise ClaimUnusable(plan.field, plan.claim, text, remedy)
+
+
+def accept_copies(root: str, volumes: Iterable[str]) -> None:
+    """The guest is whole here, and nowhere else: its images are disks from now on. May be repeated.
+
+    Raises:
+        OSError: when one cannot be accepted.
+    """
+    for volume in volumes:
+        with contextlib.suppress(FileNotFoundError), hold_directory(root + claim_directory(volume)) as directory:
+            os.unlink(ARRIVING, dir_fd=directory)
+            _sync(directory)
+
+
+def drop_copies(root: str, volumes: Iterable[str], migration: str) -> None:
+    """The guest is not wanted here, and no QEMU has its images open: nobody takes them for disks. May be repeated."""
+    for volume in volumes:
+        try:
+            _drop(root, volume, migration)
+        except OSError as error:
+            # A file keeps its word that it is no disk.
+            log.warning("an unfinished copy is left", extra={"facts": {"volume": volume, "why": str(error)}})
+
+
+def _drop(root: str, volume: str, migration: str) -> None:
+    with contextlib.suppress(FileNotFoundError), hold_directory(root + claim_directory(volume)) as directory:
+        # One that went on here is no copy any more; another migration's is not ours.
+        if migration in read_arriving(directory):
+            os.unlink(IMAGE_FILE, dir_fd=directory)
+            os.unlink(ARRIVING, dir_fd=directory)
+            _sync(directory)
+        return
+    device = os.open(root + device_path(volume), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if stat.S_ISBLK(os.fstat(device).st_mode):
+            os.pwrite(device, bytes(_WIPED), 0)
+            os.fsync(device)
+    finally:
+        os.close(device)
+
+
+def _sync(directory: int) -> None:
+    with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
+        os.fsync(opened)
