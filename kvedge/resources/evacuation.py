@@ -28,6 +28,8 @@ EVICTION_IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progr
 # Conditions of a VMI: it is marked; it can move.
 EVICTION_REQUESTED: Final = "EvictionRequested"
 LIVE_MIGRATABLE: Final = "LiveMigratable"
+# It could move if its disks moved along.
+STORAGE_LIVE_MIGRATABLE: Final = "StorageLiveMigratable"
 # The effect of the taint by which a node is emptied without evictions.
 DRAIN_EFFECT: Final = "NoSchedule"
 

@@ -43,6 +43,24 @@ def moving_vmi(
     )
 
 
+def copying_vmi(mode: str = "Filesystem", size: int = 24 << 20, **state: Any) -> VirtualMachineInstance:
+    """As :func:`moving_vmi`, with a disk `data` whose claim `old` becomes `new`, of that mode."""
+    document = encode(moving_vmi(**state))
+    document["spec"]["domain"]["devices"]["disks"] = [{"name": "data", "disk": {"bus": "virtio"}}]
+    document["spec"]["volumes"] = [{"name": "data", "dataVolume": {"name": "old"}}]
+    source, destination = (
+        {"claimName": name, "volumeMode": kind} for name, kind in (("old", "Filesystem"), ("new", mode))
+    )
+    moved = {"volumeName": "data", "sourcePVCInfo": source, "destinationPVCInfo": destination}
+    entry = {"name": "data", "target": "vda", "size": size, "persistentVolumeClaimInfo": source}
+    document["status"] |= {
+        "migratedVolumes": [moved],
+        "volumeStatus": [entry],
+        "conditions": [{"type": "VolumesChange", "status": "True"}, {"type": "Ready", "status": "True"}],
+    }
+    return vmi_of(document)
+
+
 class Server:
     """One VMI; what is written against another version than it has is refused."""
 

@@ -24,10 +24,12 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
+from kvedge.handler.migration.copied_claims import known_bytes
 from kvedge.handler.volumes.hotplug_plan import wishes_of
 from kvedge.kube.informer import Informer
 from kvedge.network.errors import NetworkError
 from kvedge.resources.codec import encode_json
+from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
@@ -169,13 +171,14 @@ class LauncherSync:
     ) -> None:
         """Prepare the Pod and its network for a guest that is to come by this migration, and have the launcher listen.
 
-        `others` are the VMIs of this node, and those that are to come to it.
+        `others` are the VMIs of this node, and those that are to come to it. Volumes have the claims that they get.
 
         Raises:
             LauncherCallError: when the launcher refuses, or does not answer.
             NetworkError: when a NIC cannot be prepared.
             PodNotReady: when the Pod lacks something.
         """
+        copied, vmi = known_bytes(vmi), as_moved(vmi)
         with self.connections.launcher(key) as launcher:
             pod_uid = self.connections.pod_uid(key)
             if pod_uid is not None:
@@ -190,6 +193,7 @@ class LauncherSync:
                 migration_uid=uid,
                 guest=guest,
                 image_bytes={entry.name: entry.size for entry in vmi.status.volume_status if entry.size > 0},
+                copied_disk_bytes=copied,
             )
             self.connections.call(key, "PrepareIncoming", request, _SYNC_SECONDS)
 

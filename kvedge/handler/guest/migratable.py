@@ -1,4 +1,5 @@
-"""Whether a VMI can move to another node while it runs, why not, and how: KubeVirt's condition LiveMigratable.
+"""Whether a VMI can move to another node while it runs, why not, and how: KubeVirt's conditions
+LiveMigratable, and StorageLiveMigratable for a guest whose disks would move along.
 
 Used by the status that the handler reports; admission of migrations and the controller read the result. Pure. What is
 in the way first, in KubeVirt's order, is told by its name.
@@ -6,11 +7,13 @@ in the way first, in KubeVirt's order, is told by its name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from kvedge.resources.disks.moved_volumes import destinations
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
-from kvedge.resources.evacuation import LIVE_MIGRATABLE
+from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.pod_networks import sriov_interfaces
@@ -31,21 +34,38 @@ class Obstacle(NamedTuple):
     message: str
 
 
+_OLD_LAUNCHER: Final = Obstacle(
+    "NotMigratable",
+    "the launcher is of an earlier version, which cannot move its guest: restart the VM to get a new one",
+)
+
+
 def judge_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
     """The condition; `launcher_can` says whether the launcher that the guest runs in can move it."""
     found = next(_obstacles(vmi), None)
     if found is None and not launcher_can:
-        found = Obstacle(
-            "NotMigratable",
-            "the launcher is of an earlier version, which cannot move its guest: restart the VM to get a new one",
-        )
+        found = _OLD_LAUNCHER
+    return _condition(LIVE_MIGRATABLE, found)
+
+
+def judge_storage_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
+    """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
+    found = next(itertools.chain(_of_networks(vmi), _of_devices(vmi), _of_reservations(vmi)), None)
+    if found is None and not launcher_can:
+        found = _OLD_LAUNCHER
+    return _condition(STORAGE_LIVE_MIGRATABLE, found)
+
+
+def _condition(kind: str, found: Obstacle | None) -> Condition:
     if found is None:
-        return Condition(type=LIVE_MIGRATABLE, status="True")
-    return Condition(type=LIVE_MIGRATABLE, status="False", reason=found.reason, message=found.message)
+        return Condition(type=kind, status="True")
+    return Condition(type=kind, status="False", reason=found.reason, message=found.message)
 
 
 def choose_method(vmi: VirtualMachineInstance) -> Method:
-    """Whether disks of the Pod's own are copied, or memory alone moves."""
+    """Whether disks are copied, the Pod's own or to other claims, or memory alone moves."""
+    if destinations(vmi):
+        return "BlockMigration"
     read_only = {disk.name for disk in vmi.spec.domain.devices.disks if _is_read_only(disk)}
     copied = any(
         volume.name not in read_only and claim_of(volume) is None and volume.host_disk is None
@@ -89,10 +109,18 @@ def _of_devices(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
 def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     reason = "DisksNotLiveMigratable"
     claims = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
-    reserved = {disk.name for disk in vmi.spec.domain.devices.disks if disk.lun is not None and disk.lun.reservation}
+    moved = destinations(vmi)
+    uncopied = {disk.name for disk in vmi.spec.domain.devices.disks if not _can_be_copied(disk)}
     for volume in vmi.spec.volumes:
         claim = claim_of(volume)
-        if claim is not None:
+        if volume.name in moved and not is_hotpluggable(volume):
+            if volume.ephemeral is not None or volume.name in uncopied:
+                yield Obstacle(
+                    reason,
+                    f"cannot migrate VMI: volume {volume.name} cannot move to another claim: only a disk that the guest"
+                    " alone writes is copied",
+                )
+        elif claim is not None:
             info = claims.get(volume.name)
             if info is None:
                 # A hotplugged one of which nothing is known is not the guest's yet: it comes where the guest then is.
@@ -102,10 +130,13 @@ def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
                 yield Obstacle(reason, _of_claim(f"PVC {claim} is not shared"))
         elif volume.host_disk is not None and not volume.host_disk.shared:
             yield Obstacle(reason, "cannot migrate VMI with non-shared HostDisk")
-        if volume.name in reserved:
-            yield Obstacle(
-                "PersistentReservationNotLiveMigratable", f"cannot migrate VMI: LUN {volume.name} is reserved"
-            )
+    yield from _of_reservations(vmi)
+
+
+def _of_reservations(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    for disk in vmi.spec.domain.devices.disks:
+        if disk.lun is not None and disk.lun.reservation:
+            yield Obstacle("PersistentReservationNotLiveMigratable", f"cannot migrate VMI: LUN {disk.name} is reserved")
 
 
 def _of_claim(what: str) -> str:
@@ -118,6 +149,11 @@ def _of_claim(what: str) -> str:
 def _is_only_read(volume: Volume, modes: list[str]) -> bool:
     """Whether the claim is read by many, below a layer of the Pod's own."""
     return volume.ephemeral is not None and "ReadOnlyMany" in modes
+
+
+def _can_be_copied(disk: Disk) -> bool:
+    target = disk.disk
+    return disk.lun is None and disk.cdrom is None and not disk.shareable and not (target and target.readonly)
 
 
 def _is_read_only(disk: Disk) -> bool:

@@ -2,7 +2,7 @@
 
 Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, what the guest's agent
 says, how it can move to another node, and the conditions of its own (Paused, AgentConnected, AgentVersionNotSupported,
-LiveMigratable, Synchronized); other conditions pass through untouched.
+LiveMigratable, StorageLiveMigratable, Synchronized); other conditions pass through untouched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.handler.guest.migratable import choose_method, judge_migratable
+from kvedge.handler.guest.migratable import choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
@@ -22,7 +22,7 @@ from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, v
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.disks.volume_facts import is_hotpluggable
-from kvedge.resources.evacuation import LIVE_MIGRATABLE
+from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
@@ -53,7 +53,8 @@ from kvedge.rpc.launcher_pb2 import (
 )
 from kvedge.runtime.clock import rfc3339
 
-_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", LIVE_MIGRATABLE)
+_MOBILITY: Final = (LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE)
+_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", *_MOBILITY)
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
@@ -241,34 +242,35 @@ def _addresses(entries: Sequence[GuestAddress]) -> list[str]:
 
 
 def _volumes(vmi: VirtualMachineInstance, status: DomainStatus) -> list[VolumeStatus]:
-    """The volumes with the guest's names for them, and the sizes of the ISOs among them; what else stands there, such
-    as their claims, is not ours.
+    """The volumes with the guest's names for them, and the sizes of ISOs and of claims' disks; what else stands there,
+    such as their claims, is not ours.
     """
     disks = {disk.name: disk for disk in status.disks}
     if not disks:
         return vmi.status.volume_status
     entries = {entry.name: entry for entry in vmi.status.volume_status}
-    made = {volume.name for volume in vmi.spec.volumes if _is_made(volume)}
+    sized = {volume.name for volume in vmi.spec.volumes if _has_size(volume)}
     for volume in vmi.spec.volumes:
         # A hotplugged volume gets its entry from the controller, with its phase.
         if not is_hotpluggable(volume):
             entries.setdefault(volume.name, VolumeStatus(name=volume.name, target=""))
     return [
-        _with_disk(entry, disks.get(entry.name), is_made=entry.name in made)
+        _with_disk(entry, disks.get(entry.name), has_size=entry.name in sized)
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
     ]
 
 
-def _with_disk(entry: VolumeStatus, disk: DiskTarget | None, *, is_made: bool) -> VolumeStatus:
+def _with_disk(entry: VolumeStatus, disk: DiskTarget | None, *, has_size: bool) -> VolumeStatus:
     if disk is None:
         return msgspec.structs.replace(entry, target="")
-    size = max(0, disk.image_bytes) if is_made else 0
+    size = max(0, disk.image_bytes) if has_size else 0
     return msgspec.structs.replace(entry, target=disk.target, size=size or entry.size)
 
 
-def _is_made(volume: Volume) -> bool:
-    """Whether the launcher makes the image of this volume, of files."""
-    return bool(volume.cloud_init_no_cloud or volume.cloud_init_config_drive or config_disk(volume))
+def _has_size(volume: Volume) -> bool:
+    """Whether the size of its disk is told: of an image that the launcher makes of files, or of a disk on a claim."""
+    is_made = volume.cloud_init_no_cloud or volume.cloud_init_config_drive or config_disk(volume)
+    return bool(is_made or volume.persistent_volume_claim or volume.data_volume)
 
 
 def _memory(vmi: VirtualMachineInstance) -> MemoryStatus | None:
@@ -345,8 +347,11 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
                 type="AgentVersionNotSupported", status="True", reason=_LACKS, message=message
             )
     if seen.status.state in ALIVE:
-        return wanted | {LIVE_MIGRATABLE: judge_migratable(vmi, launcher_can=seen.status.migrates)}
-    return wanted | _find_present(vmi.status.conditions, (LIVE_MIGRATABLE,))
+        return wanted | {
+            LIVE_MIGRATABLE: judge_migratable(vmi, launcher_can=seen.status.migrates),
+            STORAGE_LIVE_MIGRATABLE: judge_storage_migratable(vmi, launcher_can=seen.status.migrates),
+        }
+    return wanted | _find_present(vmi.status.conditions, _MOBILITY)
 
 
 def _find_present(conditions: Sequence[Condition], types: Sequence[str]) -> dict[str, Condition]:

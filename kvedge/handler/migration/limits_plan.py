@@ -44,8 +44,12 @@ def follow_progress(before: Progress | None, said: OutgoingMigration, now: float
     return before
 
 
-def find_overrun(progress: Progress, memory: int, limits: MigrationConfiguration | None, now: float) -> str:
-    """Why the guest, which sees `memory` bytes, is to stay; empty while it may go on."""
+def find_overrun(progress: Progress, sizes: tuple[int, int], limits: MigrationConfiguration | None, now: float) -> str:
+    """Why the guest is to stay; empty while it may go on.
+
+    `sizes` are the bytes of its memory, and of its disks that are copied to other claims.
+    """
+    memory, copied = sizes
     given = limits or MigrationConfiguration()
     progress_seconds = _or(given.progress_timeout, _DEFAULTS.progress_timeout)
     still = now - progress.lowest_at
@@ -54,6 +58,7 @@ def find_overrun(progress: Progress, memory: int, limits: MigrationConfiguration
     for_gib = _or(given.completion_timeout_per_gib, _DEFAULTS.completion_timeout_per_gib)
     # libvirt copies disks first, and tells of memory when that is done.
     disks = progress.first_total - memory if progress.first_total >= memory else progress.first_total
+    disks = max(disks, copied)
     allowed = for_gib * math.ceil((memory + disks) / _GIB)
     taken = now - progress.began
     if allowed and taken > allowed:

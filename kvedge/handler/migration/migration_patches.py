@@ -11,6 +11,7 @@ import msgspec
 
 from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE, as_moved, destinations
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_SILENT, MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.phases import check_transition
@@ -76,7 +77,9 @@ def detection_patch(vmi: VirtualMachineInstance) -> MergePatch:
 
 
 def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> MergePatch:
-    """The guest is this node's: one write, so that nobody ever reads a half of it."""
+    """The guest is this node's, with the claims that its disks were copied to: one write, so that nobody ever reads a
+    half of it.
+    """
     state = vmi.status.migration_state
     assert state is not None
     status: JsonObject = {
@@ -90,12 +93,21 @@ def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> Mer
     }
     if vmi.status.evacuation_node_name == state.source_node:
         status["evacuationNodeName"] = None
-    kept = [item for item in vmi.status.conditions if item.reason != LAUNCHER_SILENT]
+    # That was said of the launcher before: of this one it would end the guest. And volumes change no more.
+    over = {item.type for item in vmi.status.conditions if item.reason == LAUNCHER_SILENT}
+    over |= {VOLUMES_CHANGE} if vmi.status.migrated_volumes else set()
+    kept = [item for item in vmi.status.conditions if item.type not in over]
     if len(kept) < len(vmi.status.conditions):
-        # That was said of the launcher before. Of this one it would end the guest.
         status["conditions"] = [encode(item) for item in kept]
     labels = {NODE_NAME: node, MIGRATION_TARGET_NODE: None}
-    return at_version({"metadata": {"labels": labels}, "status": status}, vmi.metadata.resource_version)
+    body: JsonObject = {"metadata": {"labels": labels}, "status": status}
+    if destinations(vmi):
+        moved = as_moved(vmi)
+        body["spec"] = {"volumes": [encode(volume) for volume in moved.spec.volumes]}
+        status["volumeStatus"] = [encode(entry) for entry in moved.status.volume_status]
+    if vmi.status.migrated_volumes:
+        status["migratedVolumes"] = None
+    return at_version(body, vmi.metadata.resource_version)
 
 
 def loss_patch(vmi: VirtualMachineInstance, reason: str, now: datetime) -> MergePatch:

@@ -17,6 +17,7 @@ import grpc
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView
+from kvedge.handler.migration.copied_claims import copied_bytes, copied_devices
 from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress
 from kvedge.handler.migration.migration_patches import abort_patch, begin_patch, left_patch, stay_patch
 from kvedge.handler.migration.outgoing_channels import LeavingGuest
@@ -134,7 +135,10 @@ class SourceSteps:
             now = self.clock.monotonic()
             memory.progress = follow_progress(memory.progress, said, now)
             memory.overrun = memory.overrun or find_overrun(
-                memory.progress, memory_bytes(vmi), state.migration_configuration, now
+                memory.progress,
+                (memory_bytes(vmi), sum(copied_bytes(vmi).values())),
+                state.migration_configuration,
+                now,
             )
         word = said.state if said is not None else OUTGOING_NONE if view.connected else None
         return SourceSeen(
@@ -196,7 +200,7 @@ class SourceSteps:
         guest = LeavingGuest(*key, pod_uid, state.target_node, state.target_node_address)
         try:
             self.outgoing.open(state.migration_uid, guest)
-            self.connections.call(key, "Migrate", migrate_request(state), _CALL_SECONDS)
+            self.connections.call(key, "Migrate", migrate_request(vmi, state), _CALL_SECONDS)
         except (PodNotReady, LauncherCallError) as error:
             why = error.detail if isinstance(error, LauncherCallError) else str(error)
             if memory.trouble != why:
@@ -262,7 +266,7 @@ def memory_bytes(vmi: VirtualMachineInstance) -> int:
         return 0
 
 
-def migrate_request(state: MigrationState) -> launcher_pb2.MigrateRequest:
+def migrate_request(vmi: VirtualMachineInstance, state: MigrationState) -> launcher_pb2.MigrateRequest:
     """How the guest is to move, as was decided when the migration was handed over."""
     given = state.migration_configuration or MigrationConfiguration()
     bandwidth = _bandwidth(given)
@@ -272,6 +276,8 @@ def migrate_request(state: MigrationState) -> launcher_pb2.MigrateRequest:
         auto_converge=bool(given.allow_auto_converge),
         max_downtime_ms=max(0, given.max_downtime_ms or 0),
         unsafe=bool(given.unsafe_migration_override),
+        copied_volumes=list(copied_bytes(vmi)),
+        copied_devices=copied_devices(vmi),
     )
 
 

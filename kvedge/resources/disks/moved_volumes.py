@@ -7,11 +7,16 @@ from is `as_moved`.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+
+# A condition of the VMI: some of its volumes are to get other claims.
+VOLUMES_CHANGE: Final = "VolumesChange"
 
 
 def destinations(vmi: VirtualMachineInstance) -> dict[str, ClaimInfo]:

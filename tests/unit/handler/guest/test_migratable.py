@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest.migratable import ALLOW_POD_BRIDGE, choose_method, judge_migratable
+from kvedge.handler.guest.migratable import ALLOW_POD_BRIDGE, choose_method, judge_migratable, judge_storage_migratable
+from kvedge.resources.codec import encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.builders import vmi_with
+from tests.support.builders import vmi_of, vmi_with
 
 POD = [{"name": "default", "pod": {}}]
 LAN = [{"name": "lan", "multus": {"networkName": "lan"}}]
@@ -159,3 +160,38 @@ def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
 )
 def test_what_is_copied_makes_the_method(given: VirtualMachineInstance, method: str) -> None:
     assert choose_method(given) == method
+
+
+def moved_along(disk: dict[str, Any], **volume: Any) -> VirtualMachineInstance:
+    """A VMI whose volume `data` goes to another claim."""
+    found = encode(vmi({**MASQUERADE, "disks": [{"name": "data", **disk}]}, volumes=[{**CLAIM, **volume}], modes=[]))
+    moved = {"volumeName": "data", "sourcePVCInfo": {"claimName": "db"}, "destinationPVCInfo": {"claimName": "other"}}
+    found["status"]["migratedVolumes"] = [moved]
+    return vmi_of(found)
+
+
+def test_a_disk_that_moves_along_needs_no_shared_claim() -> None:
+    given = moved_along({"disk": {}})
+    assert judge_migratable(given, launcher_can=True).status == "True"
+    assert choose_method(given) == "BlockMigration"
+
+
+@pytest.mark.parametrize(
+    "disk",
+    [{"cdrom": {}}, {"lun": {}}, {"disk": {"readonly": True}}, {"disk": {}, "shareable": True}],
+    ids=["a drive", "a LUN", "read only", "of several guests"],
+)
+def test_a_disk_that_the_guest_alone_does_not_write_is_not_copied(disk: dict[str, Any]) -> None:
+    found = judge_migratable(moved_along(disk), launcher_can=True)
+    assert (found.status, found.reason) == ("False", "DisksNotLiveMigratable")
+    assert "volume data cannot move to another claim" in found.message
+
+
+def test_a_claim_that_is_not_shared_keeps_no_guest_whose_disks_would_move_along() -> None:
+    local = vmi(volumes=[CLAIM], modes=["ReadWriteOnce"])
+    assert judge_migratable(local, launcher_can=True).status == "False"
+    assert judge_storage_migratable(local, launcher_can=True).status == "True"
+    assert judge_storage_migratable(local, launcher_can=False).reason == "NotMigratable"
+    reserved = vmi({**MASQUERADE, "disks": [{"name": "data", "lun": {"reservation": True}}]}, volumes=[CLAIM])
+    for given, reason in ((reserved, "PersistentReservation"), (vmi(BRIDGE), "Interface")):
+        assert judge_storage_migratable(given, launcher_can=True).reason == f"{reason}NotLiveMigratable"

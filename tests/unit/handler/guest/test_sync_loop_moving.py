@@ -18,7 +18,8 @@ from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
-from kvedge.resources.codec import decode, encode
+from kvedge.resources.codec import decode, decode_json, encode
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.rpc import launcher_pb2 as pb
@@ -34,6 +35,7 @@ from tests.support.migration_world import (
     Server,
     Ways,
     coming,
+    copying_vmi,
     leaving,
     moving_vmi,
 )
@@ -127,7 +129,7 @@ def test_a_guest_that_moves_is_cared_for_as_before() -> None:
     at = Node(HERE, moving_vmi(**BEGUN), leaving(pb.OUTGOING_ACTIVE, total_bytes=10, left_bytes=5))
     at.loop.reconcile(KEY)
     assert at.server.vmi.status.phase == "Running"
-    assert {item.type for item in at.server.vmi.status.conditions} == {"LiveMigratable"}
+    assert {item.type for item in at.server.vmi.status.conditions} == {"LiveMigratable", "StorageLiveMigratable"}
 
 
 def test_what_is_new_while_a_guest_moves_is_told_once_it_stays() -> None:
@@ -197,6 +199,16 @@ def test_a_guest_with_hotplugged_volumes_is_prepared_for_once_all_are_in_the_pod
     volumes.there = {"data"}
     at.loop.reconcile(KEY)
     assert at.launcher.methods == ["PrepareIncoming"]
+
+
+def test_a_guest_whose_disks_move_along_is_awaited_on_the_claims_that_it_gets() -> None:
+    at = Node(THERE, bridged(copying_vmi()), coming(pb.INCOMING_EMPTY))
+    at.launcher.answers["PrepareIncoming"] = lambda: coming(pb.INCOMING_READY)
+    at.loop.reconcile(KEY)
+    ((_, request),) = at.launcher.orders
+    assert dict(request.copied_disk_bytes) == {"data": 24 << 20}
+    told = decode_json(VirtualMachineInstance, request.guest.vmi_json)
+    assert (claim_of(told.spec.volumes[0]), told.status.migrated_volumes) == ("new", [])
 
 
 @pytest.mark.parametrize(("uid", "is_taken"), [("u-1", False), ("u-2", True)], ids=["its other side", "another guest"])

@@ -14,6 +14,7 @@ from kvedge.resources.types.volumes import Volume
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import vmi_with
 
+MOBILITY = ("LiveMigratable", "StorageLiveMigratable")
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 NIC = GuestNic("default", "02:00:00:00:00:07", ("10.99.0.5",), "eth0")
 RUNNING = pb.DomainStatus(
@@ -101,11 +102,11 @@ def test_conditions_of_others_pass_through_and_ours_come_and_go() -> None:
     paused = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=pb.DOMAIN_REASON_USER)
     before = vmi(phase="Running", conditions=[ready])
     after = patched(before, status_patch(before, Observation("Running", status=paused), NOW))
-    assert [item.type for item in after.status.conditions] == ["Ready", "Paused", "LiveMigratable"]
+    assert [item.type for item in after.status.conditions] == ["Ready", "Paused", *MOBILITY]
     assert after.status.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
     assert after.status.conditions[1].reason == "PausedByUser"
     again = patched(after, status_patch(after, Observation("Running", status=RUNNING), NOW))
-    assert [item.type for item in again.status.conditions] == ["Ready", "LiveMigratable"]
+    assert [item.type for item in again.status.conditions] == ["Ready", *MOBILITY]
 
 
 def test_a_disk_error_pauses_with_its_own_reason() -> None:
@@ -159,7 +160,7 @@ def test_what_the_agent_says_of_the_system_and_of_freezing_is_shown() -> None:
     assert (after.status.guest_os_info.id, after.status.guest_os_info.pretty_name) == ("debian", "Debian 12")
     assert after.status.fs_freeze_status == "frozen"
     told = [(item.type, item.status) for item in after.status.conditions]
-    assert told == [("AgentConnected", "True"), ("LiveMigratable", "False")]
+    assert told == [("AgentConnected", "True"), ("LiveMigratable", "False"), ("StorageLiveMigratable", "False")]
     status.fs_freeze_status = "thawed"
     thawed = patched(after, status_patch(after, Observation("Running", status=status), NOW))
     assert thawed.status.fs_freeze_status == "", "KubeVirt does not say that a guest is thawed"
@@ -180,7 +181,7 @@ def test_an_agent_that_goes_takes_its_conditions_along_and_leaves_what_it_said()
     assert lacks.message == "it lacks guest-ping"
     gone = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
     left = patched(after, status_patch(after, Observation("Running", status=gone), NOW))
-    assert [item.type for item in left.status.conditions] == ["LiveMigratable"]
+    assert [item.type for item in left.status.conditions] == [*MOBILITY]
     assert left.status.fs_freeze_status == ""
     assert left.status.guest_os_info == after.status.guest_os_info
 
@@ -286,7 +287,7 @@ def test_how_a_guest_can_move_is_told_while_it_runs_and_stays_while_nobody_knows
     assert set(patch["status"]) == {"memory"}
     runs = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING, migrates=True)
     after = patched(before, status_patch(before, Observation("Running", status=runs), NOW))
-    assert [(item.type, item.status) for item in after.status.conditions] == [("LiveMigratable", "True")]
+    assert [(item.type, item.status) for item in after.status.conditions] == [(kind, "True") for kind in MOBILITY]
     assert after.status.migration_method == "BlockMigration"
     left = pb.DomainStatus(state=pb.DOMAIN_STATE_SHUTOFF, reason=pb.DOMAIN_REASON_MIGRATED)
     for status in (None, left):

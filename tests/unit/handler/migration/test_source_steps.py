@@ -27,6 +27,7 @@ from tests.support.migration_world import (
     Launcher,
     Server,
     Ways,
+    copying_vmi,
     leaving,
     moving_vmi,
     refusal,
@@ -181,17 +182,24 @@ def test_the_way_of_an_earlier_migration_closes() -> None:
     at.steps.forget(KEY)
 
 
+def asked(vmi: VirtualMachineInstance) -> pb.MigrateRequest:
+    """The order for its launcher."""
+    state = vmi.status.migration_state
+    assert state is not None
+    return migrate_request(vmi, state)
+
+
 def test_how_a_guest_moves_is_what_was_decided_at_its_hand_over() -> None:
     decided = {"bandwidthPerMigration": "1500k", "allowAutoConverge": True, "maxDowntimeMs": 700}
-    state = moving_vmi(migrationConfiguration={**decided, "unsafeMigrationOverride": True}).status.migration_state
-    assert state is not None
+    configuration = {**decided, "unsafeMigrationOverride": True}
     # Whole mebibytes are what libvirt takes.
     wanted = pb.MigrateRequest(migration_uid=UID, bandwidth_bytes=2 << 20, auto_converge=True, max_downtime_ms=700)
     wanted.unsafe = True
-    assert migrate_request(state) == wanted
-    plain = moving_vmi().status.migration_state
-    assert plain is not None
-    assert migrate_request(plain) == pb.MigrateRequest(migration_uid=UID)
+    assert asked(moving_vmi(migrationConfiguration=configuration)) == wanted
+    assert asked(moving_vmi()) == pb.MigrateRequest(migration_uid=UID)
+    to_device = pb.MigrateRequest(migration_uid=UID, copied_volumes=["data"], copied_devices=["data"])
+    assert asked(copying_vmi(mode="Block")) == to_device
+    assert asked(copying_vmi()) == pb.MigrateRequest(migration_uid=UID, copied_volumes=["data"])
 
 
 @pytest.mark.parametrize(
