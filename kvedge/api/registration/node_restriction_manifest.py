@@ -66,6 +66,25 @@ _TAKES_OVER: Final = (
 )
 
 
+# The write that takes a VMI over also names the claims that its disks were copied to, and changes nothing else.
+_CLAIM_OF: Final = (
+    "('persistentVolumeClaim' in o ? o.persistentVolumeClaim.claimName : ('dataVolume' in o ? o.dataVolume.name : ''))"
+)
+_IS_EXCHANGED: Final = (
+    "m.volumeName == v.name && v.all(k, k == 'name' || k == 'persistentVolumeClaim')"
+    " && v.persistentVolumeClaim.all(k, k == 'claimName' || k == 'hotpluggable')"
+    " && v.persistentVolumeClaim.claimName == m.destinationPVCInfo.claimName"
+    f" && oldObject.spec.volumes.exists(o, o.name == v.name && {_CLAIM_OF} == m.sourcePVCInfo.claimName)"
+)
+_EXCHANGES_CLAIMS: Final = (
+    "variables.takesOver && variables.moved.size() > 0"
+    " && object.spec.all(k, k == 'volumes' || (k in oldObject.spec && object.spec[k] == oldObject.spec[k]))"
+    " && oldObject.spec.all(k, k in object.spec)"
+    " && object.spec.volumes.map(v, v.name) == oldObject.spec.volumes.map(v, v.name)"
+    f" && object.spec.volumes.all(v, v in oldObject.spec.volumes || variables.moved.exists(m, {_IS_EXCHANGED}))"
+)
+
+
 def node_restriction() -> list[Document]:
     """The policy, and the binding that puts it into force."""
     variables = {
@@ -82,6 +101,7 @@ def node_restriction() -> list[Document]:
         "isTarget": _IS_TARGET,
         "sourceIsGone": _SOURCE_IS_GONE,
         "takesOver": _TAKES_OVER,
+        "moved": "'migratedVolumes' in variables.oldStatus ? variables.oldStatus.migratedVolumes : []",
     }
     rules = [match_writes("kubevirt.io", "virtualmachineinstances"), match_writes("", "nodes")]
     validations = [
@@ -153,7 +173,10 @@ _VMI_RULES: Final = (
         f" && (({_is_at('sourceNode')}) || (variables.isTarget && variables.sourceIsGone)))",
         "is not allowed to end a migration whose guest it does not know of",
     ),
-    (f"!({_UPDATE}) || object.spec == oldObject.spec", "is not allowed to change what should run"),
+    (
+        f"!({_UPDATE}) || object.spec == oldObject.spec || ({_EXCHANGES_CLAIMS})",
+        "is not allowed to change what should run",
+    ),
     (
         f"!({_UPDATE}) || variables.oldNodeName == variables.node || (({is_unchanged('annotations')})"
         f" && variables.labels.all(k, k in {_MOVED} || ({_is_same('k', _NEW_LABELS, _OLD_LABELS)}))"

@@ -33,8 +33,8 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
             yield from _guest_is_not_moving(old, new)
             yield from volumes_may_change(old, new)
         return
-    if old.get("spec") != new.get("spec"):
-        # The handler describes what is; what should be is not its to say.
+    if old.get("spec") != new.get("spec") and not (user.is_handler and _exchanges_claims(old, new, user.node)):
+        # The handler describes what is; what should be is not its to say, but for the claims that disks were copied to.
         yield Cause("spec", _RESTRICTED, "FieldValueNotSupported")
     # Nor do a handler's labels move a VMI: which node has it is the controller's to say, until its guest has moved.
     yield from _check_reserved_labels(old, new, user.node if user.is_handler else "")
@@ -141,6 +141,37 @@ def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:
     state = _migration(new)
     is_taken = _node(old) != node and _node(new) == node and state.get("completed") and not state.get("failed")
     return bool(is_taken) and _is_target(old, node) and _source_is_gone(old)
+
+
+def _exchanges_claims(old: JsonObject, new: JsonObject, node: str) -> bool:
+    """Whether the write that takes a VMI over changes claims alone, and those as was written into its status before."""
+    before, after = ({name: value for name, value in spec.items() if name != "volumes"} for spec in _specs(old, new))
+    if before != after or not _takes_over(old, new, node):
+        return False
+    moved = {entry["volumeName"]: entry for entry in (old.get("status") or {}).get("migratedVolumes") or []}
+    volumes, exchanged = (spec.get("volumes") or [] for spec in _specs(old, new))
+    return len(volumes) == len(exchanged) and all(
+        here == there or _is_exchanged(here, there, moved.get(here.get("name")))
+        for here, there in zip(volumes, exchanged, strict=True)
+    )
+
+
+def _is_exchanged(old: JsonObject, new: JsonObject, moved: JsonObject | None) -> bool:
+    if moved is None:
+        return False
+    source = (old.get("persistentVolumeClaim") or {}).get("claimName") or (old.get("dataVolume") or {}).get("name")
+    claim = new.get("persistentVolumeClaim") or {}
+    return (
+        source == (moved.get("sourcePVCInfo") or {}).get("claimName")
+        and claim.get("claimName") == (moved.get("destinationPVCInfo") or {}).get("claimName")
+        and set(new) == {"name", "persistentVolumeClaim"}
+        and new["name"] == old.get("name")
+        and set(claim) <= {"claimName", "hotpluggable"}
+    )
+
+
+def _specs(old: JsonObject, new: JsonObject) -> tuple[JsonObject, JsonObject]:
+    return old.get("spec") or {}, new.get("spec") or {}
 
 
 def _source_is_gone(old: JsonObject) -> bool:

@@ -257,3 +257,36 @@ def test_a_guest_that_moves_may_be_stopped_sooner() -> None:
     new = copy.deepcopy(old)
     new["spec"]["terminationGracePeriodSeconds"] = 1
     assert fields(old, new, CONTROLLER) == []
+
+
+def exchanging(claim: JsonObject, **more: object) -> list[str]:
+    """The causes against the write that takes a VMI over whose disk was copied from `old` to `new`."""
+    old = moving(sourceNodeDomainGoneTimestamp="2026-01-01T00:00:00Z")
+    old["spec"]["volumes"] = [{"name": "data", "dataVolume": {"name": "old"}}, {"name": "root", "emptyDisk": {}}]
+    found = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    old["status"]["migratedVolumes"] = [{"volumeName": "data", **found}]
+    new = moved(old)
+    new["spec"] |= {"volumes": [{"name": "data", "persistentVolumeClaim": claim}, {"name": "root", "emptyDisk": {}}]}
+    new["spec"] |= more
+    return fields(old, new, TARGET)
+
+
+def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_copied_to() -> None:
+    assert exchanging({"claimName": "new"}) == []
+    assert exchanging({"claimName": "third"}) == ["spec"]
+    assert exchanging({"claimName": "new", "readOnly": True}) == ["spec"]
+    assert exchanging({"claimName": "new"}, terminationGracePeriodSeconds={}) == ["spec"]
+    renamed = [{"name": "data2", "persistentVolumeClaim": {"claimName": "new"}}, {"name": "root", "emptyDisk": {}}]
+    assert exchanging({}, volumes=renamed) == ["spec"]
+    assert exchanging({}, volumes=renamed[1:]) == ["spec"]
+
+
+def test_no_other_write_of_a_handler_exchanges_claims() -> None:
+    old = moving()
+    old["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "old"}}]
+    found = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    old["status"]["migratedVolumes"] = [{"volumeName": "data", **found}]
+    new = copy.deepcopy(old)
+    new["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "new"
+    for user in (HANDLER, TARGET):
+        assert fields(old, new, user) == ["spec"]
