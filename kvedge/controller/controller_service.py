@@ -212,7 +212,7 @@ class _Work:
             ),
             self._read_config,
         )
-        self._migrations = self._make_migration_work(client, migrations, clock)
+        self._migrations = self._make_migration_work(client, migrations, holders, clock)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -270,7 +270,11 @@ class _Work:
         return self._config.with_configuration(self._configuration.current, self._nodes.list())
 
     def _make_migration_work(
-        self, client: KubeClient, migrations: Informer[VirtualMachineInstanceMigration], clock: Clock
+        self,
+        client: KubeClient,
+        migrations: Informer[VirtualMachineInstanceMigration],
+        holders: ClaimHolders,
+        clock: Clock,
     ) -> LateWork:
         return make_migration_work(
             MigrationSources(
@@ -282,6 +286,7 @@ class _Work:
                 self._claims,
                 self._attachments,
                 self._nodes,
+                holders,
                 self._events,
                 clock,
                 self._node_loop.versions,
@@ -296,10 +301,12 @@ class _Work:
             self._vms,
             self._vmis,
             self._data_volumes.data_volumes,
+            self._claims,
             self._events,
             clock,
             self._is_declarative,
             lambda: live_plugins(self._configuration.current.bindings),
+            self._data_volumes.cdi_config,
         )
         return VmLoop(sources)
 

@@ -1,4 +1,4 @@
-"""VMIs by the claims that they have or wait for: the one index by which loops find them.
+"""VMIs by the claims that they have, wait for or move to: the one index by which loops find them.
 
 Used by the loops of VMIs, of hotplugged volumes and of DataVolumes, and for who has a claim. Pure but for the index.
 """
@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.kube.informer import Informer
 from kvedge.resources.disks.hotplug_places import HANDED_OVER
+from kvedge.resources.disks.moved_volumes import destinations
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -22,13 +23,14 @@ def index_by_claim(vmis: Informer[VirtualMachineInstance]) -> None:
 
 
 def vmis_of(vmis: Informer[VirtualMachineInstance], namespace: str, claim: str) -> Sequence[VirtualMachineInstance]:
-    """The VMIs that name a claim, or still have it by an attachment Pod."""
+    """The VMIs that name a claim, take their data to it, or still have it by an attachment Pod."""
     return vmis.find_indexed(_INDEX, f"{namespace}/{claim}")
 
 
 def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
     """Namespace and name of each claim of a VMI."""
-    names = {name for _, name in claims(vmi.spec.volumes)} | find_hotplugged_claims(vmi)
+    coming = {claim.claim_name for claim in destinations(vmi).values()}
+    names = {name for _, name in claims(vmi.spec.volumes)} | find_hotplugged_claims(vmi) | coming
     return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
 
 
@@ -41,6 +43,11 @@ def find_hotplugged_claims(vmi: VirtualMachineInstance) -> set[str]:
         and entry.persistent_volume_claim_info is not None
         and (entry.hotplug_volume.attach_pod_name or entry.phase in HANDED_OVER)
     }
+
+
+def is_moving_to(vmi: VirtualMachineInstance, claim: str) -> bool:
+    """Whether the data of one of a VMI's volumes is to come to a claim, or is on its way."""
+    return any(found.claim_name == claim for found in destinations(vmi).values())
 
 
 def has_hotplugged(vmi: VirtualMachineInstance, claim: str) -> bool:

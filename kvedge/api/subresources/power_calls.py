@@ -181,7 +181,8 @@ class _Plan:
         ):
             raise conflict(VM, name, f"VM recovery required: {text}")
         if self.call == "restart" and (text := self._read_condition("VolumesChange")):
-            raise conflict(VM, name, f"VM cannot be restarted while its volumes change: {text}")
+            waits = "the VM cannot be restarted while its volumes change, as some targets are incomplete"
+            raise conflict(VM, name, f"VM recovery required: {waits}: {text}; wait, or put the original claims back")
         if isinstance(effect, Refuse):
             raise conflict(VM, name, effect.detail)
         if "paused" in self.data and self._is_asked_whether_it_lives():

@@ -35,6 +35,8 @@ from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, Wait, find
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
+from kvedge.resources.disks.moved_volumes import as_moved
+from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MIGRATION_FINALIZER,
@@ -170,9 +172,19 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
 
 def _find_change(vmi: VirtualMachineInstance, target: Pod) -> str:
     """What the guest has got since its target's Pod was made: it would miss it there."""
+    if (claim := _find_other_claim(vmi, target)) is not None:
+        return f"the claims of the VMI's volumes have changed while the target pod started: PVC {claim} is not there"
     if plan_networks(vmi, target) is not None:
         return "the VMI's networks have changed while the target pod started: migrate again"
     return find_refusal(vmi) or ""
+
+
+def _find_other_claim(vmi: VirtualMachineInstance, target: Pod) -> str | None:
+    """A claim that the guest would have there, and the Pod has not."""
+    named = (volume.persistent_volume_claim for volume in target.spec.volumes)
+    there = {source.claim_name for source in named if source is not None}
+    wanted = (name for volume, name in claims(as_moved(vmi).spec.volumes) if not is_hotpluggable(volume))
+    return next((name for name in wanted if name not in there), None)
 
 
 def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | None, now: datetime) -> MigrationPlan:

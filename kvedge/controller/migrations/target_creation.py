@@ -19,6 +19,8 @@ from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, Migra
 from kvedge.controller.migrations.target_pod import HOST_NAME, target_pod
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
+from kvedge.controller.vmi.claim_holders import ClaimHolders
+from kvedge.controller.vmi.claim_rules import in_use
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
@@ -28,6 +30,8 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.configuration.configuration import Migrations
+from kvedge.resources.disks.claim_facts import is_populated
+from kvedge.resources.disks.moved_volumes import as_moved, destinations
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import (
@@ -55,6 +59,7 @@ class MigrationSources:
     claims: Informer[PersistentVolumeClaim]
     attachments: Informer[Pod]
     nodes: Informer[Node]
+    holders: ClaimHolders
     events: EventRecorder
     clock: Clock
     # The versions of handlers, by node.
@@ -96,13 +101,27 @@ class TargetCreation:
         source = launcher_of(vmi, view.pods)
         if source is None or not self._is_as_read(view):
             return CAUGHT_UP_SECONDS
-        config, found = self._sources.config(), self._find_claims(vmi)
-        pod = target_pod(vmi, view.migration, source, config, found, self._find_avoided(view))
+        moved = as_moved(vmi)
+        config, found = self._sources.config(), self._find_claims(moved)
+        if unfit := _find_unfit(vmi, found):
+            return self._note_failure(view, unfit)
+        pod = target_pod(moved, view.migration, source, config, found, self._find_avoided(view))
         try:
-            pod = place_pod(pod, vmi, found.values(), self._client, config)
+            pod = place_pod(pod, moved, found.values(), self._client, config)
         except FunctionsUnknown as error:
             return self._note_failure(view, str(error))
-        return self._create_pod(view, vmi, pod)
+        with self._sources.holders.taking:
+            if taken := self._find_taken(vmi):
+                return self._note_failure(view, taken)
+            return self._create_pod(view, vmi, pod)
+
+    def _find_taken(self, vmi: VirtualMachineInstance) -> str:
+        """Which claim that data is to be copied to another VM has got since that was decided."""
+        for volume, claim in destinations(vmi).items():
+            holder = self._sources.holders.holder(vmi, claim.claim_name)
+            if holder is not None:
+                return in_use(volume, claim.claim_name, holder, "its data is copied")
+        return ""
 
     def _create_pod(self, view: MigrationView, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         migration, meta = view.migration, pod.metadata
@@ -157,3 +176,15 @@ class TargetCreation:
         """The host names of nodes whose handlers have another version."""
         nodes = (self._sources.nodes.get("", name) for name, found in view.versions.items() if found != view.version)
         return {node.metadata.labels.get(HOST_NAME, node.metadata.name) for node in nodes if node is not None}
+
+
+def _find_unfit(vmi: VirtualMachineInstance, found: Mapping[str, PersistentVolumeClaim]) -> str:
+    """What has become of a claim since it was decided that data is to be copied to it."""
+    for volume, info in destinations(vmi).items():
+        claim = found.get(info.claim_name)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            state = "does not exist" if claim is None else "is being deleted"
+            return f"PVC {info.claim_name}, to which the data of volume {volume} is to be copied, {state}"
+        if not is_populated(claim):
+            return f"PVC {info.claim_name}, to which the data of volume {volume} is to be copied, is being filled"
+    return ""

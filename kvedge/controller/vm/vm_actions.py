@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from kvedge.controller.vm.claim_changes import ClaimSights
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -46,7 +47,7 @@ class KeepRevision:
 
 @dataclass(frozen=True, slots=True)
 class PatchVmi:
-    """Change finalizers or owners of a VMI, in the version that was read."""
+    """Change finalizers, owners or exchanged claims of a VMI, in the version that was read."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
@@ -91,12 +92,13 @@ VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | Patch
 class Hotplug:
     """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
 
-    `plugins` are the network binding plugins whose NICs reach it.
+    `plugins` are the network binding plugins whose NICs reach it, `claims` what is known of claims that volumes get.
     """
 
     is_on: bool = True
     refusals: Mapping[Live, str] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
+    claims: ClaimSights = field(default_factory=ClaimSights)
 
 
 @dataclass(frozen=True, slots=True)

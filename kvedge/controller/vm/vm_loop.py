@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from kvedge.controller.vm.claim_sights import ClaimWatch
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.live_changes import LiveChanges
@@ -40,7 +41,8 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VM_FINALIZER
-from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
@@ -64,12 +66,15 @@ class VmSources:
     vms: Informer[VirtualMachine]
     vmis: Informer[VirtualMachineInstance]
     data_volumes: Informer[DataVolume]
+    claims: Informer[PersistentVolumeClaim]
     events: EventRecorder
     clock: Clock
     # Whether a VM's hotpluggable volumes are carried to its run.
     is_declarative: Callable[[], bool] = lambda: True
     # The network binding plugins whose NICs are.
     live_plugins: Callable[[], frozenset[str]] = frozenset
+    # What the file systems of claims take.
+    cdi_config: Callable[[], CdiConfig | None] = lambda: None
 
 
 class VmLoop:
@@ -81,6 +86,8 @@ class VmLoop:
         self._vmis = sources.vmis
         self._data_volumes = sources.data_volumes
         self._disks = VmDataVolumes(sources.client, sources.vms, sources.data_volumes, sources.events)
+        self._claims = sources.claims
+        self._claim_watch = ClaimWatch(sources.vms, sources.vmis, sources.claims, sources.cdi_config)
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
@@ -93,6 +100,7 @@ class VmLoop:
         self._vms.on_change(self._on_vm)
         self._vmis.on_change(self._on_vmi)
         self._data_volumes.on_change(self._on_data_volume)
+        self._claims.on_change(self._on_claim)
         self.loop.start()
 
     def stop(self) -> None:
@@ -108,7 +116,7 @@ class VmLoop:
                 self._release_orphan(vmi)
                 return None
             making = self._disks.make(key, vm)
-            hotplug = self._live.hotplug_of(vm)
+            hotplug = replace(self._live.hotplug_of(vm), claims=self._claim_watch.view(vm, vmi))
             disks = self._disks.of(key, vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, disks, making.blocked)
             if not plan.actions:
@@ -151,6 +159,12 @@ class VmLoop:
         item = new or old
         assert item is not None
         for key in self._disks.users_of(item):
+            self.loop.add(key)
+
+    def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        item = new or old
+        assert item is not None
+        for key in self._claim_watch.users_of(item):
             self.loop.add(key)
 
     def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.vm.claim_move_plan import plan_claim_move
 from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
@@ -122,10 +123,11 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
         return VmPlan((PatchVm(_become_always(vm)),))
     if decision.ask_to_start:
         requests = (*requests, START_REQUEST)
-    view = replace(seen, vmi=own, start_failure=failure, requests=requests)
+    move = plan_claim_move(vm, own, hotplug.claims, now)
+    view = replace(seen, vmi=own, start_failure=failure, requests=requests, move=move)
     if decision.verdict == "start" and vmi is not None:
         return _plan_blocked(view, vmi, now)
-    if decision.verdict == "start" and seen.failure is not None:
+    if decision.verdict == "start" and (seen.failure is not None or move.is_blocked):
         waiting = replace(view, observed_strategy=vm.status.run_strategy)
         return VmPlan(_status_actions(vm, next_status(waiting, now)))
     if decision.verdict == "start":
@@ -149,9 +151,13 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     absent = without_absent(vm, own)
     if absent:
         carried.append(PatchVm(absent))
+    if own is not None and move.body:
+        # Alone, as it needs the version that was read; after the VM's status, which says what is incomplete.
+        carried = [PatchVmi(own, move.body)]
+    view = replace(view, failure=view.failure or move.failure)
     status = _status_actions(vm, next_status(view, now))
     actions: list[VmAction] = [*kept, *lost, *status, *_release_final(own), *carried]
-    return VmPlan(tuple(actions), decision.wait_seconds or None)
+    return VmPlan(tuple(actions), decision.wait_seconds or move.again_after)
 
 
 def _live_changes(

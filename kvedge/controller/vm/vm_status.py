@@ -13,12 +13,21 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
+from kvedge.controller.vm.claim_move_plan import ClaimMove, recovery_condition
 from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
 from kvedge.controller.vm.vmi_template import needs_restart
+from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.vm import StartFailure, StateChangeRequest, VirtualMachine, VirtualMachineStatus
+from kvedge.resources.types.vm import (
+    StartFailure,
+    StateChangeRequest,
+    VirtualMachine,
+    VirtualMachineStatus,
+    VolumeMigrationState,
+    VolumeUpdateState,
+)
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.whole_numbers import whole_number
 
@@ -26,7 +35,7 @@ READY: Final = "Ready"
 FAILURE: Final = "Failure"
 RESTART_REQUIRED: Final = "RestartRequired"
 # The VM's own conditions. All others are copies of its VMI's, and go with them.
-_OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, "ManualRecoveryRequired"})
+_OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, MANUAL_RECOVERY_REQUIRED})
 _STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _RETRYING_STRATEGIES: Final = frozenset({"Always", "RerunOnFailure", "Once"})
 
@@ -47,6 +56,8 @@ class VmView:
     data_volumes: Sequence[DataVolume] = ()
     # The network binding plugins whose NICs come while a guest runs.
     live_plugins: frozenset[str] = frozenset()
+    # What becomes of exchanged claims; without it nobody has looked, and what was said of them stays.
+    move: ClaimMove | None = None
 
 
 def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
@@ -62,12 +73,20 @@ def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
         state_change_requests=list(view.requests),
         start_failure=view.start_failure,
         run_strategy=view.observed_strategy,
+        volume_update_state=_find_volume_update(view),
     )
     if vmi is not None:
         started_from = whole_number(vmi.metadata.annotations.get(VM_GENERATION, ""))
         changed.desired_generation = view.vm.metadata.generation
         changed.observed_generation = view.vm.metadata.generation if started_from is None else started_from
     return changed
+
+
+def _find_volume_update(view: VmView) -> VolumeUpdateState | None:
+    if view.move is None:
+        return view.vm.status.volume_update_state
+    moved = list(view.move.recorded)
+    return VolumeUpdateState(volume_migration_state=VolumeMigrationState(migrated_volumes=moved)) if moved else None
 
 
 def printable_status(view: VmView) -> str:
@@ -137,6 +156,9 @@ def _conditions(view: VmView, now: datetime) -> list[Condition]:
     for item in theirs:
         conditions = with_condition(conditions, item, now)
     conditions = _with_or_without(conditions, FAILURE, view.failure, now)
+    if view.move is not None:
+        recovery = recovery_condition(view.move)
+        conditions = _with_or_without(conditions, MANUAL_RECOVERY_REQUIRED, recovery, now)
     return _with_or_without(conditions, RESTART_REQUIRED, _restart_required(view), now)
 
 
@@ -174,7 +196,10 @@ def _restart_required(view: VmView) -> Condition | None:
     if vmi is None or vmi.is_final:
         return None
     message = "a non-live-updatable field was changed in the template spec"
-    if not needs_restart(view.vm, vmi, view.live_plugins):
+    move = view.move or ClaimMove()
+    if move.restart:
+        message = move.restart
+    elif not needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried):
         # Nothing migrates a guest to a Pod that is on other networks.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
         if waits is None or waits.status != "True":

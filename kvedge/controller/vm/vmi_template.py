@@ -14,10 +14,12 @@ from collections.abc import Collection
 
 import msgspec
 
+from kvedge.controller.vm.claim_changes import find_exchanges
 from kvedge.controller.vm.network_changes import interfaces_need_restart, lasting_interfaces
 from kvedge.controller.vm.start_revision import revision_name
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
@@ -25,6 +27,7 @@ from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.domain import Firmware
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineInstanceStatus
+from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 
 
 def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
@@ -51,8 +54,23 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
 
 
 def template_hash(vm: VirtualMachine) -> str:
-    """What of the template's spec stays for a whole run, as a few characters that change when it does."""
-    return _hash(lasting_interfaces(_make_permanent(vm)))
+    """What of the template's spec stays for a whole run, as a few characters that change when it does.
+
+    Which claims volumes have is no part of it: a running guest can take its data to others.
+    """
+    return _hash(_without_claims(lasting_interfaces(_make_permanent(vm))))
+
+
+def _without_claims(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
+    return msgspec.structs.replace(spec, volumes=[_without_claim(volume) for volume in spec.volumes])
+
+
+def _without_claim(volume: Volume) -> Volume:
+    if volume.persistent_volume_claim is None and volume.data_volume is None:
+        return volume
+    source = volume.persistent_volume_claim
+    unnamed = PersistentVolumeClaimSource(claim_name="", read_only=source is not None and source.read_only)
+    return msgspec.structs.replace(volume, persistent_volume_claim=unnamed, data_volume=None)
 
 
 def _make_permanent(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
@@ -63,20 +81,34 @@ def _hash(spec: VirtualMachineInstanceSpec) -> str:
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
-def needs_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> bool:
+def needs_restart(
+    vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = (), *, claims_move: bool = False
+) -> bool:
     """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps.
 
-    `plugins` are the network binding plugins whose NICs come while it runs.
+    `plugins` are the network binding plugins whose NICs come while it runs; with `claims_move` other claims of its
+    volumes come then, too.
     """
     marks = vmi.metadata.annotations
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # The VM adopted this VMI, or only its run strategy has changed.
         return False
-    # A version before counted all of the interfaces: a run that it started says so.
-    known = (template_hash(vm), _hash(_make_permanent(vm)))
+    # Versions before counted all of the interfaces, and the claims: a run that they started says so.
+    counted = _with_claims_of(vmi, _make_permanent(vm))
+    known = (template_hash(vm), _hash(lasting_interfaces(counted)), _hash(counted))
     if marks[TEMPLATE_HASH] not in known:
         return True
+    lasting = {volume.name for volume in vmi.spec.volumes if not is_hotpluggable(volume)}
+    if not claims_move and any(each.volume_name in lasting for each in find_exchanges(vm, vmi)):
+        return True
     return disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi, plugins)
+
+
+def _with_claims_of(vmi: VirtualMachineInstance, spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
+    """The spec on the claims that the run has."""
+    there = {volume.name: volume for volume in vmi.spec.volumes if claim_of(volume) is not None}
+    volumes = [volume if claim_of(volume) is None else there.get(volume.name, volume) for volume in spec.volumes]
+    return msgspec.structs.replace(spec, volumes=volumes)
 
 
 def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachineInstanceSpec:

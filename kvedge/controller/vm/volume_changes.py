@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kvedge.controller.vm.claim_changes import find_exchanges, is_moving_data
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.types.devices import Disk, DiskTarget
@@ -27,6 +28,8 @@ def plan_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     wanted = {volume.name: volume for volume in template.volumes if is_hotpluggable(volume)}
     # A volume that becomes permanent stays with the guest: to take it away and bring it back serves nobody.
     staying = {volume.name for volume in template.volumes if not is_hotpluggable(volume)}
+    # Nor does one whose data is to be taken along become another one.
+    staying |= {each.volume_name for each in find_exchanges(vm, vmi)} if is_moving_data(vm) else set()
     going = {
         volume.name
         for volume in vmi.spec.volumes

@@ -10,7 +10,7 @@ import threading
 
 from kvedge.controller.vmi.claim_rules import conflicts
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, vmis_of
+from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, is_moving_to, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.types.core import Pod
@@ -33,7 +33,7 @@ class ClaimHolders:
 
     def holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:
         """The VMI that has a claim which this one cannot have beside it: its launcher is there and not over, and has
-        the claim from its start or by an attachment Pod.
+        the claim from its start or by an attachment Pod, or takes its data there.
         """
         for other in vmis_of(self._vmis, vmi.metadata.namespace, claim):
             if other.metadata.uid != vmi.metadata.uid and conflicts(vmi, other, claim) and self._has(other, claim):
@@ -45,7 +45,9 @@ class ClaimHolders:
         if not alive:
             return False
         from_start = any(name == claim and not is_hotpluggable(item) for item, name in claims(vmi.spec.volumes))
-        return from_start or has_hotplugged(vmi, claim) or any(self._attaches(pod, claim) for pod in alive)
+        if from_start or has_hotplugged(vmi, claim) or is_moving_to(vmi, claim):
+            return True
+        return any(self._attaches(pod, claim) for pod in alive)
 
     def _attaches(self, launcher: Pod, claim: str) -> bool:
         """Whether there is an attachment Pod, of which the VMI's status may not tell yet."""

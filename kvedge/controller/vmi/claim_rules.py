@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.controller.local_path_rules import LOCAL_PATH, binding_problem, provisioner_of
 from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
-from kvedge.controller.vmi_claims import has_hotplugged
+from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
@@ -117,7 +117,10 @@ def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim:
     ours, theirs = _use(vmi, claim), _use(other, claim)
     if theirs is None and has_hotplugged(other, claim):
         # It leaves, and how its disk used it is no longer known.
-        theirs = _Use(writes=True, shares=False)
+        theirs = _ALONE
+    # Nobody else has a claim while data is copied to it.
+    ours = _ALONE if is_moving_to(vmi, claim) else ours
+    theirs = _ALONE if is_moving_to(other, claim) else theirs
     if ours is None or theirs is None:
         return False
     both_read = not ours.writes and not theirs.writes
@@ -128,6 +131,9 @@ def conflicts(vmi: VirtualMachineInstance, other: VirtualMachineInstance, claim:
 class _Use:
     writes: bool
     shares: bool
+
+
+_ALONE: Final = _Use(writes=True, shares=False)
 
 
 def _use(vmi: VirtualMachineInstance, claim: str) -> _Use | None:

@@ -6,22 +6,14 @@ kept true as long as the VMI lives; a claim that is gone leaves its last copy, a
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
+from kvedge.controller.claim_copy import claim_info
 from kvedge.controller.local_path_rules import LIMITED, limits_of
 from kvedge.controller.vmi.claim_rules import ClaimView
-from kvedge.resources.disks.filesystem_overhead import filesystem_overhead
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
-from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance, VolumeStatus
-
-# Of a block volume.
-_NO_OVERHEAD: Final = "0"
-# CDI's word, and that of provisioners, for a claim whose every block is allocated on purpose: parts of keys.
-_PREALLOCATED: Final = ("/storage.preallocation", "/storage.thick-provisioned")
+from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 
 
 def with_claims(vmi: VirtualMachineInstance, view: ClaimView) -> list[VolumeStatus]:
@@ -53,32 +45,3 @@ def _with_limits(entry: VolumeStatus, claim: PersistentVolumeClaim) -> VolumeSta
     if limits:
         return msgspec.structs.replace(entry, reason=LIMITED, message=limits)
     return msgspec.structs.replace(entry, reason="", message="") if entry.reason == LIMITED else entry
-
-
-def claim_info(claim: PersistentVolumeClaim, cdi: CdiConfig | None, earlier: ClaimInfo | None) -> ClaimInfo:
-    """The copy of a claim; `earlier` is the last one, whose overhead stays while the CDIConfig is not known."""
-    return ClaimInfo(
-        claim_name=claim.metadata.name,
-        access_modes=claim.spec.access_modes,
-        volume_mode=claim.spec.volume_mode or "Filesystem",
-        capacity=claim.status.capacity,
-        requests=claim.spec.resources.requests,
-        preallocated=_is_preallocated(claim),
-        filesystem_overhead=_overhead(claim, cdi, earlier),
-    )
-
-
-def _overhead(claim: PersistentVolumeClaim, cdi: CdiConfig | None, earlier: ClaimInfo | None) -> str | None:
-    """None while it is not known: a launcher then leaves a disk as large as it is, as a disk never shrinks again."""
-    if claim.is_block:
-        return _NO_OVERHEAD
-    if cdi is not None:
-        return filesystem_overhead(cdi, claim.spec.storage_class_name)
-    return earlier.filesystem_overhead if earlier is not None and earlier.claim_name == claim.metadata.name else None
-
-
-def _is_preallocated(claim: PersistentVolumeClaim) -> bool:
-    return any(
-        value == "true" and any(part in key for part in _PREALLOCATED)
-        for key, value in claim.metadata.annotations.items()
-    )

@@ -15,8 +15,13 @@ from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 
-# A condition of the VMI: some of its volumes are to get other claims.
+# The strategies by which the claims of a running VM's volumes change: at the next start, or with the guest's data.
+REPLACEMENT: Final = "Replacement"
+MIGRATION: Final = "Migration"
+# Of a VMI: True while its volumes are to get other claims.
 VOLUMES_CHANGE: Final = "VolumesChange"
+# Of a VM: its run ended before the data was where the volumes are by now.
+MANUAL_RECOVERY_REQUIRED: Final = "ManualRecoveryRequired"
 
 
 def destinations(vmi: VirtualMachineInstance) -> dict[str, ClaimInfo]:

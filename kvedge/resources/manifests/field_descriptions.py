@@ -31,7 +31,8 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "instancetype": _LATER,
         "preference": _LATER,
         "dataVolumeTemplates": "DataVolumes that are made with the VM and go with it; volumes name them.",
-        "updateVolumesStrategy": _LATER,
+        "updateVolumesStrategy": "How volumes of a VM that runs get other claims: Replacement, at the next start; "
+        "Migration, with the guest's data, when it moves to another node.",
     },
     "VirtualMachineInstanceSpec": {
         "volumes": "Where the data of disks is; each one is attached, by the disk of its name or by one that is made.",

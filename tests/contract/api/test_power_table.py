@@ -217,7 +217,13 @@ def test_a_stop_replaces_what_is_underway(stage: Stage) -> None:
     ("call", "state", "condition", "text"),
     [
         ("start", "none", "ManualRecoveryRequired", "VM recovery required: disks are elsewhere"),
-        ("restart", "live", "VolumesChange", "VM cannot be restarted while its volumes change: disks are elsewhere"),
+        (
+            "restart",
+            "live",
+            "VolumesChange",
+            "VM recovery required: the VM cannot be restarted while its volumes change, as some targets are incomplete:"
+            " disks are elsewhere; wait, or put the original claims back",
+        ),
     ],
 )
 def test_disks_that_move_keep_it_where_it_is(stage: Stage, call: str, state: str, condition: str, text: str) -> None:

@@ -17,6 +17,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import SystemClock
@@ -48,7 +49,8 @@ class Blinkered:
 def blinkered(either_server: EitherServer, namespace: str) -> Blinkered:
     client = either_server.admin
     vms, vmis = Informer(client, VirtualMachine), Informer(client, VirtualMachineInstance)
-    sources = VmSources(client, vms, vmis, Informer(client, DataVolume), EventRecorder(client, "test"), SystemClock())
+    empty = (Informer(client, DataVolume), Informer(client, PersistentVolumeClaim))
+    sources = VmSources(client, vms, vmis, *empty, EventRecorder(client, "test"), SystemClock())
     meta = ObjectMeta(name="web", namespace=namespace, finalizers=[VM_FINALIZER])
     spec = VirtualMachineSpec(run_strategy="Always", template=VirtualMachineInstanceTemplate())
     vm = client.create(VirtualMachine(metadata=meta, spec=spec))

@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.resources.disks.data_volume_checks import data_volume_problems
+from kvedge.resources.disks.moved_volumes import MIGRATION, REPLACEMENT
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -35,6 +36,15 @@ def run_strategy_is_given(vm: VirtualMachine) -> Iterator[Cause]:
         yield required_cause(at.at("runStrategy"), "RunStrategy must be specified")
     elif vm.spec.run_strategy and vm.spec.run_strategy not in RUN_STRATEGIES:
         yield unsupported_cause(at.at("runStrategy"), f"Invalid RunStrategy ({vm.spec.run_strategy})")
+
+
+def volumes_strategy_is_known(vm: VirtualMachine) -> Iterator[Cause]:
+    """How claims of a running VM change: at the next start, or with the guest's data."""
+    given, at = vm.spec.update_volumes_strategy, Field("spec").at("updateVolumesStrategy")
+    if given and given not in (REPLACEMENT, MIGRATION):
+        yield unsupported_cause(
+            at, f"{at}: updateVolumes strategy not recognized: {given}; use {REPLACEMENT} or {MIGRATION}"
+        )
 
 
 def template_is_given(vm: VirtualMachine) -> Iterator[Cause]:
@@ -79,4 +89,10 @@ def warnings(vm: VirtualMachine) -> list[str]:
     return [RUNNING_IS_DEPRECATED] if vm.spec.running is not None else []
 
 
-RULES: Final = (run_strategy_is_given, template_is_given, name_fits, data_volume_templates_are_complete)
+RULES: Final = (
+    run_strategy_is_given,
+    template_is_given,
+    volumes_strategy_is_known,
+    name_fits,
+    data_volume_templates_are_complete,
+)

@@ -1,6 +1,6 @@
-"""What of a VM may not be changed while a snapshot is taken of it, or one is put back; worded as KubeVirt words it.
+"""What of a VM may not be changed while a snapshot is taken of it, or one is put back, or its volumes get other claims.
 
-Works on documents as they came. Called by admission_plan.py; touches nothing.
+Worded as KubeVirt words it. Works on documents as they came. Called by admission_plan.py; touches nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, unsupported_cause
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, MIGRATION
 from kvedge.resources.role_users import UserInfo
 
 _STRATEGY: Final = ("runStrategy", "running")
@@ -29,6 +30,22 @@ def vm_update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> It
         yield unsupported_cause("spec", f'Cannot update vm running state until snapshot "{snapshot}" completes')
     if restore and restarted:
         yield unsupported_cause("spec", f'Cannot update VM runStrategy until restore "{restore}" completes')
+    strategy = "updateVolumesStrategy"
+    if before.get(strategy) == MIGRATION != after.get(strategy) and _is_moving_data(status):
+        text = (
+            "cannot change while volumes are migrated: wait for the end, or put the original claims back; once"
+            " status.volumeUpdateState is empty, it may change"
+        )
+        yield unsupported_cause(f"spec.{strategy}", f"spec.{strategy}: {text}")
+
+
+def _is_moving_data(status: JsonObject) -> bool:
+    """Whether claims are incomplete, and nobody has been asked to say which ones are to be used."""
+    state = _object(_object(status, "volumeUpdateState"), "volumeMigrationState")
+    conditions = status.get("conditions")
+    told = (each for each in conditions if isinstance(each, dict)) if isinstance(conditions, list) else ()
+    asked = any(each.get("type") == MANUAL_RECOVERY_REQUIRED and each.get("status") == "True" for each in told)
+    return bool(state.get("migratedVolumes")) and not asked
 
 
 def _storage(spec: JsonObject) -> tuple[object, object]:

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from kvedge.controller.claim_copy import claim_info
 from kvedge.controller.vmi.claim_rules import IN_USE, NOT_FOUND, NOT_POPULATED, filling_words, in_use
 from kvedge.controller.vmi.hotplug.attachment_pod_manifest import (
     attachment_pod,
@@ -23,7 +24,6 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import (
 )
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import is_moving
-from kvedge.controller.vmi.volume_status import claim_info
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.claim_facts import is_populated

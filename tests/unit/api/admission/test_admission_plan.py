@@ -57,6 +57,12 @@ def test_all_causes_are_reported_each_with_its_path() -> None:
     }
 
 
+@pytest.mark.parametrize(("strategy", "faults"), [("Migration", []), ("Replacement", []), ("Copy", [1])])
+def test_claims_of_a_running_vm_change_in_two_ways(strategy: str, faults: list[int]) -> None:
+    vm = vm_of(small_vmi(), runStrategy="Halted", updateVolumesStrategy=strategy)
+    assert fields(vm) == ["spec.updateVolumesStrategy" for _ in faults]
+
+
 def test_what_is_not_there_yet_is_refused_by_name_and_with_a_remedy() -> None:
     vm = vm_of(small_vmi(domain__devices__gpus=[{"name": "g", "deviceName": "x"}]))
     path = "spec.template.spec.domain.devices.gpus"

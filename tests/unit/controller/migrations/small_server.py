@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 
 from kvedge.controller.migrations.migration_loop import MigrationLoop
 from kvedge.controller.migrations.target_creation import MigrationSources
+from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import Preconditions
 from kvedge.kube.object_cache import ObjectCache
@@ -79,12 +80,14 @@ class SmallServer:
         self.version = 100
         self.refuses: KubeError | None = None
         self.clock, self.events = FakeClock(), MagicMock()
+        self.holders = ClaimHolders(self.caches[VirtualMachineInstance], self.caches[Pod], Cache())  # type: ignore[arg-type]
         sources = MigrationSources(
             self,  # type: ignore[arg-type]
             *(self.caches[kind] for kind in (VirtualMachineInstanceMigration, MigrationPolicy)),  # type: ignore[arg-type]
             *(self.caches[kind] for kind in (VirtualMachineInstance, Pod, PersistentVolumeClaim)),  # type: ignore[arg-type]
             attachments=self.attachments,  # type: ignore[arg-type]
             nodes=self.caches[Node],  # type: ignore[arg-type]
+            holders=self.holders,
             events=self.events,
             clock=self.clock,
             versions=lambda: versions or {},

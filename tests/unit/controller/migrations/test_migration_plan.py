@@ -209,6 +209,11 @@ def with_spec(spec: dict[str, Any]) -> VirtualMachineInstance:
             id="network",
         ),
         pytest.param(
+            with_spec({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "new"}}]}),
+            "the claims of the VMI's volumes have changed while the target pod started: PVC new is not there",
+            id="claim",
+        ),
+        pytest.param(
             a_guest(can=Condition(type="LiveMigratable", status="False", reason="HostDevice", message="a card")),
             "Cannot migrate VMI, Reason: HostDevice, Message: a card",
             id="anything else",

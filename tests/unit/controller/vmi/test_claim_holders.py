@@ -13,7 +13,13 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod
 from kvedge.kube.informer import Informer
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import Disk, DiskTarget
-from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import (
+    ClaimInfo,
+    HotplugVolumeStatus,
+    MigratedVolume,
+    VirtualMachineInstance,
+    VolumeStatus,
+)
 from tests.support.builders import a_claim, ended
 from tests.unit.controller.vmi.hotplug.hotplug_world import a_launcher, a_running_vmi, a_volume
 
@@ -110,6 +116,38 @@ def test_a_claim_of_a_vm_that_has_it_from_its_start_is_held(held: Held) -> None:
     (volume,) = [item for item in held.first.spec.volumes if item.name == "data"]
     assert volume.persistent_volume_claim is not None
     volume.persistent_volume_claim.hotpluggable = False
+    assert held.holder() == "first"
+
+
+def test_a_claim_to_which_data_is_copied_is_held_by_whoever_copies(held: Held) -> None:
+    moved = MigratedVolume(
+        volume_name="data",
+        source_pvc_info=ClaimInfo(claim_name="data"),
+        destination_pvc_info=ClaimInfo(claim_name="new"),
+    )
+    held.first.status.migrated_volumes = [moved]
+    (volume,) = held.ours.spec.volumes
+    assert volume.persistent_volume_claim is not None
+    volume.persistent_volume_claim.claim_name = "new"
+    # Even a disk that both would share: nobody else is there while it is incomplete.
+    for vmi in (held.ours, held.first):
+        vmi.spec.domain.devices.disks[0].shareable = True
+    assert held.holders.holder(held.ours, "new") is held.first
+    assert held.holders.holder(held.first, "new") is None
+    held.launchers.items = []
+    assert held.holders.holder(held.ours, "new") is None
+
+
+def test_a_claim_that_another_vm_has_gets_nobodys_data(held: Held) -> None:
+    held.tell("Ready")
+    moved = MigratedVolume(
+        volume_name="root",
+        source_pvc_info=ClaimInfo(claim_name="root"),
+        destination_pvc_info=ClaimInfo(claim_name="data"),
+    )
+    held.ours.spec.volumes = [a_volume("root")]
+    assert held.holder() == ""
+    held.ours.status.migrated_volumes = [moved]
     assert held.holder() == "first"
 
 

@@ -1,11 +1,13 @@
+# Tests: kvedge/controller/vmi/volume_status.py, kvedge/controller/claim_copy.py
 """The copy of each claim in a VMI's status."""
 
 from __future__ import annotations
 
 import pytest
 
+from kvedge.controller.claim_copy import claim_info
 from kvedge.controller.vmi.claim_rules import ClaimView
-from kvedge.controller.vmi.volume_status import claim_info, with_claims
+from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.types.data_volumes import CdiConfig, CdiConfigStatus, FilesystemOverhead
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VolumeStatus

@@ -22,9 +22,9 @@ STRATEGY_WAITS = 'Cannot update VM runStrategy until restore "r1" completes'
 
 
 def refused(
-    status: JsonObject, path: str, value: object, groups: list[str] | None = None
+    status: JsonObject, path: str, value: object, groups: list[str] | None = None, before: str = "Replacement"
 ) -> list[tuple[str, str, str]]:
-    old = vm_of(small_vmi(), runStrategy="Halted")
+    old = vm_of(small_vmi(), runStrategy="Halted", updateVolumesStrategy=before)
     old["status"] = status
     new = copy.deepcopy(old)
     put(new, path, value)
@@ -57,6 +57,32 @@ def test_a_change_waits_for_what_is_in_progress(status: JsonObject, path: str, v
 )
 def test_other_changes_do_not(status: JsonObject, path: str, value: object) -> None:
     assert refused(status, path, value) == []
+
+
+CLAIMS = "spec.updateVolumesStrategy"
+MOVING = {"volumeUpdateState": {"volumeMigrationState": {"migratedVolumes": [{"volumeName": "root"}]}}}
+
+
+@pytest.mark.parametrize("strategy", ["Replacement", None])
+def test_incomplete_claims_are_not_declared_complete_while_data_moves(strategy: str | None) -> None:
+    (cause,) = refused(MOVING, CLAIMS, strategy, before="Migration")
+    assert (cause[0], cause[2]) == (CLAIMS, "FieldValueNotSupported")
+    assert "wait for the end, or put the original claims back" in cause[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "after"),
+    [
+        ({}, "Migration", "Replacement"),
+        ({"volumeUpdateState": {"volumeMigrationState": {}}}, "Migration", None),
+        (MOVING | {"conditions": [{"type": "ManualRecoveryRequired", "status": "True"}]}, "Migration", None),
+        (MOVING, "Replacement", "Migration"),
+        (MOVING, "Migration", "Migration"),
+    ],
+    ids=["nothing moves", "nothing is named", "the user was asked", "data is to move", "unchanged"],
+)
+def test_the_strategy_may_change_otherwise(status: JsonObject, before: str, after: str | None) -> None:
+    assert refused(status, CLAIMS, after, before=before) == []
 
 
 def test_whoever_takes_the_snapshot_changes_what_it_needs_to() -> None:

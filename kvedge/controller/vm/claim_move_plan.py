@@ -1,0 +1,191 @@
+"""Decides how a running VM's volumes get other claims with their data, and when a VM may start afterwards.
+
+Called by the VM's plan and status. Pure. The VM's status says which claims are incomplete before anybody copies to
+them, and says so until a run is known that uses what the template names, or the template names nothing incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
+from kvedge.controller.vm.claim_changes import (
+    WAITS,
+    ClaimSights,
+    Refused,
+    Waits,
+    find_exchanges,
+    is_moving_data,
+    judge_exchanges,
+    template_volumes,
+)
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, VOLUMES_CHANGE, destinations
+from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance
+
+CANCELLATION: Final = "VolumesChangeCancellation"
+# Of the VM's condition Failure.
+UPDATE_ERROR: Final = "VolumesUpdateError"
+_REVERT_ALONE: Final = "The volume can only be reverted to the previous version during the update"
+_RECOVERY_REASON: Final = "VMI was removed or was final during the volume migration"
+_RECOVERY: Final = (
+    "Volume migration failed, leaving some volumes pointing to non-consistent targets; manual intervention is needed to"
+    " reassign them to their original volumes."
+)
+# A claim that somebody else has to let go.
+_LOOK_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMove:
+    """What becomes of exchanged claims.
+
+    `recorded` is what the VM's status says of them; `is_blocked` that no run may start with them; `body` a merge patch
+    of the VMI; `restart` why only a restart brings them, `is_carried` that none is needed for them.
+    """
+
+    recorded: Sequence[MigratedVolume] = ()
+    is_blocked: bool = False
+    body: JsonObject = field(default_factory=dict)
+    restart: str = ""
+    is_carried: bool = False
+    failure: Condition | None = None
+    again_after: float | None = None
+
+
+def plan_claim_move(
+    vm: VirtualMachine, vmi: VirtualMachineInstance | None, sights: ClaimSights, now: datetime
+) -> ClaimMove:
+    """Decide it; `vmi` is the VM's own run."""
+    if vmi is None or vmi.is_final:
+        return _plan_without_run(vm, vmi)
+    if vmi.status.migrated_volumes:
+        return _plan_pending(vm, vmi, now)
+    exchanges = find_exchanges(vm, vmi, sights)
+    if not exchanges or not is_moving_data(vm):
+        return ClaimMove(body=_patch(vmi, without_wait(vmi)))
+    is_ready = vmi.status.phase == "Running" and vmi.metadata.deletion_timestamp is None
+    if not is_ready or _is_migrating(vmi):
+        # What a guest has must not change while it is made on another node.
+        return ClaimMove(is_carried=True)
+    verdict = judge_exchanges(vm, vmi, exchanges, sights)
+    if isinstance(verdict, Refused):
+        return ClaimMove(body=_patch(vmi, without_wait(vmi)), restart=verdict.text)
+    if isinstance(verdict, Waits):
+        waiting = _say(vmi, "False", verdict.reason, verdict.text, now)
+        return ClaimMove(body=_patch(vmi, waiting), is_carried=True, again_after=_LOOK_SECONDS)
+    return ClaimMove(exchanges, body=_patch(vmi, _accept(vmi, now), exchanges), is_carried=True)
+
+
+def recovery_condition(move: ClaimMove) -> Condition | None:
+    """The VM's condition while its template names claims that are incomplete and no run is there."""
+    if not move.is_blocked:
+        return None
+    names = (
+        f" Volume {each.volume_name}: {each.source_pvc_info.claim_name if each.source_pvc_info else ''}."
+        for each in move.recorded
+    )
+    return Condition(
+        type=MANUAL_RECOVERY_REQUIRED, status="True", reason=_RECOVERY_REASON, message=_RECOVERY + "".join(names)
+    )
+
+
+def without_wait(vmi: VirtualMachineInstance) -> list[Condition]:
+    """The VMI's conditions once nothing is to be exchanged any more; that a change was cancelled stays."""
+    found = condition(vmi.status.conditions, VOLUMES_CHANGE)
+    if found is None or (found.status != "True" and found.reason not in WAITS):
+        return vmi.status.conditions
+    return without_conditions(vmi.status.conditions, {VOLUMES_CHANGE})
+
+
+def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimMove:
+    """A run that is over says by its spec where its data is; without one, the VM's status says it."""
+    update = vm.status.volume_update_state
+    state = None if update is None else update.volume_migration_state
+    if state is None or not is_moving_data(vm):
+        # Whoever takes the strategy away wants the claims as they are.
+        return ClaimMove()
+    last = {} if vmi is None else {volume.name: claim_of(volume) for volume in vmi.spec.volumes}
+    wanted = template_volumes(vm)
+    left = [_turn(each, last.get(each.volume_name)) for each in state.migrated_volumes]
+    # A run that has moved is on the claims that the template names: nothing is incomplete.
+    incomplete = {
+        each.destination_pvc_info.claim_name
+        for each in left
+        if each.destination_pvc_info is not None and each.destination_pvc_info.claim_name != last.get(each.volume_name)
+    }
+    if any(claim_of(volume) in incomplete for volume in wanted.values()):
+        return ClaimMove(left, is_blocked=True)
+    return ClaimMove()
+
+
+def _turn(each: MigratedVolume, last: str | None) -> MigratedVolume:
+    """A change whose guest has moved, although its user has put the old claim back: that one is the stale one."""
+    destination = each.destination_pvc_info
+    if destination is None or last is None or last != destination.claim_name:
+        return each
+    return MigratedVolume(
+        volume_name=each.volume_name, source_pvc_info=destination, destination_pvc_info=each.source_pvc_info
+    )
+
+
+def _plan_pending(vm: VirtualMachine, vmi: VirtualMachineInstance, now: datetime) -> ClaimMove:
+    """A change that the VMI's status names: it goes on, or all of it is taken back."""
+    pending = vmi.status.migrated_volumes
+    if not destinations(vmi) and not _is_migrating(vmi):
+        # Nothing of it is left to move.
+        return ClaimMove(body=_patch(vmi, without_conditions(vmi.status.conditions, {VOLUMES_CHANGE}), ()))
+    wanted = {name: claim_of(volume) for name, volume in template_volumes(vm).items()}
+    names = {each.volume_name for each in pending}
+    is_more = any(each.volume_name not in names for each in find_exchanges(vm, vmi))
+    if not is_more and _is_at(wanted, {name: claim.claim_name for name, claim in destinations(vmi).items()}):
+        return ClaimMove(pending, body=_patch(vmi, _accept(vmi, now), pending), is_carried=True)
+    sources = {each.volume_name: each.source_pvc_info.claim_name for each in pending if each.source_pvc_info}
+    if not is_more and _is_at(wanted, sources):
+        # The migration is ended by this word. What it moves stays named until the guest is known to stay.
+        taken_back = _say(vmi, "False", CANCELLATION, "", now)
+        return ClaimMove(pending, body=_patch(vmi, taken_back, pending if _is_migrating(vmi) else ()), is_carried=True)
+    failure = Condition(
+        type="Failure",
+        status="True",
+        reason=UPDATE_ERROR,
+        message=f"error encountered while handling volumes update requests: {_REVERT_ALONE}",
+    )
+    return ClaimMove(pending, failure=failure, is_carried=True)
+
+
+def _is_at(wanted: Mapping[str, str | None], claims: Mapping[str, str]) -> bool:
+    return all(wanted.get(name) == claim for name, claim in claims.items())
+
+
+def _is_migrating(vmi: VirtualMachineInstance) -> bool:
+    state = vmi.status.migration_state
+    return state is not None and state.is_open
+
+
+def _accept(vmi: VirtualMachineInstance, now: datetime) -> list[Condition]:
+    return _say(vmi, "True", "", "migrate volumes", now)
+
+
+def _say(vmi: VirtualMachineInstance, status: str, reason: str, message: str, now: datetime) -> list[Condition]:
+    wanted = Condition(type=VOLUMES_CHANGE, status=status, reason=reason, message=message)
+    return with_condition(vmi.status.conditions, wanted, now)
+
+
+def _patch(
+    vmi: VirtualMachineInstance, conditions: list[Condition], moved: Sequence[MigratedVolume] | None = None
+) -> JsonObject:
+    """A merge patch of the VMI's status; empty when that says it already."""
+    named = vmi.status.migrated_volumes if moved is None else list(moved)
+    status = msgspec.structs.replace(vmi.status, conditions=conditions, migrated_volumes=named)
+    changes = merge_difference(encode(vmi.status), encode(status))
+    return {"status": changes} if changes else {}
