@@ -16,6 +16,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import without_conditions
 from kvedge.controller.migrations.migration_status import with_true
 from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, MigrationView
+from kvedge.controller.migrations.readiness import WAITS
 from kvedge.controller.migrations.target_pod import HOST_NAME, target_pod
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
@@ -45,6 +46,8 @@ from kvedge.runtime.clock import Clock
 
 # A cache that is behind the server waits so long for its watch.
 CAUGHT_UP_SECONDS: Final = 0.05
+# A claim that is being filled.
+_FILLING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,9 @@ class TargetCreation:
         config, found = self._sources.config(), self._find_claims(moved)
         if unfit := _find_unfit(vmi, found):
             return self._note_failure(view, unfit)
+        if filling := _find_filling(vmi, found):
+            self._events.record(view.migration, "Normal", WAITS, filling)
+            return _FILLING_SECONDS
         pod = target_pod(moved, view.migration, source, config, found, self._find_avoided(view))
         try:
             pod = place_pod(pod, moved, found.values(), self._client, config)
@@ -185,6 +191,17 @@ def _find_unfit(vmi: VirtualMachineInstance, found: Mapping[str, PersistentVolum
         if claim is None or claim.metadata.deletion_timestamp is not None:
             state = "does not exist" if claim is None else "is being deleted"
             return f"PVC {info.claim_name}, to which the data of volume {volume} is to be copied, {state}"
-        if not is_populated(claim):
-            return f"PVC {info.claim_name}, to which the data of volume {volume} is to be copied, is being filled"
     return ""
+
+
+def _find_filling(vmi: VirtualMachineInstance, found: Mapping[str, PersistentVolumeClaim]) -> str:
+    """A claim that its DataVolume fills, as it has a user now: the guest's disk would be written over."""
+    return next(
+        (
+            f"PVC {info.claim_name}, to which the data of volume {volume} is to be copied, is being filled: the guest"
+            " moves by itself once it is full"
+            for volume, info in destinations(vmi).items()
+            if not is_populated(found[info.claim_name])
+        ),
+        "",
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.resources.disks.claim_facts import is_populated
+from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.disk_sizes import choose_grown_bytes
 from kvedge.resources.disks.moved_volumes import MIGRATION
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
@@ -180,12 +180,16 @@ def _find_missing(view: _View) -> Iterator[Waits]:
 
 
 def _find_unfilled(view: _View) -> Iterator[Waits]:
-    """What fills a claim later would write over the guest's disk."""
+    """What fills a claim later would write over the guest's disk. One that is bound for its user is filled when it has
+    one: the migration waits for that.
+    """
     for each in view.exchanges:
         name = _destination(each)
-        if not is_populated(view.sights.found[name]):
+        claim = view.sights.found[name]
+        waits_for_user = is_of_data_volume(claim) and claim.status.phase == "Pending"
+        if not is_populated(claim) and not waits_for_user:
             text = f"PVC {name} of volume {each.volume_name} is being filled: the volumes move once it is full"
-            yield Waits(NOT_FILLED, f"{text}; a claim that no DataVolume made needs no filling")
+            yield Waits(NOT_FILLED, text)
 
 
 def _find_users(view: _View) -> Iterator[Waits]:

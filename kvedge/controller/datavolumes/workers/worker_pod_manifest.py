@@ -16,7 +16,8 @@ from kvedge.controller.datavolumes.workers.worker_job_plan import (
     header_secrets,
 )
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.node_affinity import on_node
+from kvedge.controller.node_affinity import off_node, on_node
+from kvedge.controller.vmi_claims import is_moving_to
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.data_volume_names import (
     APP,
@@ -116,8 +117,7 @@ def worker_pod(
     spec.node_selector = _node_selector(place, cluster)
     if place.consumer is not None:
         # The claim is bound where its worker runs: that must be where the guest can.
-        node = place.consumer.status.node_name
-        spec.affinity = on_node(node) if node else place.consumer.spec.affinity
+        spec.affinity = _affinity(place.consumer, place.claim.metadata.name)
         spec.tolerations = place.consumer.spec.tolerations
     return Pod(metadata=meta, spec=spec)
 
@@ -185,6 +185,14 @@ def _node_selector(place: WorkerPlace, cluster: ClusterConfig) -> dict[str, str]
     spec = place.consumer.spec
     architecture = {"kubernetes.io/arch": spec.architecture or cluster.default_architecture}
     return {**cluster.node_selectors, **spec.node_selector, **architecture}
+
+
+def _affinity(consumer: VirtualMachineInstance, claim: str) -> JsonObject | None:
+    node, own = consumer.status.node_name, consumer.spec.affinity
+    if not node:
+        return own
+    # A guest that takes its data along leaves its node.
+    return off_node(own, node) if is_moving_to(consumer, claim) else on_node(node)
 
 
 def _container(

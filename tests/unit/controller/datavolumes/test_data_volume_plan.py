@@ -36,7 +36,7 @@ from kvedge.controller.datavolumes.workers.worker_job_plan import poll_job
 from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
 from kvedge.controller.datavolumes.workers.worker_pod_manifest import WorkerPlace, poll_pod, sender_pod
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.node_affinity import on_node
+from kvedge.controller.node_affinity import off_node, on_node
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import OwnerReference
@@ -213,6 +213,21 @@ def test_a_guest_that_runs_already_has_its_claim_bound_on_its_node() -> None:
     view.consumer = decode(VirtualMachineInstance, {**small_vmi(), "status": {"nodeName": "n2"}})
     pod = only(plan_of(view), CreateWorker).pod
     assert pod.spec.affinity == on_node("n2"), "a hotplugged volume of another node could never come to it"
+
+
+def test_a_guest_that_takes_its_data_along_has_its_claim_bound_on_another_node() -> None:
+    dv = data_volume()
+    view = DataVolumeView(dv, claim_for(dv, "Pending"), storage=STORAGE)
+    document = small_vmi()
+    document["spec"]["volumes"] = [{"name": "root", "persistentVolumeClaim": {"claimName": "old"}}]
+    moved = {
+        "volumeName": "root",
+        "sourcePVCInfo": {"claimName": "old"},
+        "destinationPVCInfo": {"claimName": dv.metadata.name},
+    }
+    status = {"nodeName": "n2", "migratedVolumes": [moved]}
+    view.consumer = decode(VirtualMachineInstance, {**document, "status": status})
+    assert only(plan_of(view), CreateWorker).pod.spec.affinity == off_node(None, "n2")
 
 
 def test_a_worker_is_unprivileged_and_gets_its_job() -> None:

@@ -70,8 +70,8 @@ def filling() -> PersistentVolumeClaim:
 
 @pytest.mark.parametrize(
     ("claims", "said"),
-    [([], "does not exist"), ([going()], "is being deleted"), ([filling()], "is being filled")],
-    ids=["missing", "going", "filling"],
+    [([], "does not exist"), ([going()], "is being deleted")],
+    ids=["missing", "going"],
 )
 def test_no_pod_is_made_for_a_claim_that_takes_no_data(claims: list[PersistentVolumeClaim], said: str) -> None:
     server = SmallServer()
@@ -85,6 +85,23 @@ def test_no_pod_is_made_for_a_claim_that_takes_no_data(claims: list[PersistentVo
     server.put(a_claim("new"))
     server.tell()
     server.clock.seconds += 120
+    server.turn("move-web")
+    assert target(server) is not None
+
+
+def test_a_claim_that_is_being_filled_is_waited_for() -> None:
+    server = SmallServer()
+    moving(server, a_claim("old"), filling())
+    wait = server.turn("move-web")
+    assert wait is not None
+    assert wait.after == 5.0
+    ((kind, _, text),) = server.told()
+    assert kind == "Normal"
+    assert text.endswith("is being filled: the guest moves by itself once it is full")
+    full = filling()
+    full.metadata.annotations["cdi.kubevirt.io/storage.pod.phase"] = "Succeeded"
+    server.put(full)
+    server.tell()
     server.turn("move-web")
     assert target(server) is not None
 

@@ -146,6 +146,9 @@ def test_what_would_be_filled_over_the_guests_disk_is_waited_for() -> None:
     found = judged(a_pair({"root": "new"}), sights(filling))
     assert isinstance(found, Waits)
     assert found.reason == NOT_FILLED
+    # Where the claim waits for its user, the filling waits for the change.
+    filling.status.phase = "Pending"
+    assert judged(a_pair({"root": "new"}), sights(filling)) is None
 
 
 def test_a_claim_that_somebody_else_has_is_no_destination() -> None:
