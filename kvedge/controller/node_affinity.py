@@ -1,6 +1,6 @@
 """The affinity that binds a Pod to one node by the scheduler, or keeps it away from one.
 
-Used for what holds hotplugged volumes and what fills claims: a claim that waits for its first consumer needs that. Pure.
+Used for what holds hotplugged volumes and for what fills claims: one that waits for its first consumer needs it. Pure.
 """
 
 from __future__ import annotations
