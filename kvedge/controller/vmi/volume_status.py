@@ -27,8 +27,12 @@ def with_claims(vmi: VirtualMachineInstance, view: ClaimView) -> list[VolumeStat
             continue
         entry = entries.get(volume.name) or VolumeStatus(name=volume.name, target="")
         claim = view.found.get(claim_of(volume) or "")
+        held = entry.persistent_volume_claim_info
+        if is_hotpluggable(volume) and held is not None and held.claim_name not in ("", claim_of(volume)):
+            # The guest still has the disk of another claim under this name.
+            continue
         if claim is not None:
-            info = claim_info(claim, view.cdi, entry.persistent_volume_claim_info)
+            info = claim_info(claim, view.cdi, held)
             entry = msgspec.structs.replace(entry, persistent_volume_claim_info=info)
             if not is_hotpluggable(volume):
                 entry = _with_limits(entry, claim)

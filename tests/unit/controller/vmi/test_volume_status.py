@@ -51,6 +51,15 @@ def test_a_hotplugged_volume_without_an_entry_is_left_to_those_who_bring_it() ->
     assert with_claims(vmi_with(with_volumes(later)), seen(a_claim())) == []
 
 
+def test_a_name_under_which_the_guest_still_has_another_claim_keeps_the_copy_of_that_one() -> None:
+    later = {"name": "later", "persistentVolumeClaim": {"claimName": "web-root", "hotpluggable": True}}
+    vmi = vmi_with(with_volumes(later))
+    held = ClaimInfo(claim_name="before")
+    vmi.status.volume_status = [VolumeStatus(name="later", target="", phase="Ready", persistent_volume_claim_info=held)]
+    (entry,) = with_claims(vmi, seen(a_claim(), a_claim("before")))
+    assert entry.persistent_volume_claim_info == held
+
+
 def test_a_claim_that_is_gone_leaves_its_last_copy() -> None:
     vmi = vmi_with(with_volumes({"name": "root", "persistentVolumeClaim": {"claimName": "web-root"}}))
     vmi.status.volume_status = with_claims(vmi, seen(a_claim()))
