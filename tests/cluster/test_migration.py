@@ -1,6 +1,6 @@
 """A guest moves between two real kubelets' nodes, and never runs twice, whatever is killed on the way.
 
-One guest for all of it: each test leaves it running on some node.
+One guest for all of it, with one disk that was plugged in: each test leaves it running on some node.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def set_unsafe(cluster: LocalCluster, wanted: bool | None) -> None:
 @pytest.fixture(scope="module")
 def guest(own_machine: None, cluster: LocalCluster) -> Iterator[CountingGuest]:
     """It counts on the node that is not the server; nothing of the VM itself says where it is to run."""
-    with claimed(cluster, "common", "ReadWriteMany"):
+    with claimed(cluster, "common", "ReadWriteMany"), claimed(cluster, "plugged", "ReadWriteMany"):
         # libvirt does not know of this machine's file system that all nodes have it.
         set_unsafe(cluster, True)
         try:
@@ -87,6 +87,7 @@ def guest(own_machine: None, cluster: LocalCluster) -> Iterator[CountingGuest]:
             guest = CountingGuest(cluster, NAME)
             with guest.log_on(guest.node) as log:
                 wait_until(lambda: len(log.counts()) > 1, "the guest counts", 90, 0.2)
+            guest.plug("plugged")
             yield guest
         finally:
             cluster.remove_vm(NAME)
@@ -111,7 +112,7 @@ def slowly(guest: CountingGuest) -> Iterator[CountingGuest]:
 def move(guest: CountingGuest, name: str) -> None:
     """Move it to the other node, and check all that is said of it."""
     source, target = guest.node, guest.other_node
-    before = guest.vmi
+    before, before_volumes = guest.vmi, guest.plugged()
     with guest.log_on(source) as old:
         asked = guest.migrate(name)
         done = guest.wait_migration(name, "Succeeded", "Failed")
@@ -145,6 +146,12 @@ def move(guest: CountingGuest, name: str) -> None:
     assert found is not None
     assert (found.migration_uid, found.completed) == (state.migration_uid, True)
     wait_until(lambda: guest.cluster.vm(NAME).status.ready, "the VM is ready", 30, 0.2)
+    given = state.target_attachment_pods
+    assert given.keys() == before_volumes.keys()
+    assert set(given.values()).isdisjoint(uid for _, uid in before_volumes.values())
+    has_all = {name: ("Ready", uid) for name, uid in given.items()}
+    wait_until(lambda: guest.plugged() == has_all, "its volumes are told to be on the target", 30, 0.2)
+    wait_until(lambda: guest.attachments() == [target] * len(given), "the source's attachment Pods are gone", 60, 0.2)
 
 
 def can_move(cluster: LocalCluster, name: str) -> Condition | None:
@@ -172,6 +179,14 @@ def stays(guest: CountingGuest, node: str) -> None:
     assert state is not None
     assert (state.completed, state.failed) == (True, True)
     assert state.failure_reason
+    assert guest.plugged().keys() == {"plugged"}
+    wait_until(lambda: guest.attachments() == [node], "the claim is held on the guest's node alone", 60, 0.2)
+
+
+def count_in(cluster: LocalCluster, claim: str) -> int:
+    """What the guest has written to a disk, as this machine's file system has it."""
+    with (cluster.directory / claim / "disk.img").open("rb") as image:
+        return int(image.readline())
 
 
 def test_a_guest_goes_to_the_other_node_and_back_with_all_its_disks(guest: CountingGuest) -> None:
@@ -179,8 +194,14 @@ def test_a_guest_goes_to_the_other_node_and_back_with_all_its_disks(guest: Count
     assert told.status == "True", told
     move(guest, "there")
     guest.cluster.wait_answer(NAME, 20)
-    move(guest, "back")
-    guest.cluster.wait_answer(NAME, 20)
+    written = count_in(guest.cluster, "plugged")
+    wait_until(lambda: count_in(guest.cluster, "plugged") > written, "it writes to what was plugged in", 30, 0.2)
+    with claimed(guest.cluster, "later", "ReadWriteMany"):
+        guest.plug("later")
+        move(guest, "back")
+        guest.cluster.wait_answer(NAME, 20)
+        guest.unplug("later")
+    assert guest.attachments() == [guest.node]
     assert "count" in guest.cluster.cli("console", NAME, "--log").stdout
     guest.cluster.cli("pause", "vmi", NAME)
     guest.cluster.cli("unpause", "vmi", NAME)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -21,12 +22,15 @@ from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
-# Says so when a disk does not hold what memory does: the empty disk, and the claim.
+# Says so when a disk does not hold what memory does: the empty disk, the claim, and one that is plugged in.
 _COUNTER = """#!/bin/sh
 ( n=0; while sleep 1; do
-    for disk in vdb vdd; do
-        [ $n = 0 ] || [ "$(head -n 1 /dev/$disk)" = $n ] || echo "WRONG $n on $disk" >/dev/console
+    for disk in vdb vdd sda; do
+        [ -b /dev/$disk ] || { rm -f /run/written-$disk; continue; }
+        found=$(head -n 1 /dev/$disk 2>/dev/null) || continue
+        [ ! -e /run/written-$disk ] || [ "$found" = $n ] || echo "WRONG $n on $disk" >/dev/console
         { echo $((n + 1)); } | dd of=/dev/$disk conv=fsync 2>/dev/null
+        : >/run/written-$disk
     done
     n=$((n + 1)); echo "count $n" >/dev/console
 done ) &
@@ -112,6 +116,31 @@ class CountingGuest:
         """Its Pods, by their nodes; the newest of each."""
         found = sorted(self.cluster.pods(self.vmi), key=lambda pod: pod.metadata.creation_timestamp or "")
         return {pod.spec.node_name: pod for pod in found}
+
+    def attachments(self) -> list[str]:
+        """The node of each Pod that holds a hotplugged volume."""
+        selector = f"kubevirt.io={ATTACHMENT_APP}"
+        pods = self.cluster.client.list(Pod, self.cluster.namespace, label_selector=selector)
+        return sorted(pod.spec.node_name for pod in pods)
+
+    def plugged(self) -> dict[str, tuple[str, str]]:
+        """The phase of each hotplugged volume, and the UID of the Pod that holds it."""
+        entries = self.vmi.status.volume_status
+        return {
+            entry.name: (entry.phase, entry.hotplug_volume.attach_pod_uid)
+            for entry in entries
+            if entry.hotplug_volume is not None
+        }
+
+    def plug(self, claim: str) -> None:
+        """Add a claim while the guest runs, until the guest has it."""
+        self.cluster.cli("addvolume", self.name, "--volume-name", claim)
+        wait_until(lambda: self.plugged().get(claim, ("", ""))[0] == "Ready", f"the guest has {claim}", 60, 0.2)
+
+    def unplug(self, claim: str) -> None:
+        """Take a claim away, until nothing of it is left."""
+        self.cluster.cli("removevolume", self.name, "--volume-name", claim)
+        wait_until(lambda: claim not in self.plugged(), f"nothing of {claim} is left", 60, 0.2)
 
     def qemus_on(self, node: str) -> list[int]:
         """Its QEMUs on a node."""
