@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
+from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
@@ -43,6 +44,8 @@ from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.node_lease import OF_NODE
+from kvedge.resources.types.cluster import Lease
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -196,6 +199,8 @@ class _Work:
         emptied = (migrations, self._vmis, self._pods, self._nodes)
         self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
+        self._leases = Informer(client, Lease, SYSTEM_NAMESPACE, label_selector=f"{OF_NODE}=true")
+        self._fence_loop = FenceLoop(FenceSources(client, self._leases, self._events, clock))
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(
             VmiSources(
@@ -209,6 +214,7 @@ class _Work:
                 clock,
                 self._node_loop.state,
                 self._vms,
+                self._fence_loop,
             ),
             self._read_config,
         )
@@ -219,6 +225,7 @@ class _Work:
             )
         )
         self._node_loop.on_change(self._vmi_loop.note_node_change)
+        self._fence_loop.on_change(self._vmi_loop.note_node_change)
         # Hotplugged volumes follow: they are looked at whenever their VMI has changed.
         self._data_volumes.on_cdi_config(self._vmi_loop.note_cdi_config_change)
         self._workloads, updates = make_workload_work(
@@ -237,13 +244,15 @@ class _Work:
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,
+            "leases of nodes": self._leases,
             "nodes": self._nodes,
             "pods": self._pods,
             "VMIs": self._vmis,
             "VMs": self._vms,
         }
-        self._loops: dict[str, NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = {
+        self._loops: dict[str, NodeLoop | FenceLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = {
             "node loop": self._node_loop,
+            "fence loop": self._fence_loop,
             "KubeVirt loop": self._kubevirt_loop,
             "VMI loop": self._vmi_loop,
             "hotplug loop": self._hotplug_loop,

@@ -35,6 +35,7 @@ from kvedge.handler.node.launcher_tools import write_tools
 from kvedge.handler.node.memory_lock import lift_memory_lock
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -103,6 +104,8 @@ class HandlerConfig:
     relay_address: str = "127.0.0.1:0"
     # Where neither Multus nor a node agent joins launchers to networks of the LAN, the handler does.
     joins_lans: bool = False
+    # Why nothing of a VMI may begin here, by its UID; empty when it may. The fencer's word, where there is one.
+    refuse_start: Callable[[str], str] = lambda uid: ""
 
 
 class HandlerRole:
@@ -152,7 +155,7 @@ class HandlerRole:
             connections=connections,
             network=GuestNetwork(config.state, lambda: configuration.current),
             volumes=HotplugVolumes(config.kubelet),
-            prepare_pod=_pod_preparation(config.kubelet, events, config.node),
+            prepare_pod=_pod_preparation(config, events),
             events=events,
             options=platform.options,
             kubelet=config.kubelet,
@@ -228,13 +231,15 @@ def _write_tools(seed: Path) -> None:
 
 
 def _pod_preparation(
-    kubelet: Path, events: EventRecorder, node: str
+    config: HandlerConfig, events: EventRecorder
 ) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
     """What a launcher's Pod is given before its guest starts, beside its network."""
-    devices, disks = DeviceClaims(), ContainerDiskMounts(kubelet)
-    host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text), node)
+    devices, disks = DeviceClaims(), ContainerDiskMounts(config.kubelet)
+    host_disks = HostDiskImages(lambda vmi, reason, text: events.record(vmi, "Normal", reason, text), config.node)
 
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
+        if why := config.refuse_start(vmi.metadata.uid):
+            raise PodNotReady(why)
         passes = passes_functions(vmi)
         devices.claim(launcher, block_volumes(vmi), passes=passes)
         if passes:

@@ -16,6 +16,7 @@ from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
+from kvedge.resources.node_loss.fence_terms import SELF_FENCING, TermsError, parse_terms
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 
 ALREADY_CREATED: Final = "Kubevirt is already created"
@@ -30,8 +31,9 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     What was wrong before may stay: an object that entered under older rules must not be stuck for them.
     """
     new, old = _spec(request.object), _spec(request.old_object)
-    if request.old_object is not None and new == old:
-        return Verdict()
+    fencing = tuple(_judge_fencing(request))
+    if fencing or (request.old_object is not None and new == old):
+        return Verdict(fencing)
     if too_large := tuple(size_is_sane({"spec": new})):
         return Verdict(too_large)
     reading = read_configuration(new)
@@ -44,6 +46,23 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
         if request.old_object is None or (item.path, item.message) not in known
     ]
     return Verdict(tuple(causes), tuple(_warnings(reading)))
+
+
+def _judge_fencing(request: AdmissionRequest) -> Iterator[Cause]:
+    """The terms by which nodes fence themselves; a text that was there before may stay."""
+    text = _annotation(request.object)
+    if text == _annotation(request.old_object) and request.old_object is not None:
+        return
+    try:
+        parse_terms(text)
+    except TermsError as error:
+        yield Cause(f"metadata.annotations[{SELF_FENCING}]", f"metadata.annotations[{SELF_FENCING}]: {error}").shorten()
+
+
+def _annotation(document: JsonObject | None) -> str:
+    metadata = (document or {}).get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return str((annotations or {}).get(SELF_FENCING) or "") if isinstance(annotations, dict) else ""
 
 
 def uninstall_refusal(document: JsonObject | None, workloads: str) -> str | None:

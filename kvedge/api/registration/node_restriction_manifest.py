@@ -14,7 +14,9 @@ from typing import Final
 
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
-from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
+from kvedge.api.registration.registration_manifest import Document
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS, SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.node_lease import LEASE_PREFIX
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,
@@ -28,6 +30,10 @@ from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURC
 NAME: Final = "kvedge-node-restriction"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
 _NODE: Final = "request.resource.resource == 'nodes'"
+# A kubelet's own is in another namespace.
+_OUR_LEASE: Final = (
+    f"(request.resource.resource == 'leases' && has(request.namespace) && request.namespace == '{SYSTEM_NAMESPACE}')"
+)
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _BY_NODES: Final = (
     f"'{NODES_GROUP}' in request.userInfo.groups && request.userInfo.username.startsWith('{NODE_PREFIX}')"
@@ -35,7 +41,7 @@ _BY_NODES: Final = (
 _BY_HANDLERS: Final = (
     f"request.userInfo.username == '{HANDLER_ACCOUNT}' || '{HANDLER_GROUP}' in request.userInfo.groups"
     # A user with a node's rights, but without a node's name, owns nothing.
-    f" || ({_VMI} && '{NODES_GROUP}' in request.userInfo.groups)"
+    f" || (({_VMI} || {_OUR_LEASE}) && '{NODES_GROUP}' in request.userInfo.groups)"
 )
 # The node that the certificate's name, or the service account's token, speaks for.
 _OWN_NODE: Final = (
@@ -44,6 +50,10 @@ _OWN_NODE: Final = (
     f" : ({_BY_NODES} ? request.userInfo.username.substring({len(NODE_PREFIX)})"
     f" : (has(request.userInfo.extra) && '{NODE_EXTRA}' in request.userInfo.extra"
     f" ? request.userInfo.extra['{NODE_EXTRA}'][0] : ''))"
+)
+_OWN_LEASE: Final = (
+    f"request.operation != 'DELETE' && variables.node != '' && {_OUR_LEASE}"
+    f" && object.metadata.name == '{LEASE_PREFIX}' + variables.node"
 )
 _LABELS: Final = "has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 
@@ -103,10 +113,15 @@ def node_restriction() -> list[Document]:
         "takesOver": _TAKES_OVER,
         "moved": "'migratedVolumes' in variables.oldStatus ? variables.oldStatus.migratedVolumes : []",
     }
-    rules = [match_writes("kubevirt.io", "virtualmachineinstances"), match_writes("", "nodes")]
+    rules = [
+        match_writes("kubevirt.io", "virtualmachineinstances"),
+        match_writes("", "nodes"),
+        match_writes("coordination.k8s.io", "leases"),
+    ]
     validations = [
         *(_validation(_VMI, expression, text) for expression, text in _VMI_RULES),
         *(_validation(_NODE, expression, text) for expression, text in _NODE_RULES),
+        _validation("request.resource.resource == 'leases'", _OWN_LEASE, "is only allowed to write its node's lease"),
     ]
     return policy(NAME, rules, ("by-handlers", _BY_HANDLERS), variables, validations)
 

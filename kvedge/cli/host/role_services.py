@@ -55,23 +55,32 @@ def api_services(settings: Settings) -> Sequence[Service]:
 
 def handler_services(settings: Settings) -> Sequence[Service]:
     """The handler of this node."""
+    from kvedge.handler.fencing.fence_service import FenceConfig, FenceService
     from kvedge.handler.handler_service import HandlerConfig, HandlerError, HandlerRole
     from kvedge.handler.node.kvm_check import choose_accelerator
     from kvedge.kube.errors import KubeError
 
+    kubeconfig, node, state = (
+        role_kubeconfig(settings, "handler"),
+        settings.effective_node_name,
+        settings.state_path / "handler",
+    )
+    fencing = FenceService(FenceConfig(kubeconfig, node, state / "fence.json"))
     config = HandlerConfig(
-        kubeconfig=role_kubeconfig(settings, "handler"),
-        node=settings.effective_node_name,
+        kubeconfig=kubeconfig,
+        node=node,
         kubelet=kubelet_directory(settings),
-        state=settings.state_path / "handler",
+        state=state,
         capabilities=_capabilities(settings),
         accelerator=choose_accelerator(settings.emulation, settings.state_path),
         accelerator_is_set=settings.emulation_is_set,
         relay_address=settings.relay_address,
         joins_lans=True,
+        refuse_start=fencing.refuse_start,
     )
     role = PatientStart("handler", lambda: HandlerRole(config), (HandlerError, KubeError))
-    return [LauncherLink(settings.data_path), role, _make_image_keeper(settings), _old_versions(settings)]
+    # The fencer first: it stops last, and does not wait for the API as the role does.
+    return [fencing, LauncherLink(settings.data_path), role, _make_image_keeper(settings), _old_versions(settings)]
 
 
 def _make_image_keeper(settings: Settings) -> Service:

@@ -35,6 +35,15 @@ class NodeState:
     unresponsive: bool = False
     # An administrator has said that it is down and stays so.
     out_of_service: bool = False
+    # Of one VMI alone: the node has ended its guest by itself.
+    is_fenced: bool = False
+    # Of one VMI alone: what ends the wait for a node in trouble, where that is another thing than for all.
+    waits_for: str = ""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether somebody who knows has said that nothing of the VMI runs there."""
+        return self.out_of_service or self.is_fenced
 
 
 @dataclass(frozen=True, slots=True)

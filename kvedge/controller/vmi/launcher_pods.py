@@ -69,9 +69,9 @@ def is_off(pod: Pod | None, node: NodeState | None, *, was_ended: bool) -> bool:
     """Whether it is proven that nothing of a launcher runs any more. `pod` is None for a Pod that is not in the API.
 
     A Pod that is merely missing proves nothing. Its kubelet's word does, also an earlier one, and the word of an
-    administrator, who deletes the Node or declares it out of service.
+    administrator, who deletes the Node or declares it out of service, or that of a node which has fenced itself.
     """
-    is_given_up = node is None or node.out_of_service
+    is_given_up = node is None or node.is_given_up
     if pod is None:
         return was_ended or is_given_up
     return has_ended(pod) and (is_given_up or not may_still_run(pod))

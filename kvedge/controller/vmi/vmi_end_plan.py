@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.fencing.fence_loop import NODE_FENCED
 from kvedge.controller.node.node_plan import UNRESPONSIVE, NodeState
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import pod_grace_seconds
 from kvedge.controller.vmi.launcher_pod_status import has_succeeded, may_still_run
@@ -62,7 +63,11 @@ def plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiP
     phase: Phase = "Succeeded" if pod is not None and has_succeeded(pod) else "Failed"
     warning = None
     reason = "" if phase == "Succeeded" else name_end(pod)
-    if phase == "Failed" and node is not None and node.unresponsive:
+    if phase == "Failed" and node is not None and node.is_fenced:
+        reason = NODE_FENCED
+        message = f"node {node.name} was lost, and has ended the guest by itself: the VMI is marked as failed"
+        warning = Condition(type=READY, status="False", reason=NODE_FENCED, message=message)
+    elif phase == "Failed" and node is not None and node.unresponsive:
         reason = UNRESPONSIVE
         message = f"virt-handler on node {node.name} is not responsive, marking VMI as failed"
         warning = Condition(type=READY, status="False", reason=UNRESPONSIVE, message=message)
@@ -89,6 +94,9 @@ def _plan_waiting(view: VmiView, pod: Pod | None, patience: float, now: datetime
 def _patience(view: VmiView, pod: Pod | None, *, may_run: bool) -> float:
     """For how many seconds the handler or the kubelet may still report how the guest ended."""
     node = view.node
+    if node is not None and node.is_fenced:
+        # It has ended the guest: nobody is left to report.
+        return 0.0
     is_silent = node is not None and node.unresponsive
     if may_run and node is not None and is_silent and not node.trouble and not node.out_of_service:
         # The handler is silent, but the kubelet works: it ends the launcher in its time.
@@ -100,7 +108,7 @@ def _patience(view: VmiView, pod: Pod | None, *, may_run: bool) -> float:
 
 def _has_witness(node: NodeState | None) -> bool:
     """Whether the node's handler will report how the launcher ended: now, or once its lost node is back."""
-    if node is None or node.out_of_service:
+    if node is None or node.is_given_up:
         return False
     return not node.unresponsive or bool(node.trouble)
 

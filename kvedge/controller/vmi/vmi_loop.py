@@ -7,12 +7,15 @@ says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from kvedge.controller.fencing.local_disks import find_local_claim
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.launcher_pods import is_moving, launcher_name, launcher_of
 from kvedge.controller.vmi.vmi_plan import plan_vmi
@@ -46,6 +49,8 @@ class VmiLoop:
         self._pods.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._clock = sources.clock
         self._node_state = sources.node_state
+        self._fences = sources.fences
+        self._client = sources.client
         self._config = config
         self._steps = VmiSteps(sources, config)
         # Since when a VMI's Pod has been gone or has ended, by the VMI's UID.
@@ -102,7 +107,9 @@ class VmiLoop:
         pods = own_pods(vmi, self._pods.find_owned_by(uid))
         launcher, claims = launcher_of(vmi, pods), self._steps.view_claims(vmi)
         placed = launcher.spec.node_name if launcher is not None else ""
-        view = VmiView(vmi, pods, node=self._find_node(vmi.status.node_name or placed), claims=claims)
+        fenced, local = self._list_fenced(vmi, pods, claims)
+        find_node = partial(self._find_node, vmi, fenced, local)
+        view = VmiView(vmi, pods, node=find_node(vmi.status.node_name or placed), claims=claims, fenced_nodes=fenced)
         # While a guest moves, either Pod may have it.
         holders = pods if is_moving(vmi) else [launcher] if launcher is not None else []
         if any(not has_ended(pod) for pod in holders):
@@ -119,10 +126,30 @@ class VmiLoop:
         if state is None or not is_moving(vmi):
             return view
         was_target_ended = (state.target_pod, state.target_node) in ended
-        return replace(view, was_target_ended=was_target_ended, target_node=self._find_node(state.target_node))
+        return replace(view, was_target_ended=was_target_ended, target_node=find_node(state.target_node))
 
-    def _find_node(self, name: str) -> NodeState | None:
-        return self._node_state(name) if name else None
+    def _list_fenced(
+        self, vmi: VirtualMachineInstance, pods: Sequence[Pod], claims: ClaimView
+    ) -> tuple[frozenset[str], str]:
+        """The nodes that have ended what they had of a VMI, and the claim that keeps it from starting elsewhere."""
+        uid = vmi.metadata.uid
+        nodes = {pod.spec.node_name for pod in pods} | _nodes_of(vmi)
+        gone = frozenset(node for node in nodes - {""} if self._fences.is_gone(node, uid))
+        local = find_local_claim(self._client, claims.found.values()) if gone else ""
+        return (frozenset(), local) if local else (gone, "")
+
+    def _find_node(
+        self, vmi: VirtualMachineInstance, fenced: frozenset[str], local: str, name: str
+    ) -> NodeState | None:
+        state = self._node_state(name) if name else None
+        if state is None or not (state.trouble or name in fenced):
+            return state
+        if local:
+            text = f"nothing is started elsewhere: the disk of PVC {local} is on that node alone, and is waited for"
+            return replace(state, waits_for=text)
+        hope = self._fences.describe_wait(name, vmi.metadata.uid)
+        waits_for = f"nothing is started elsewhere before the node is back, or {hope}" if hope else ""
+        return replace(state, is_fenced=name in fenced, waits_for=waits_for)
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old

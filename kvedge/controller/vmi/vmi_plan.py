@@ -36,6 +36,7 @@ from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
+    ForgetPod,
     PatchPod,
     PatchPodStatus,
     PatchVmi,
@@ -57,6 +58,10 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     """Decide what to do."""
     vmi, pods = view.vmi, view.pods
+    forgotten = tuple(ForgetPod(pod) for pod in pods if pod.spec.node_name in view.fenced_nodes)
+    if forgotten:
+        # What becomes of the VMI is decided without them.
+        return VmiPlan(forgotten)
     pod = launcher_of(vmi, pods)
     if vmi.is_final:
         return plan_end(view, vmi.status, now)

@@ -116,7 +116,7 @@ def note_pod_gone(vmi: VirtualMachineInstance, node: NodeState | None, now: date
     reason = POD_GONE
     if node is not None and node.trouble:
         reason = NODE_NOT_READY
-        text = f"{text}, and node {node.name} is not ready: {node.trouble} ({_UNTIL})"
+        text = f"{text}, and node {node.name} is not ready: {node.trouble} ({node.waits_for or _UNTIL})"
     elif node is not None and node.unresponsive:
         text = f"{text}, nor does virt-handler on node {node.name} answer: the pod's grace period is waited for"
     elif node is not None:
@@ -184,7 +184,8 @@ def _ready(phase: Phase, pod: Pod | None, node: NodeState | None) -> Condition:
     if pod.metadata.deletion_timestamp is not None or disruption(pod) is not None:
         return _not_ready("PodTerminating", _why_terminating(pod, node if is_lost else None))
     if is_lost and node is not None:
-        return _not_ready(NODE_NOT_READY, f"node {node.name} is not ready, the guest may still run: {node.trouble}")
+        text = f"node {node.name} is not ready, the guest may still run: {node.trouble}"
+        return _not_ready(NODE_NOT_READY, f"{text} ({node.waits_for})" if node.waits_for else text)
     if phase != "Running":
         return guest_not_running()
     found = condition(pod.status.conditions, READY)
@@ -203,7 +204,7 @@ def _why_terminating(pod: Pod, lost: NodeState | None) -> str:
     text = f"{text}, but node {lost.name} is not ready, and the guest may still run there: {lost.trouble}"
     if lost.out_of_service:
         return f"{text} (the node is out of service: Kubernetes is about to remove its pods)"
-    return f"{text} ({_UNTIL})"
+    return f"{text} ({lost.waits_for or _UNTIL})"
 
 
 def _not_ready(reason: str, message: str) -> Condition:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
@@ -25,6 +26,7 @@ from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
     CreatePod,
     DeletePod,
+    ForgetPod,
     PatchPod,
     PatchPodStatus,
     PatchVmi,
@@ -34,11 +36,11 @@ from kvedge.controller.vmi.vmi_view import (
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
-from kvedge.resources.disks.volume_facts import claims
-from kvedge.resources.names import CREATED_BY
+from kvedge.resources.disks.volume_facts import ATTACHMENT_APP, claims
+from kvedge.resources.names import APP, CREATED_BY
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -50,6 +52,28 @@ log = logging.getLogger(__name__)
 
 # A cache that is behind the server waits so long for its watch.
 _CAUGHT_UP_SECONDS: Final = 0.05
+
+
+class Fences(Protocol):
+    """What nodes that fence themselves have ended."""
+
+    def is_gone(self, node: str, vmi_uid: str) -> bool:
+        """Whether nothing of a VMI runs on a node any more. Raises KubeError."""
+
+    def describe_wait(self, node: str, vmi_uid: str) -> str:
+        """What ends the wait for a silent node; empty for nothing."""
+
+
+class NoFences:
+    """No node fences itself."""
+
+    def is_gone(self, node: str, vmi_uid: str) -> bool:
+        """Nobody has said so."""
+        return False
+
+    def describe_wait(self, node: str, vmi_uid: str) -> str:
+        """Nothing does."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +90,7 @@ class VmiSources:
     clock: Clock
     node_state: Callable[[str], NodeState | None]
     vms: Informer[VirtualMachine]
+    fences: Fences = field(default_factory=NoFences)
 
 
 class VmiSteps:
@@ -146,6 +171,10 @@ class VmiSteps:
                 self._patch_pod(pod, StrategicPatch(body), "status")
             case DeletePod(pod):
                 self._delete(vmi, pod)
+            case ForgetPod(pod):
+                self._forget_pod(vmi, pod)
+                # The next pass plans without it.
+                return _CAUGHT_UP_SECONDS
             case ConfirmPodLost(known):
                 return _CAUGHT_UP_SECONDS if self._find_pods(vmi, known) else None
         return None
@@ -235,6 +264,22 @@ class VmiSteps:
             name = pod.metadata.name
             self._events.record(vmi, "Normal", "SuccessfulDelete", f"Deleted virtual machine pod {name}")
 
+    def _forget_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> None:
+        """No kubelet confirms the end of a lost node's Pods: they would stay for ever, and hold their claims."""
+        attached = self._client.list(Pod, pod.metadata.namespace, f"{APP}={ATTACHMENT_APP}")
+        owned = [each for each in attached if _is_owned_by(each, pod.metadata.uid)]
+        for each in owned:
+            with suppress(NotFound):
+                self._delete_at_once(each)
+        with suppress(NotFound):
+            self._delete_at_once(pod)
+            text = f"Deleted virtual machine pod {pod.metadata.name} of lost node {pod.spec.node_name}"
+            self._events.record(vmi, "Normal", "SuccessfulDelete", text)
+
+    def _delete_at_once(self, pod: Pod) -> None:
+        meta = pod.metadata
+        self._client.delete(Pod, meta.namespace, meta.name, Preconditions(uid=meta.uid), grace_seconds=0)
+
     def _find_pods(self, vmi: VirtualMachineInstance, known: Collection[str]) -> bool:
         """Whether the server has Pods of this VMI beside those that are `known`: the cache was behind."""
         selector = f"{CREATED_BY}={vmi.metadata.uid}"
@@ -242,6 +287,11 @@ class VmiSteps:
         for pod in found:
             self._pods.observe(pod)
         return any(pod.metadata.uid not in known for pod in found)
+
+
+def _is_owned_by(pod: Pod, uid: str) -> bool:
+    owner = pod.metadata.controller_reference()
+    return owner is not None and owner.uid == uid
 
 
 def own_pods(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:

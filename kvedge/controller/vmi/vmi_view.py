@@ -69,6 +69,13 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetPod:
+    """Take a launcher's Pod off the API, with those of its hotplugged volumes: its node has ended what ran in it."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmPodLost:
     """Ask the server for the Pods of this VMI before the actions after it: a cache may be behind.
 
@@ -78,7 +85,7 @@ class ConfirmPodLost:
     known: frozenset[str] = frozenset()
 
 
-VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ConfirmPodLost
+VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ForgetPod | ConfirmPodLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class VmiView:
     # Likewise of the Pod that the guest is to come to, while a migration is open; and that Pod's node.
     was_target_ended: bool = False
     target_node: NodeState | None = None
+    # The nodes that have ended by themselves whatever of this VMI ran there.
+    fenced_nodes: frozenset[str] = frozenset()
 
     @property
     def known(self) -> frozenset[str]:

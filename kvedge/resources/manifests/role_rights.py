@@ -37,6 +37,7 @@ class Limit(StrEnum):
     NONE = ""
     OWN_NODE = "node"
     OWN_VMI = "vmi"
+    OWN_LEASE = "lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ _CONTROLLER: Final = (
     right(("get",), "core", "secrets", names=(UPLOAD_AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
     # Where clients upload to, which it copies into CDIConfig.
     right(("get",), "core", "configmaps", names=(UPLOAD_PROXY_CONFIG,), namespace=SYSTEM_NAMESPACE),
-    # The election.
-    right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
+    # The election, and the leases of nodes that fence themselves.
+    right((*READ, *CHANGE), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
 )
 
 _HANDLER: Final = (
@@ -134,6 +135,14 @@ _HANDLER: Final = (
     # It speaks for one node: its Node and the VMIs that are on it.
     right(("patch",), "core", "nodes", limit=Limit.OWN_NODE),
     right(("patch",), "kubevirt.io", "virtualmachineinstances", limit=Limit.OWN_VMI),
+    # By its lease a node promises to end guests when it is lost.
+    right(
+        ("get", "create", "patch"),
+        "coordination.k8s.io",
+        "leases",
+        namespace=SYSTEM_NAMESPACE,
+        limit=Limit.OWN_LEASE,
+    ),
     # The networks that it joins launchers to where there is no Multus.
     right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
     # Its relay's certificate: it asks, and the api role signs for the node that the API server knows it by.

@@ -165,12 +165,16 @@ class MachineNode:
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """End a program that `spawn` started, by a signal to itself rather than to what runs it."""
-        process = self._programs.pop(name)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for pid in children or [str(process.pid)]:
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), number)
+        pid, process = self.find(name), self._programs.pop(name)
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
         process.wait(60)
+
+    def find(self, name: str) -> int:
+        """The number, as the host counts, of a program that `spawn` started, rather than of what runs it."""
+        process = self._programs[name]
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return int(children[0]) if children else process.pid
 
     def is_running(self, name: str) -> bool:
         """Whether a program that was started still runs."""

@@ -13,10 +13,13 @@ from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdo
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.evacuation import EVICTION_STRATEGIES
 from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY, RESERVED_LABELS
+from kvedge.resources.node_loss.node_lease import ON_NODE_LOSS, ON_NODE_LOSS_VALUES
 from kvedge.resources.values.ip_addresses import parse_ip
 
 _DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _AUTOSTART_DIGITS: Final = 6
+# So much of a wrong word is repeated.
+_LONGEST_WORD: Final = 40
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 6
 _LONGEST_SEARCHES: Final = 256
@@ -127,6 +130,14 @@ def autostart_is_in_numbers(subject: Subject) -> Iterator[Cause]:
             )
 
 
+def node_loss_is_answered(subject: Subject) -> Iterator[Cause]:
+    """What is to happen when the node is lost: one of two words."""
+    text = subject.metadata.annotations.get(ON_NODE_LOSS)
+    if text is not None and text not in ON_NODE_LOSS_VALUES:
+        at = subject.metadata_at.at("annotations").key(ON_NODE_LOSS)
+        yield Cause(at, f"{at}: {text[:_LONGEST_WORD]!r} is not supported; use {' or '.join(ON_NODE_LOSS_VALUES)}")
+
+
 def _texts(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
 
@@ -146,4 +157,5 @@ RULES: Final[tuple[Rule, ...]] = (
     labels_are_free_of_ours,
     annotations_ask_for_what_is_there,
     autostart_is_in_numbers,
+    node_loss_is_answered,
 )

@@ -22,6 +22,7 @@ from kvedge.resources.manifests.role_rights import (
     right,
 )
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.node_lease import lease_name
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, UserInfo
 from kvedge.standalone.apiserver.requests.request_context import Caller
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget
@@ -160,6 +161,8 @@ class Authorizer:
             return False
         if limit is Limit.OWN_NODE:
             return target.name == node
+        if limit is Limit.OWN_LEASE:
+            return target.name == lease_name(node)
         found = self._lookup(target.group, target.resource, target.namespace, target.name)
         status = (found or {}).get("status")
         return isinstance(status, dict) and node in (status.get("nodeName"), _migration_target(status))

@@ -69,6 +69,8 @@ def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_pat
     assert [service.name for service in node_services(settings)] == [
         "api",
         "controller",
+        # Apart from the handler, and there until that has stopped.
+        "fencing",
         "launcher program",
         "handler",
         "launcher image",
@@ -80,6 +82,8 @@ def test_an_agent_needs_the_kubeconfig_of_its_handler_only(tmp_path: Path) -> No
     (tmp_path / "handler").write_text("x")
     settings = Settings(kubeconfig=str(tmp_path), emulation="tcg", node_roles="handler")
     assert [service.name for service in node_services(settings)] == [
+        # Apart from the handler, and there until that has stopped.
+        "fencing",
         "launcher program",
         "handler",
         "launcher image",

@@ -1,0 +1,134 @@
+"""A node that cannot reach its API ends the guests that may run elsewhere, before they do, and no others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.fence_terms import SELF_FENCING, FenceTerms
+from kvedge.resources.node_loss.node_lease import ON_NODE_LOSS, RESTART, lease_name, read_fence
+from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.support.box import small_vm
+from tests.support.cluster import played_watchdog
+from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+LOST = "n2"
+TERMS = FenceTerms(silence=6, watchdog=4, renew=1, check=1, margin=3)
+# Below a directory that is the node's own.
+FED = "/var/lib/kvedge/played-watchdog"
+
+
+@pytest.fixture(scope="module")
+def fencing(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster, whose nodes fence themselves with watchdogs that reset nothing."""
+    before = dict(cluster.programs)
+    for name in (SERVER, LOST):
+        cluster.programs[name] = [sys.executable, played_watchdog.__file__, FED]
+        cluster.restart_kvedge(name)
+    wait_until(lambda: cluster.serves_api(SERVER), "the api role is back", 60, 0.2)
+    wait_until(lambda: annotate(cluster, f"{SELF_FENCING}={TERMS.format()}"), "it is switched on", 60, 0.5)
+    yield cluster
+    annotate(cluster, f"{SELF_FENCING}-")
+    cluster.programs.clear()
+    cluster.programs.update(before)
+    for name in (SERVER, LOST):
+        cluster.restart_kvedge(name)
+        wait_until(lambda name=name: cluster.is_schedulable(name), f"{name} serves", 60, 0.2)  # type: ignore[misc]
+
+
+def annotate(cluster: LocalCluster, what: str) -> bool:
+    words = ("annotate", "--overwrite", "kubevirt", "kubevirt", "-n", SYSTEM_NAMESPACE, what)
+    return cluster.kubectl(*words, check=False).returncode == 0
+
+
+def start(cluster: LocalCluster, name: str, annotations: dict[str, str]) -> VirtualMachineInstance:
+    """A VM on the node that is about to be lost, which may run on the other one, too."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [LOST]}]}
+    prefers = [{"weight": 100, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": prefers}}
+    vm = small_vm(name, cluster.image, affinity=affinity)
+    vm["spec"]["template"].setdefault("metadata", {}).setdefault("annotations", {}).update(annotations)
+    cluster.apply(vm)
+    vmi = cluster.wait_phase(name, "Running")
+    assert vmi.status.node_name == LOST
+    return vmi
+
+
+def set_link(state: str) -> None:
+    """The node's cable."""
+    subprocess.run(["ip", "link", "set", "kvt-2", state], check=True)
+
+
+def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(fencing: LocalCluster) -> None:
+    cluster = fencing
+    moves = start(cluster, "moves", {ON_NODE_LOSS: RESTART})
+    stays = start(cluster, "stays", {})
+    qemu = cluster.qemu_pids(stays.metadata.uid)
+
+    def promised() -> bool:
+        lease = cluster.client.get(Lease, SYSTEM_NAMESPACE, lease_name(LOST))
+        return read_fence(lease).promised == {moves.metadata.uid}
+
+    wait_until(promised, "its handler has promised to end the one, and not the other", 20, 0.2)
+    watchdog = cluster.nodes[LOST].directory / FED.lstrip("/")
+    hang(cluster, watchdog)
+    set_link("down")
+    try:
+        runs = wait_until(lambda: first_of_next(cluster, moves), "the VM's next guest is there", 60, 0.1)
+        assert runs
+        # Before that the last one had gone.
+        assert cluster.qemu_pids(moves.metadata.uid) == []
+        # The machine was not reset: nothing is left of what was promised.
+        assert played_watchdog.last_note(watchdog)[0] == played_watchdog.FED
+        assert cluster.qemu_pids(stays.metadata.uid) == qemu
+        assert cluster.wait_phase("moves", "Running").status.node_name == SERVER
+        found = cluster.vmi("stays")
+        assert found is not None
+        assert found.metadata.uid == stays.metadata.uid
+    finally:
+        set_link("up")
+    wait_until(lambda: cluster.is_ready(LOST) and cluster.is_schedulable(LOST), "the node is back", 90, 0.5)
+    assert cluster.qemu_pids(stays.metadata.uid) == qemu
+    cluster.wait_answer("stays", 30)
+    cluster.remove_vm("moves")
+    cluster.remove_vm("stays")
+
+
+def first_of_next(cluster: LocalCluster, vmi: VirtualMachineInstance) -> list[int]:
+    """The QEMU of the VM's next run. Two at once are the end of the test."""
+    last = cluster.qemu_pids(vmi.metadata.uid)
+    found = cluster.vmi(vmi.metadata.name)
+    if found is None or found.metadata.uid == vmi.metadata.uid:
+        return []
+    next_ones = cluster.qemu_pids(found.metadata.uid)
+    assert not (last and next_ones), "two guests of one VM"
+    return next_ones
+
+
+def hang(cluster: LocalCluster, watchdog: Path) -> None:
+    """A handler that hangs feeds nothing."""
+    node = cluster.nodes[LOST]
+    wait_until(lambda: played_watchdog.last_note(watchdog)[0] == played_watchdog.FED, "it is fed", 10, 0.1)
+    pid = node.find("kvedge")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        before = played_watchdog.last_note(watchdog)
+        other = cluster.nodes[SERVER]
+        # As long as two looks of another process take.
+        for _ in range(2 * TERMS.check):
+            other.run("sleep", "1")
+        assert played_watchdog.last_note(watchdog) == before
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: played_watchdog.last_note(watchdog) != before, "it is fed again", 10, 0.1)
