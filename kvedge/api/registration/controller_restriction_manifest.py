@@ -31,7 +31,11 @@ _BY_CONTROLLERS: Final = (
     f" || (has(request.userInfo.groups) && '{CONTROLLER_GROUP}' in request.userInfo.groups)"
 )
 _NODE: Final = "request.resource.resource == 'nodes'"
-_POD: Final = "request.resource.resource == 'pods'"
+_EVICTION: Final = (
+    "request.resource.resource == 'pods' && has(request.subResource) && request.subResource == 'eviction'"
+)
+# An eviction comes with an Eviction, which tells nothing of the Pod but its name.
+_POD: Final = f"request.resource.resource == 'pods' && !({_EVICTION})"
 _REVISION: Final = "request.resource.resource == 'controllerrevisions'"
 # Its status is a resource of its own.
 _VM: Final = "request.resource.resource == 'virtualmachines'"
@@ -125,7 +129,7 @@ def controller_restriction() -> list[Document]:
         "wasAttachment": f"{_has_app_label('oldLabels', ATTACHMENT_APP)}",
     }
     rules = [
-        match_writes("", "nodes", "pods", "pods/status", "secrets", "persistentvolumeclaims"),
+        match_writes("", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "persistentvolumeclaims"),
         match_writes("apps", "controllerrevisions"),
         match_writes(VirtualMachine.KIND.group, VirtualMachine.KIND.plural),
         match_writes(VirtualMachinePool.KIND.group, VirtualMachinePool.KIND.plural),
@@ -208,6 +212,11 @@ _RULES: Final = (
         f" && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')})",
         "is not allowed to change more of a Pod than its status, and a launcher's annotations "
         + ", ".join(_ANNOTATIONS),
+    ),
+    (
+        _EVICTION,
+        f"has(request.name) && request.name.startsWith('{LAUNCHER_APP}-')",
+        "is not allowed to evict other Pods than launchers of VMIs",
     ),
     (
         _CLAIM,

@@ -22,10 +22,10 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import Condition, ObjectMeta
+from kvedge.resources.moves.workload_updates import is_outdated
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.workload_updates import is_outdated
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.configuration.configuration import Finding, Issue
 from kvedge.resources.configuration.configuration_in_force import InForce
 from kvedge.resources.meta import Condition
+from kvedge.resources.moves.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
 from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt, KubeVirtStatus
 from kvedge.resources.version_skew import refusal
-from kvedge.resources.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
 
 VALID: Final = "ConfigurationValid"
 APPLIED: Final = "ConfigurationApplied"

@@ -16,13 +16,7 @@ from kvedge.controller.guest_moves import Guest, Wait, find_end, find_wait, is_o
 from kvedge.controller.workloads.update_view import Abort, Evictions, Outdated, Pause, Rules, UpdatePlan
 from kvedge.resources.evacuation import is_marked, is_migratable
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.types.migrations import (
-    MigrationPriority,
-    VirtualMachineInstanceMigration,
-    VirtualMachineInstanceMigrationSpec,
-)
-from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.workload_updates import (
+from kvedge.resources.moves.workload_updates import (
     OUTDATED_LAUNCHER,
     UPDATE_ABORTION,
     UPDATE_MIGRATION,
@@ -30,6 +24,12 @@ from kvedge.resources.workload_updates import (
     changes_volumes,
     is_outdated,
 )
+from kvedge.resources.types.migrations import (
+    MigrationPriority,
+    VirtualMachineInstanceMigration,
+    VirtualMachineInstanceMigrationSpec,
+)
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339, seconds_since
 
 # The migrations of so many VMIs in a row have to fail before no other guest is moved.

@@ -14,8 +14,8 @@ from kvedge.controller.workloads.update_plan import can_update
 from kvedge.controller.workloads.update_view import Pause, Rules, UpdatePlan
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, is_migratable
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
 
 _MOST_NAMED: Final = 5
 _MOST_NODES: Final = 10

@@ -32,12 +32,12 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration_in_force import counting
 from kvedge.resources.evacuation import is_migratable
 from kvedge.resources.meta import Condition
+from kvedge.resources.moves.workload_updates import OUTDATED_LAUNCHER, UPDATE_ABORTION, changes_volumes
 from kvedge.resources.names import LAUNCHER_VERSION, SCHEDULABLE, VERSION
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.workload_updates import OUTDATED_LAUNCHER, UPDATE_ABORTION, changes_volumes
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

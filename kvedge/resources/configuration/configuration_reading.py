@@ -30,6 +30,7 @@ from kvedge.resources.configuration.feature_gates import (
     find_enabled_without_effect,
     unknown_gates,
 )
+from kvedge.resources.moves.workload_updates import EVICT, LIVE_MIGRATE, METHODS
 from kvedge.resources.types.kubevirt import KubeVirtSpec, WorkloadUpdateStrategy
 from kvedge.resources.types.kubevirt_configuration import (
     DeveloperConfiguration,
@@ -40,7 +41,6 @@ from kvedge.resources.types.kubevirt_configuration import (
 )
 from kvedge.resources.types.migrations import DOWNTIME_MS
 from kvedge.resources.unknown_fields import unknown_fields
-from kvedge.resources.workload_updates import EVICT, LIVE_MIGRATE, METHODS
 
 _AT: Final = "spec.configuration"
 _DEVELOPER: Final = f"{_AT}.developerConfiguration"

@@ -55,7 +55,7 @@ def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeCl
         change = {"metadata": {"annotations": {"try": str(next(tries))}}}
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
-    resources = ["nodes", "pods", "pods/status", "controllerrevisions", "persistentvolumeclaims"]
+    resources = ["nodes", "pods", "pods/status", "pods/eviction", "controllerrevisions", "persistentvolumeclaims"]
     resources += ["virtualmachines", "virtualmachinepools", "virtualmachinepools/status"]
     groups = ["", "apps", "kubevirt.io", "pool.kubevirt.io"]
     with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, groups, resources):
@@ -116,6 +116,19 @@ def test_it_makes_launchers_of_vmis_reports_on_them_and_ends_them(launcher: Json
 def test_it_makes_no_other_pods(controller: KubeClient, labels: dict[str, str], owners: tuple[JsonObject, ...]) -> None:
     said = refused(controller, "POST", PODS, pod("bad", labels, *owners))
     assert f"{SAID} to make other Pods than launchers of VMIs" in said
+
+
+def test_it_evicts_launchers_alone(admin: KubeClient, controller: KubeClient, others: JsonObject) -> None:
+    def evict(name: str) -> str:
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+        return refused(controller, "POST", f"{PODS}/{name}/eviction", body)
+
+    assert f"{SAID} to evict other Pods than launchers of VMIs" in evict("others")
+    admin.request("POST", PODS, pod("virt-launcher-web-x", {"app": "web"}))
+    try:
+        assert evict("virt-launcher-web-x") == ""
+    finally:
+        gone(admin, "virt-launcher-web-x")
 
 
 DV_OWNER = {**OWNER, "kind": "DataVolume", "apiVersion": "cdi.kubevirt.io/v1beta1"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
 from kvedge.resources.meta import condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -23,8 +24,6 @@ UPDATE_MIGRATION: Final = "kubevirt.io/workloadUpdateMigration"
 VOLUME_MIGRATION: Final = "kubevirt.io/volume-update-migration"
 # On a VMI: its update is to end.
 UPDATE_ABORTION: Final = "kubevirt.io/workloadUpdateMigrationAbortion"
-# A condition of a VMI: claims of its volumes are exchanged when its guest moves.
-VOLUMES_CHANGE: Final = "VolumesChange"
 # A condition of the KubeVirt object, kvedge's own: whether all launchers are of this release, and why not.
 LAUNCHERS_UP_TO_DATE: Final = "LaunchersUpToDate"
 # Its reason once updates have stopped by themselves.
