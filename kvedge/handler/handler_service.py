@@ -182,6 +182,8 @@ class HandlerRole:
         node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock, events)
         gate.on_change(node_loop.refresh)
         platform.on_change(node_loop.refresh)
+        # As KubeVirt's labeller does: labels that somebody took away are back soon.
+        configuration.on_change(lambda _: node_loop.refresh())
         plugins = self._make_plugins(configuration, platform)
         return [
             Part("client", stop=client.close),

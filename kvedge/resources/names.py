@@ -20,6 +20,8 @@ VMI_ID: Final = "vmi.kubevirt.io/id"
 VM_NAME: Final = "vm.kubevirt.io/name"
 CPU_MODEL_PREFIX: Final = "cpu-model.node.kubevirt.io/"
 CPU_FEATURE_PREFIX: Final = "cpu-feature.node.kubevirt.io/"
+# On a Node: its labels of CPUs and machines are the operator's.
+SKIP_NODE: Final = "node-labeller.kubevirt.io/skip-node"
 MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
 HOST_MODEL_PREFIX: Final = "host-model-cpu.node.kubevirt.io/"
 # Labels that kvedge acts on: a user who could set them could take a VMI to another node or away from its owner. The

@@ -143,7 +143,7 @@ class NodeLoop:
             else:
                 self._tell_gone(node, bridges)
             patch = node_patch(
-                node.metadata.labels,
+                node.metadata,
                 self._platform.capabilities,
                 self._platform.accelerator,
                 self._relay_address(),

@@ -5,7 +5,7 @@ Called by the node loop. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +15,7 @@ from kvedge import __version__
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import (
     CPU_FEATURE_PREFIX,
     CPU_MODEL_PREFIX,
@@ -25,12 +26,15 @@ from kvedge.resources.names import (
     MACHINE_TYPE_PREFIX,
     REFUSAL,
     SCHEDULABLE,
+    SKIP_NODE,
     VERSION,
 )
 from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
 OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
+# Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
+_ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
 # And these annotations.
 OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
 
@@ -58,7 +62,7 @@ def node_labels(capabilities: NodeCapabilities, bridges: Iterable[str] = (), *, 
 
 
 def node_patch(
-    present: Mapping[str, str],
+    present: ObjectMeta,
     capabilities: NodeCapabilities,
     accelerator: Accelerator,
     relay_address: str,
@@ -68,14 +72,19 @@ def node_patch(
     refusal: str = "",
     bridges: Iterable[str] = (),
 ) -> JsonObject:
-    """A merge patch that makes the Node say what is so; labels of ours that no longer hold are removed.
+    """A merge patch that makes the Node, whose metadata are `present`, say what is so.
 
+    Labels of ours that no longer hold are removed. With KubeVirt's annotation `skip-node` the labels of CPUs and
+    machines stay as they are.
     `refusal` is why no VM should come here, whatever else holds; `bridges` are this
     node's, by which its guests join the LAN.
     """
     wanted = node_labels(capabilities, bridges, schedulable=schedulable and not refusal)
-    labels: dict[str, str | None] = {key: None for key in present if key.startswith(OWN_PREFIXES) and key not in wanted}
-    labels |= {key: value for key, value in wanted.items() if present.get(key) != value}
+    there = present.labels
+    labels: dict[str, str | None] = {key: None for key in there if key.startswith(OWN_PREFIXES) and key not in wanted}
+    labels |= {key: value for key, value in wanted.items() if there.get(key) != value}
+    if SKIP_NODE in present.annotations:
+        labels = {key: value for key, value in labels.items() if not key.startswith(_ABILITY_PREFIXES)}
     annotations: dict[str, str | None] = {
         HEARTBEAT: rfc3339(now),
         HANDLER_ADDRESS: relay_address,

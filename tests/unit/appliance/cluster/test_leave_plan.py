@@ -9,6 +9,7 @@ import pytest
 from kvedge.appliance.cluster.leave_plan import Others, plan_leaving, plan_node
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities, node_patch
+from kvedge.resources.meta import ObjectMeta
 
 EMULATED = Accelerator(True, "as the test has it")
 
@@ -62,7 +63,9 @@ def test_the_last_one_takes_all_but_vms_out() -> None:
 def test_a_node_that_leaves_loses_all_that_its_handler_has_written_and_nothing_else() -> None:
     capabilities = NodeCapabilities("Skylake", ["Skylake", "qemu64"], ["avx"], ["q35"])
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    written = node_patch({}, capabilities, EMULATED, "192.0.2.1:8186", now, schedulable=True, refusal="too old")
+    written = node_patch(
+        ObjectMeta(), capabilities, EMULATED, "192.0.2.1:8186", now, schedulable=True, refusal="too old"
+    )
     labels, annotations = written["metadata"]["labels"], written["metadata"]["annotations"]
     theirs = {"kubernetes.io/hostname": "n1", "rack": "7", "kubevirt.io/of-somebody": "x"}
     assert plan_node({**theirs, **labels}, {**theirs, **annotations}) == {

@@ -11,6 +11,7 @@ from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities, node_patch
 from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.kubevirt import KubeVirt
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -71,7 +72,13 @@ def test_an_object_that_does_not_count_is_left_out() -> None:
 
 def patch(refusal: str) -> JsonObject:
     found = node_patch(
-        {}, NodeCapabilities(), Accelerator(True, "as the test has it"), "a:1", NOW, schedulable=True, refusal=refusal
+        ObjectMeta(),
+        NodeCapabilities(),
+        Accelerator(True, "as the test has it"),
+        "a:1",
+        NOW,
+        schedulable=True,
+        refusal=refusal,
     )
     return cast("JsonObject", found["metadata"])
 

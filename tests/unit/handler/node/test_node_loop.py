@@ -82,6 +82,14 @@ def test_a_node_says_which_bridges_it_has_and_takes_back_those_that_went() -> No
     assert text.startswith("bridge br-other is no longer on this node")
 
 
+def test_an_operator_who_writes_a_nodes_cpus_and_machines_keeps_them() -> None:
+    gone = "machine-type.node.kubevirt.io/pc-old"
+    assert written(PlayedCluster(**{gone: "true"}))[gone] is None
+    mine = PlayedCluster(**{gone: "true", "host-model-cpu.node.kubevirt.io/mine": "true", OTHER: "true"})
+    mine.node.metadata.annotations["node-labeller.kubevirt.io/skip-node"] = "true"
+    assert written(mine) == {OTHER: None, SCHEDULABLE: "true"}
+
+
 def test_nothing_is_told_while_all_bridges_are_there() -> None:
     cluster = PlayedCluster(**{LAN: "true"})
     assert LAN not in written(cluster, "br-lan")
