@@ -29,6 +29,8 @@ from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
 from kvedge.controller.pools.pool_loop import make_pool_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
+from kvedge.controller.snapshots.restore_loop import make_restore_work
+from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
@@ -48,6 +50,11 @@ from kvedge.resources.node_loss.node_lease import OF_NODE
 from kvedge.resources.types.cluster import Lease
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -219,6 +226,8 @@ class _Work:
             self._read_config,
         )
         self._migrations = self._make_migration_work(client, migrations, holders, clock)
+        sources = self._make_snapshot_sources(client, clock)
+        self._snapshots, self._restores = make_snapshot_work(sources), make_restore_work(sources)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -304,6 +313,22 @@ class _Work:
             )
         )
 
+    def _make_snapshot_sources(self, client: KubeClient, clock: Clock) -> SnapshotSources:
+        return SnapshotSources(
+            client,
+            Informer(client, VirtualMachineSnapshot),
+            Informer(client, VirtualMachineSnapshotContent),
+            Informer(client, VirtualMachineRestore),
+            self._vms,
+            self._vmis,
+            self._pods,
+            self._attachments,
+            self._claims,
+            self._data_volumes.data_volumes,
+            self._events,
+            clock,
+        )
+
     def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
         sources = VmSources(
             client,
@@ -353,6 +378,8 @@ class _Work:
             part("evacuation", self._evacuation, *known),
             part("workloads", self._workloads, *known),
             part("migrations", self._migrations, *known),
+            part("snapshots", self._snapshots, *known),
+            part("restores", self._restores, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -386,6 +413,8 @@ class _Work:
             self._evacuation,
             self._migrations,
             self._workloads,
+            self._snapshots,
+            self._restores,
         )
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 

@@ -58,6 +58,17 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: create datasources.cdi.kubevirt.io",
         "kvedge:controllers: patch dataimportcrons.cdi.kubevirt.io",
     ),
+    "snapshots and restores (controller/test_snapshots, under these very rights)": (
+        "kvedge:controllers: create virtualmachinesnapshotcontents.snapshot.kubevirt.io",
+        "kvedge:controllers: delete virtualmachinesnapshotcontents.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinerestores.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinerestores/status.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinesnapshotcontents.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinesnapshotcontents/status.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinesnapshots.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinesnapshots/status.snapshot.kubevirt.io",
+        "kvedge:controllers: update virtualmachinesnapshotcontents/finalizers.snapshot.kubevirt.io",
+    ),
     "a DataVolume names a DataSource (test_clones, under these very rights)": (
         "kvedge:apis: read datasources.cdi.kubevirt.io",
     ),

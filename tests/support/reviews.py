@@ -16,10 +16,11 @@ def request(
     shown = document if document is not None else old or {}
     kind = shown["kind"].lower()
     resource = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    group, _, version = str(shown.get("apiVersion") or "kubevirt.io/v1").rpartition("/")
     return AdmissionRequest(
         uid="u",
         operation="CREATE" if old is None else "UPDATE",
-        resource=GroupVersionResource(group="kubevirt.io", version="v1", resource=resource),
+        resource=GroupVersionResource(group=group, version=version, resource=resource),
         name=shown["metadata"].get("name", ""),
         namespace="default",
         user_info=AdmissionUser(username=user, groups=groups or []),

@@ -30,6 +30,7 @@ from kvedge.api.admission.rules.vm_update_rules import vm_update_is_allowed
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.api.admission.scaling.pool_verdict import judge_pool
 from kvedge.api.admission.scaling.replica_set_verdict import judge_replica_set
+from kvedge.api.admission.snapshots.snapshot_verdict import judge_restore, judge_snapshot
 from kvedge.api.admission.spec_verdict import (
     Verdict,
     annotation_warnings,
@@ -46,6 +47,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
+from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -53,6 +55,10 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterator[Cause]]]] = {
     "datavolumes": data_volume_is_complete,
     "datasources": data_source_is_complete,
+}
+_SNAPSHOT_RULES: Final[Mapping[str, Callable[[AdmissionRequest, JsonObject], Verdict]]] = {
+    VirtualMachineSnapshot.KIND.plural: judge_snapshot,
+    VirtualMachineRestore.KIND.plural: judge_restore,
 }
 _SPEC: Final = Field("spec")
 
@@ -94,6 +100,8 @@ def plan_verdict(
     if request.resource.group == CDI_GROUP and (rule := _CDI_RULES.get(request.resource.resource)) is not None:
         old = request.old_object if request.operation == "UPDATE" else None
         return Verdict(tuple(distinct(rule(document, old))))
+    if request.resource.group == SNAPSHOT_GROUP and (judge := _SNAPSHOT_RULES.get(request.resource.resource)):
+        return judge(request, document)
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

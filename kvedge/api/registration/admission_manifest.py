@@ -5,6 +5,7 @@ Called by registration_manifest.py, and by appliance/cluster, which looks whethe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.registration.document import Document
@@ -21,6 +22,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
+from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
 from kvedge.resources.types.scaling.pools import POOL_GROUP
 
 # A handler may speak as its node: see role_users.
@@ -135,6 +137,9 @@ def validating_webhooks(
         webhook("migration-policy-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, MigrationPolicy.KIND.plural,
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(MigrationPolicy.KIND.group, (MigrationPolicy.KIND.version,))),
+        # Fail: a snapshot or a restore that can never come to its end must be refused when it is made, and nobody may
+        # change what the controller acts on.
+        *_snapshot_webhooks(ca_bundle),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),
@@ -162,6 +167,13 @@ def validating_webhooks(
     if judges_data_volumes:
         webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
+
+
+def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
+    for name, resource in (("snapshot", "virtualmachinesnapshots"), ("restore", "virtualmachinerestores")):
+        yield webhook(f"virtualmachine{name}-validator.snapshot.kubevirt.io", VALIDATE_PATH, ca_bundle, resource,
+                      operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                      served=(SNAPSHOT_GROUP, (SNAPSHOT_VERSION,)))  # fmt: skip
 
 
 def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:

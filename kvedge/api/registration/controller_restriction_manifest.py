@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
@@ -171,8 +172,8 @@ _OTHER_ANNOTATIONS: Final = (
 _RULES: Final = (
     (
         f"{_VM} && {_CREATE}",
-        _POOL_OWNED.format("owners"),
-        "is not allowed to make other VMs than those of pools",
+        f"{_POOL_OWNED.format('owners')} || '{LAST_RESTORE}' in variables.annotations",
+        "is not allowed to make other VMs than those of pools and of restores",
     ),
     (
         f"{_VM} && !({_CREATE} || {_UPDATE})",

@@ -107,6 +107,15 @@ def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
     return owner is not None and owner.uid == vm.metadata.uid
 
 
+def lock_of(vm: VirtualMachine) -> str:
+    """Why a VM does not start, as its disks are copied or exchanged; empty when it may."""
+    if vm.status.snapshot_in_progress:
+        return f'it starts once snapshot "{vm.status.snapshot_in_progress}" is complete'
+    if vm.status.restore_in_progress:
+        return f'it starts once restore "{vm.status.restore_in_progress}" is complete'
+    return ""
+
+
 def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
     """A merge patch that removes our finalizer, and the VM as owner, from a VMI."""
     owners = [encode(owner) for owner in vmi.metadata.owner_references if owner.uid != vm_uid]
@@ -127,6 +136,10 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     view = replace(seen, vmi=own, start_failure=failure, requests=requests, move=move)
     if decision.verdict == "start" and vmi is not None:
         return _plan_blocked(view, vmi, now)
+    if decision.verdict == "start" and (reason := lock_of(vm)):
+        locked = Condition(type=FAILURE, status="True", reason="FailedCreate", message=reason)
+        waiting = replace(view, observed_strategy=vm.status.run_strategy, failure=view.failure or locked)
+        return VmPlan(_status_actions(vm, next_status(waiting, now)))
     if decision.verdict == "start" and (seen.failure is not None or move.is_blocked):
         waiting = replace(view, observed_strategy=vm.status.run_strategy)
         return VmPlan(_status_actions(vm, next_status(waiting, now)))

@@ -15,6 +15,7 @@ from kvedge.resources.manifests.migration_kinds import MIGRATION_KINDS
 from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
 from kvedge.resources.manifests.schema_manifest import struct_schema
+from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_KINDS
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec, VirtualMachineStatus
 from kvedge.resources.types.vmi import (
@@ -68,7 +69,7 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
         labels=(("operator.kubevirt.io", ""),),
     ),
 )
-CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, PRESET, *DATA_VOLUME_KINDS)
+CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, PRESET, *DATA_VOLUME_KINDS)
 
 
 def crds() -> list[JsonObject]:

@@ -14,6 +14,7 @@ from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptio
 from kvedge.resources.manifests.migration_kinds import MIGRATION_DESCRIPTIONS
 from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
 from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
+from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 
 _LATER: Final = "Not supported by this release: refused when it is set."
@@ -365,5 +366,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **DATA_VOLUME_DESCRIPTIONS,
     **REPLICA_DESCRIPTIONS,
     **MIGRATION_DESCRIPTIONS,
+    **SNAPSHOT_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

@@ -90,6 +90,15 @@ _CONTROLLER: Final = (
     right(("get",), "core", "namespaces"),
     # Launchers of another release are evicted where the KubeVirt object says so.
     right(("create",), "core", "pods/eviction"),
+    # It takes snapshots and puts them back; what holds one is its own.
+    right((*READ, "patch"), "snapshot.kubevirt.io", "virtualmachinesnapshots virtualmachinerestores"),
+    right((*READ, "create", "patch", "delete"), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents"),
+    right(
+        ("patch",),
+        "snapshot.kubevirt.io",
+        "virtualmachinesnapshots/status virtualmachinesnapshotcontents/status virtualmachinerestores/status",
+    ),
+    right(("update",), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents/finalizers"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

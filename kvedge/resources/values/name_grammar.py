@@ -28,6 +28,11 @@ def is_label(text: str) -> bool:
     return len(text) <= LABEL_LENGTH and LABEL.fullmatch(text) is not None
 
 
+def is_subdomain(text: str) -> bool:
+    """Whether it is an RFC 1123 subdomain, as most objects are named by, its length included."""
+    return len(text) <= SUBDOMAIN_LENGTH and SUBDOMAIN.fullmatch(text) is not None
+
+
 def too_long(limit: int, unit: str = "characters") -> str:
     """The complaint about a text longer than `limit`. Newer rules of Kubernetes count bytes, older ones characters."""
     return f"must be no more than {limit} {unit}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import NotFound
-from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.resources import data_volume_names as names
 from kvedge.resources.codec import decode
 from kvedge.resources.manifests.data_volume_kinds import CDI_CRD
@@ -25,6 +23,7 @@ from kvedge.resources.types.data_volumes import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
+from tests.contract.controller.played_workers import bound_claim, play, worker_of
 from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
@@ -51,43 +50,6 @@ def make(server: EitherServer, namespace: str, name: str, source: dict[str, Any]
         "spec": {"source": source, "storage": storage},
     }
     server.admin.create(decode(DataVolume, document))
-
-
-def bound_claim(server: EitherServer, namespace: str, name: str) -> PersistentVolumeClaim:
-    def there() -> PersistentVolumeClaim | None:
-        try:
-            return server.admin.get(PersistentVolumeClaim, namespace, name)
-        except NotFound:
-            return None
-
-    claim = wait_until(there, "the claim is made")
-    bound = MergePatch({"status": {"phase": "Bound"}})
-    server.admin.patch(PersistentVolumeClaim, namespace, name, bound, "status")
-    return claim
-
-
-def worker_of(server: EitherServer, namespace: str, name: str, but: str = "") -> Pod:
-    def there() -> Pod | None:
-        found = [pod for pod in server.admin.list(Pod, namespace) if pod.metadata.name == f"importer-{name}"]
-        return found[0] if found and found[0].metadata.uid != but else None
-
-    return wait_until(there, "the worker is made")
-
-
-def play(server: EitherServer, pod: Pod, phase: str, outcome: dict[str, Any] | None = None) -> None:
-    status: dict[str, Any] = {"phase": phase}
-    if outcome is not None:
-        terminated = {
-            "exitCode": int(phase == "Failed"),
-            "message": json.dumps(outcome),
-            "finishedAt": "2026-01-01T00:00:00Z",
-        }
-        status["containerStatuses"] = [
-            {"name": "importer", "ready": False, "restartCount": 0, "image": "", "imageID": "",
-             "state": {"terminated": terminated}}
-        ]  # fmt: skip
-    meta = pod.metadata
-    server.admin.patch(Pod, meta.namespace, meta.name, StrategicPatch({"status": status}), "status")
 
 
 def phase_is(server: EitherServer, namespace: str, name: str, phase: str) -> DataVolume:

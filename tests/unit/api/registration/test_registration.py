@@ -41,6 +41,8 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachineinstancemigrations",
         "migrationpolicies",
         "virtualmachinepools",
+        "virtualmachinesnapshots",
+        "virtualmachinerestores",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -79,6 +81,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "kubevirt.io",
         "pool.kubevirt.io",
         "migrations.kubevirt.io",
+        "snapshot.kubevirt.io",
         "k8s.cni.cncf.io",
     }
 

@@ -54,6 +54,22 @@ def test_the_finalizer_is_there_before_the_vmi_is():
     assert only(plan, PatchVm).body == {"metadata": {"finalizers": ["other", VM_FINALIZER]}}
 
 
+@pytest.mark.parametrize("what", ["snapshot", "restore"])
+def test_a_vm_whose_disks_are_copied_starts_afterwards(what: str):
+    vm = a_vm(**{f"{what}_in_progress": "before"})
+    plan = plan_vm(vm, None, NOW, 0.0)
+    assert kinds(plan) == ["PatchVmStatus"]
+    vm.status = status_after(vm, plan)
+    failure = condition(vm.status.conditions, "Failure")
+    assert failure is not None
+    assert failure.message == f'it starts once {what} "before" is complete'
+    assert plan_vm(vm, None, NOW, 0.0) == VmPlan()
+    setattr(vm.status, f"{what}_in_progress", None)
+    started = plan_vm(vm, None, NOW, 0.0)
+    assert kinds(started) == ["CreateVmi", "KeepRevision", "PatchVmStatus"]
+    assert condition(status_after(vm, started).conditions, "Failure") is None
+
+
 def test_a_halted_vm_costs_one_write_ever():
     vm = a_vm("Halted")
     vm.metadata.finalizers = []

@@ -11,9 +11,17 @@ from typing import Final
 
 import msgspec
 
-from kvedge.api.admission.rules.causes import Cause, Field, duplicate, not_found_cause, required_cause
+from kvedge.api.admission.rules.causes import (
+    Cause,
+    Field,
+    duplicate,
+    not_found_cause,
+    required_cause,
+    unsupported_cause,
+)
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.snapshot_names import is_volume_copy
 from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
 from kvedge.resources.values.name_grammar import is_label
@@ -54,6 +62,16 @@ def claims_are_named(subject: Subject) -> Iterator[Cause]:
         if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
             here = at.at("persistentVolumeClaim", "claimName")
             yield required_cause(here, f"{here} is a required field")
+
+
+def claims_hold_no_snapshot(subject: Subject) -> Iterator[Cause]:
+    """A guest that wrote to the copy of a volume would change what a snapshot restores."""
+    for index, volume in enumerate(subject.spec.volumes):
+        name = claim_of(volume)
+        if name and is_volume_copy(name):
+            at = subject.at.at("volumes").item(index)
+            text = f"{at}: claim '{name}' holds a volume's copy for a VirtualMachineSnapshot: restore that instead"
+            yield unsupported_cause(at, text)
 
 
 def claims_are_written_by_one_disk(subject: Subject) -> Iterator[Cause]:
@@ -198,6 +216,7 @@ def _sources(volume: Volume) -> list[str]:
 RULES: Final[tuple[Rule, ...]] = (
     volumes_have_one_name_and_source,
     claims_are_named,
+    claims_hold_no_snapshot,
     claims_are_written_by_one_disk,
     container_disks_are_complete,
     empty_disks_have_a_size,

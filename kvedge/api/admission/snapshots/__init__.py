@@ -1,0 +1,1 @@
+"""What may enter of snapshots and restores."""

@@ -1,0 +1,1 @@
+"""Snapshots of VMs, and their restores."""

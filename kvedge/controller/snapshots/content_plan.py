@@ -1,0 +1,132 @@
+"""What a snapshot holds: made once the VM is locked, and true ever after.
+
+Called by `snapshot_plan`. Pure.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kvedge.controller.snapshots.snapshot_view import SnapshotView
+from kvedge.controller.snapshots.volume_copies import is_usable, lasting_claims
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.snapshot_names import (
+    CLAIM_COPIES,
+    CONTENT_FINALIZER,
+    METHOD,
+    content_name,
+    volume_copy_name,
+)
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.protection.snapshots import (
+    BackedUpClaim,
+    SnapshotError,
+    SnapshotSource,
+    VirtualMachineSnapshotContent,
+    VirtualMachineSnapshotContentSpec,
+    VirtualMachineSnapshotContentStatus,
+    VolumeBackup,
+    VolumeSnapshotStatus,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.runtime.clock import rfc3339
+
+# Of a VM and a claim: what was said of them, and not what an API server keeps beside it.
+_SERVERS_OWN: Final = ("managedFields", "resourceVersion", "generation")
+
+
+def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapshotContent:
+    """The content of a snapshot that begins now."""
+    meta = view.snapshot.metadata
+    document = encode(vm)
+    source = {
+        "apiVersion": document["apiVersion"],
+        "kind": document["kind"],
+        "metadata": _without_servers_own(document["metadata"]),
+        "spec": document.get("spec") or {},
+    }
+    backups = [
+        VolumeBackup(
+            volume_name=volume,
+            persistent_volume_claim=_back_up(view.claims[claim]),
+            volume_snapshot_name=volume_copy_name(meta.uid, volume),
+        )
+        for volume, claim in lasting_claims(vm).items()
+    ]
+    return VirtualMachineSnapshotContent(
+        metadata=ObjectMeta(
+            name=content_name(meta.uid),
+            namespace=meta.namespace,
+            annotations={METHOD: CLAIM_COPIES},
+            finalizers=[CONTENT_FINALIZER],
+        ),
+        spec=VirtualMachineSnapshotContentSpec(
+            virtual_machine_snapshot_name=meta.name,
+            source=SnapshotSource(virtual_machine=source),
+            volume_backups=backups,
+        ),
+    )
+
+
+def copy_names(content: VirtualMachineSnapshotContent) -> list[str]:
+    """The claims that hold its copies."""
+    return [each.volume_snapshot_name for each in content.spec.volume_backups if each.volume_snapshot_name]
+
+
+def claim_names(content: VirtualMachineSnapshotContent) -> dict[str, str]:
+    """The claims that were copied, by volume."""
+    return {
+        each.volume_name: str(each.persistent_volume_claim.metadata.get("name", ""))
+        for each in content.spec.volume_backups
+    }
+
+
+def plan_content_status(
+    view: SnapshotView, content: VirtualMachineSnapshotContent, now: datetime, *, complete: bool, error: str = ""
+) -> JsonObject:
+    """A merge patch of the status; empty when it is true already.
+
+    `complete` is said once, when all copies are there; from then on the status follows what becomes of them.
+    """
+    old = content.status
+    taken = old.creation_time or (rfc3339(now) if complete else None)
+    states = [
+        VolumeSnapshotStatus(
+            volume_snapshot_name=name,
+            creation_time=taken,
+            ready_to_use=taken is not None and is_usable(view.copies.get(name), view.claims.get(name), taken),
+        )
+        for name in copy_names(content)
+    ]
+    lost = [each.volume_snapshot_name for each in states if taken is not None and not each.ready_to_use]
+    text = f"VolumeSnapshots ({','.join(lost)}) missing" if lost else error
+    wanted = VirtualMachineSnapshotContentStatus(
+        creation_time=taken,
+        ready_to_use=taken is not None and not lost,
+        error=_keep_error(old.error, text, now),
+        volume_snapshot_status=states,
+    )
+    return merge_difference(encode(old), encode(wanted))
+
+
+def _keep_error(old: SnapshotError | None, text: str, now: datetime) -> SnapshotError | None:
+    if not text:
+        return None
+    if old is not None and old.message == text:
+        return old
+    return SnapshotError(time=rfc3339(now), message=text)
+
+
+def _back_up(claim: PersistentVolumeClaim) -> BackedUpClaim:
+    return BackedUpClaim(
+        metadata=_without_servers_own(msgspec.to_builtins(claim.metadata)), spec=msgspec.to_builtins(claim.spec)
+    )
+
+
+def _without_servers_own(metadata: JsonObject) -> JsonObject:
+    return {name: value for name, value in metadata.items() if name not in _SERVERS_OWN}

@@ -1,0 +1,161 @@
+"""Brings one restore after the other to its end.
+
+Run by the controller role. Reads informers, asks :func:`plan_restore`, and has `snapshot_writes` do what it says. One
+worker, so that of two restores of a VM one sees that the other has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.snapshots.restore_plan import plan_restore
+from kvedge.controller.snapshots.snapshot_actions import Patch
+from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.controller.snapshots.snapshot_view import RestoreView
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.snapshot_names import RESTORE_NAME
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 16
+_REFUSED_SECONDS: Final = 5.0
+_OF_VM: Final = "restores-of-vm"
+_OF_SNAPSHOT: Final = "restores-of-snapshot"
+_LOCKED_BY: Final = "vms-by-restore"
+
+
+def make_restore_work(sources: SnapshotSources) -> LateWork:
+    """What puts snapshots back. The informers of other kinds are started and stopped by others."""
+    shared = (
+        sources.snapshots, sources.contents, sources.vms, sources.vmis, sources.claims, sources.data_volumes,
+    )  # fmt: skip
+    return LateWork("restores", (sources.restores,), shared, RestoreLoop(sources))
+
+
+class RestoreLoop:
+    """One reconcile loop over all restores."""
+
+    def __init__(self, sources: SnapshotSources) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._restores, self._vms = sources.restores, sources.vms
+        self._writes = sources.writes()
+        # By the restore's UID: why the server did not take what was to be written.
+        self._refusals: dict[str, str] = {}
+        self._restores.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.target.name}",))
+        self._restores.add_index(
+            _OF_SNAPSHOT, lambda item: (f"{item.metadata.namespace}/{item.spec.virtual_machine_snapshot_name}",)
+        )
+        self._vms.add_index(_LOCKED_BY, _lock_of)
+        self.loop = ReconcileLoop("restores", self.reconcile)
+        self._restores.on_change(self._on_restore)
+        self._vms.on_change(self._on_vm)
+        sources.vmis.on_change(self._on_vmi)
+        sources.snapshots.on_change(self._on_snapshot)
+        sources.data_volumes.on_change(self._on_data_volume)
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one restore.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for _ in range(_MOST_STEPS):
+            restore = self._restores.get(*key)
+            if restore is None:
+                self._unlock_orphans(key)
+                return None
+            plan = plan_restore(self._view(restore), self._sources.clock.now())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(max(0.0, plan.again_after))
+            refusal, wait = self._writes.carry_out(restore, plan)
+            if refusal:
+                self._refusals[restore.metadata.uid] = refusal
+                return Again(_REFUSED_SECONDS)
+            self._refusals.pop(restore.metadata.uid, None)
+            if wait is not None:
+                return Again(wait)
+        log.error("a restore's plan does not settle", extra={"facts": {"restore": str(key)}})
+        return Again(5.0)
+
+    def _view(self, restore: VirtualMachineRestore) -> RestoreView:
+        namespace, target = restore.metadata.namespace, restore.spec.target.name
+        sources = self._sources
+        snapshot = sources.snapshots.get(namespace, restore.spec.virtual_machine_snapshot_name)
+        named = None if snapshot is None else snapshot.status.virtual_machine_snapshot_content_name
+        vm = self._vms.get(namespace, target)
+        volumes = [each.persistent_volume_claim for each in restore.status.restores]
+        copies = [each.volume_snapshot_name for each in restore.status.restores]
+        old = {each.metadata.name for each in vm.spec.data_volume_templates} if vm is not None else set()
+        return RestoreView(
+            restore=restore,
+            snapshot=snapshot,
+            content=sources.contents.get(namespace, named) if named else None,
+            vm=vm,
+            vmi=sources.vmis.get(namespace, target),
+            claims={name: found for name in copies if (found := sources.claims.get(namespace, name))},
+            volumes=self._data_volumes(namespace, volumes),
+            old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
+            refusal=self._refusals.get(restore.metadata.uid, ""),
+        )
+
+    def _data_volumes(self, namespace: str, names: list[str]) -> dict[str, DataVolume]:
+        return {name: found for name in names if (found := self._sources.data_volumes.get(namespace, name))}
+
+    def _unlock_orphans(self, key: Key) -> None:
+        """A restore that somebody has removed with its finalizer lets go of its VM."""
+        for vm in self._vms.find_indexed(_LOCKED_BY, f"{key.namespace}/{key.name}"):
+            self._writes.patch(Patch(vm, {"status": {"restoreInProgress": None}}, "status"))
+
+    def _on_restore(self, old: VirtualMachineRestore | None, new: VirtualMachineRestore | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refusals.pop(item.metadata.uid, None)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        item = new or old
+        assert item is not None
+        self._look_at(_OF_VM, item.metadata.namespace, item.metadata.name)
+        for name in _lock_of(item):
+            self.loop.add(Key(*name.split("/", 1)))
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        if old is None or new is None:
+            self._look_at(_OF_VM, item.metadata.namespace, item.metadata.name)
+
+    def _on_snapshot(self, old: VirtualMachineSnapshot | None, new: VirtualMachineSnapshot | None) -> None:
+        item = new or old
+        assert item is not None
+        self._look_at(_OF_SNAPSHOT, item.metadata.namespace, item.metadata.name)
+
+    def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
+        item = new or old
+        assert item is not None
+        name = item.metadata.annotations.get(RESTORE_NAME)
+        if name:
+            self.loop.add(Key(item.metadata.namespace, name))
+
+    def _look_at(self, index: str, namespace: str, name: str) -> None:
+        for each in self._restores.find_indexed(index, f"{namespace}/{name}"):
+            if not each.is_final:
+                self.loop.add(Key(namespace, each.metadata.name))
+
+
+def _lock_of(vm: VirtualMachine) -> tuple[str, ...]:
+    name = vm.status.restore_in_progress
+    return (f"{vm.metadata.namespace}/{name}",) if name else ()

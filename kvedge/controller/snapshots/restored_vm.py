@@ -1,0 +1,230 @@
+"""A VM as a restore writes it: the spec of the snapshot, with the new disks.
+
+Called by `restore_plan`. Pure; documents of before are not touched.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from kvedge.controller.snapshots.volume_copies import claim_like
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.data_volume_names import BIND_IMMEDIATELY
+from kvedge.resources.disks.snapshot_names import (
+    LAST_RESTORE,
+    RESTORE_NAME,
+    RESTORED_VM_NAME,
+    RESTORED_VM_NAMESPACE,
+    prefixed_name,
+    restore_mark,
+    restored_name,
+)
+from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSpec, ObjectName
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshotContent,
+    VolumeRestore,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+
+# Of the annotations of the snapshot's VM: those of its own history are not those of the new one.
+_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
+# The mark of a VM that is made and has not been patched yet.
+_UNPATCHED: Final = "patches-due "
+
+
+def mark_of(restore: VirtualMachineRestore) -> str:
+    """What the VM says once it is what this restore makes of it."""
+    return restore_mark(restore.metadata.name, restore.metadata.uid)
+
+
+def is_exchanged(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> bool:
+    """Whether the VM has the snapshot's spec and the new disks."""
+    return vm is not None and vm.metadata.annotations.get(LAST_RESTORE) == mark_of(restore)
+
+
+def is_unpatched(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> bool:
+    """Whether this restore has made the VM, and its patches are still to come."""
+    return vm is not None and vm.metadata.annotations.get(LAST_RESTORE) == _UNPATCHED + mark_of(restore)
+
+
+def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachineSnapshotContent) -> list[VolumeRestore]:
+    """How the new disks are called; it is decided once."""
+    templates = {str(each["metadata"].get("name", "")) for each in _templates(_spec(content))}
+    named = {each.volume_name: each.restore_name for each in restore.spec.volume_restore_overrides}
+    made = []
+    for backup in content.spec.volume_backups:
+        if backup.volume_snapshot_name is None:
+            continue
+        name = named.get(backup.volume_name) or _name(restore, backup.volume_name)
+        was = str(backup.persistent_volume_claim.metadata.get("name", ""))
+        made.append(
+            VolumeRestore(
+                volume_name=backup.volume_name,
+                persistent_volume_claim=name,
+                volume_snapshot_name=backup.volume_snapshot_name,
+                data_volume_name=name if was in templates else None,
+            )
+        )
+    return made
+
+
+def make_volume(
+    restore: VirtualMachineRestore,
+    volume: VolumeRestore,
+    kept: PersistentVolumeClaim,
+    vm: VirtualMachine | None,
+    source_vm: str,
+) -> DataVolume:
+    """What fills a new disk from the claim that holds its copy; it goes with the VM, unless it is to stay."""
+    namespace = restore.metadata.namespace
+    extra = next(
+        (each for each in restore.spec.volume_restore_overrides if each.volume_name == volume.volume_name), None
+    )
+    meta = ObjectMeta(
+        name=volume.persistent_volume_claim,
+        namespace=namespace,
+        labels={
+            **({} if extra is None else extra.labels),
+            RESTORED_VM_NAME: source_vm,
+            RESTORED_VM_NAMESPACE: namespace,
+        },
+        annotations={
+            **({} if extra is None else extra.annotations),
+            BIND_IMMEDIATELY: "true",
+            RESTORE_NAME: restore.metadata.name,
+            LAST_RESTORE: mark_of(restore),
+        },
+        owner_references=[owner_reference(vm)] if vm is not None and goes_with_vm(restore) else [],
+    )
+    origin = DataVolumeOrigin(pvc=ObjectName(name=volume.volume_snapshot_name, namespace=namespace))
+    return DataVolume(metadata=meta, spec=DataVolumeSpec(source=origin, pvc=claim_like(kept)))
+
+
+def goes_with_vm(restore: VirtualMachineRestore) -> bool:
+    """Whether the new disks are the VM's."""
+    return restore.spec.volume_ownership_policy != "None"
+
+
+def exchange_body(
+    restore: VirtualMachineRestore,
+    volumes: Sequence[VolumeRestore],
+    content: VirtualMachineSnapshotContent,
+    vm: VirtualMachine,
+) -> JsonObject:
+    """A merge patch that gives a VM the snapshot's spec and the new disks; how it runs stays."""
+    spec = _with_volumes(_spec(content), volumes)
+    spec.pop("running", None)
+    spec.pop("runStrategy", None)
+    if vm.spec.run_strategy is not None:
+        spec["runStrategy"] = vm.spec.run_strategy
+    else:
+        spec["running"] = False
+    body: JsonObject = {"metadata": {"annotations": {LAST_RESTORE: mark_of(restore)}}}
+    changed = merge_difference(encode(vm.spec), spec)
+    return {**body, "spec": changed} if changed else body
+
+
+def make_vm(
+    restore: VirtualMachineRestore, volumes: Sequence[VolumeRestore], content: VirtualMachineSnapshotContent
+) -> VirtualMachine:
+    """The VM that a restore makes: it does not run, as the VM of the snapshot may."""
+    source = _source(content)
+    spec = _with_volumes(_spec(content), volumes)
+    if spec.pop("running", None) is not None:
+        spec["running"] = False
+    else:
+        spec["runStrategy"] = "Halted"
+    was = source.get("metadata") or {}
+    mark = mark_of(restore)
+    annotations = {
+        key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
+    }
+    metadata = {
+        "name": restore.spec.target.name,
+        "namespace": restore.metadata.namespace,
+        "labels": dict(was.get("labels") or {}),
+        "annotations": {**annotations, LAST_RESTORE: _UNPATCHED + mark if restore.spec.patches else mark},
+    }
+    return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def patch_operations(restore: VirtualMachineRestore) -> list[JsonObject]:
+    """The patches of a VM that this restore has made, and the mark that they are done.
+
+    Raises:
+        ValueError: a patch is no JSON.
+    """
+    operations: list[JsonObject] = [json.loads(text) for text in restore.spec.patches]
+    path = f"/metadata/annotations/{LAST_RESTORE.replace('/', '~1')}"
+    return [*operations, {"op": "replace", "path": path, "value": mark_of(restore)}]
+
+
+def superseded_data_volumes(
+    vm: VirtualMachine, volumes: Sequence[VolumeRestore], old: Mapping[str, DataVolume]
+) -> list[str]:
+    """The DataVolumes of the VM's own disks that it has no more once the new ones are in place."""
+    staying = {each.persistent_volume_claim for each in volumes}
+    return [
+        name
+        for template in vm.spec.data_volume_templates
+        if (name := template.metadata.name) not in staying and _is_owned(old.get(name), vm)
+    ]
+
+
+def _is_owned(volume: DataVolume | None, vm: VirtualMachine) -> bool:
+    owner = None if volume is None else volume.metadata.controller_reference()
+    return owner is not None and owner.uid == vm.metadata.uid
+
+
+def _name(restore: VirtualMachineRestore, volume: str) -> str:
+    if restore.spec.volume_restore_policy == "PrefixTargetName":
+        return prefixed_name(restore.spec.target.name, volume)
+    return restored_name(restore.metadata.uid, volume)
+
+
+def _with_volumes(spec: JsonObject, volumes: Sequence[VolumeRestore]) -> JsonObject:
+    restored = {each.volume_name: each for each in volumes}
+    renamed = {}
+    for volume in _volumes(spec):
+        found = restored.get(str(volume.get("name", "")))
+        if found is None:
+            continue
+        old = volume.pop("dataVolume", None) or volume.pop("persistentVolumeClaim", None) or {}
+        kept = {key: value for key, value in old.items() if key not in ("name", "claimName")}
+        if found.data_volume_name is not None:
+            renamed[str(old.get("name") or old.get("claimName") or "")] = found.data_volume_name
+            volume["dataVolume"] = {**kept, "name": found.data_volume_name}
+        else:
+            volume["persistentVolumeClaim"] = {**kept, "claimName": found.persistent_volume_claim}
+    for template in _templates(spec):
+        name = str(template["metadata"].get("name", ""))
+        template["metadata"]["name"] = renamed.get(name, name)
+    return spec
+
+
+def _source(content: VirtualMachineSnapshotContent) -> JsonObject:
+    return copy.deepcopy(content.spec.source.virtual_machine or {})
+
+
+def _spec(content: VirtualMachineSnapshotContent) -> JsonObject:
+    spec: JsonObject = _source(content).get("spec") or {}
+    return spec
+
+
+def _templates(spec: JsonObject) -> Iterator[JsonObject]:
+    for template in spec.get("dataVolumeTemplates") or ():
+        template.setdefault("metadata", {})
+        yield template
+
+
+def _volumes(spec: JsonObject) -> Sequence[JsonObject]:
+    template = spec.get("template") or {}
+    found: Sequence[JsonObject] = (template.get("spec") or {}).get("volumes") or ()
+    return found

@@ -1,0 +1,76 @@
+"""What the plans of snapshots and restores can say: writes, each against the version that was planned on, and events.
+
+Made by `snapshot_plan` and `restore_plan`, done by `snapshot_writes`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+Made: TypeAlias = VirtualMachineSnapshotContent | DataVolume | VirtualMachine
+Written: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | Made
+Deleted: TypeAlias = Made | VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object."""
+
+    item: Made
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change an object by a merge patch of the version that was read."""
+
+    item: Written
+    body: JsonObject
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchByOperations:
+    """Change an object by JSON patch operations, all or none."""
+
+    item: VirtualMachine
+    operations: Sequence[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """End an object, if it is still that one."""
+
+    item: Deleted
+
+
+SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of the snapshot or the restore."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPlan:
+    """Actions in order, what is told once they are done, and when to look again."""
+
+    actions: tuple[SnapshotAction, ...] = ()
+    told: tuple[Told, ...] = ()
+    again_after: float | None = None

@@ -1,0 +1,240 @@
+"""Brings one snapshot after the other to its end, and keeps its status true.
+
+Run by the controller role. Reads informers, asks :func:`plan_snapshot`, and has `snapshot_writes` do what it says. One
+worker, so that of two snapshots of a VM one sees that the other has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.snapshots.content_plan import claim_names, copy_names
+from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
+from kvedge.controller.snapshots.snapshot_view import SnapshotView
+from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
+from kvedge.controller.snapshots.source_lock import unlock
+from kvedge.controller.snapshots.volume_copies import lasting_claims
+from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 12
+_REFUSED_SECONDS: Final = 5.0
+_OF_VM: Final = "snapshots-of-vm"
+_OF_SNAPSHOT: Final = "contents-of-snapshot"
+_LOCKED_BY: Final = "vms-by-snapshot"
+_BY_CLAIM: Final = "pods-by-claim"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSources:
+    """The informers and writers that both loops work with; `pods` and `attachments` are launchers and theirs."""
+
+    client: KubeClient
+    snapshots: Informer[VirtualMachineSnapshot]
+    contents: Informer[VirtualMachineSnapshotContent]
+    restores: Informer[VirtualMachineRestore]
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
+    pods: Informer[Pod]
+    attachments: Informer[Pod]
+    claims: Informer[PersistentVolumeClaim]
+    data_volumes: Informer[DataVolume]
+    events: EventRecorder
+    clock: Clock
+
+    def writes(self) -> SnapshotWrites:
+        """What both loops write with."""
+        informers: dict[type, Informer[Any]] = {
+            VirtualMachineSnapshot: self.snapshots,
+            VirtualMachineSnapshotContent: self.contents,
+            VirtualMachineRestore: self.restores,
+            VirtualMachine: self.vms,
+            VirtualMachineInstance: self.vmis,
+            DataVolume: self.data_volumes,
+        }
+        return SnapshotWrites(self.client, self.events, informers)
+
+
+def make_snapshot_work(sources: SnapshotSources) -> LateWork:
+    """What takes snapshots. The informers of other kinds are started and stopped by others."""
+    shared = (sources.vms, sources.vmis, sources.pods, sources.attachments, sources.claims, sources.data_volumes)
+    return LateWork("snapshots", (sources.snapshots, sources.contents), shared, SnapshotLoop(sources))
+
+
+class SnapshotLoop:
+    """One reconcile loop over all snapshots."""
+
+    def __init__(self, sources: SnapshotSources) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._snapshots, self._contents = sources.snapshots, sources.contents
+        self._vms, self._data_volumes = sources.vms, sources.data_volumes
+        self._writes = sources.writes()
+        # By the snapshot's UID: why the server did not take what was to be made.
+        self._refusals: dict[str, str] = {}
+        self._snapshots.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.source.name}",))
+        self._contents.add_index(_OF_SNAPSHOT, _snapshot_of)
+        self._vms.add_index(_LOCKED_BY, _lock_of)
+        for pods in (sources.pods, sources.attachments):
+            pods.add_index(_BY_CLAIM, _claims_of)
+        self.loop = ReconcileLoop("snapshots", self.reconcile)
+        self._snapshots.on_change(self._on_snapshot)
+        self._contents.on_change(self._on_content)
+        self._vms.on_change(self._on_vm)
+        sources.vmis.on_change(self._on_vmi)
+        self._data_volumes.on_change(self._on_data_volume)
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one snapshot, and for what one of this name has left behind.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for content in self._contents.find_indexed(_OF_SNAPSHOT, f"{key.namespace}/{key.name}"):
+            write = plan_letting_go(content)
+            if write is not None:
+                self._writes.patch(write)
+        for _ in range(_MOST_STEPS):
+            snapshot = self._snapshots.get(*key)
+            if snapshot is None:
+                self._unlock_orphans(key)
+                return None
+            plan = plan_snapshot(self._view(snapshot), self._sources.clock.now())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(max(0.0, plan.again_after))
+            refusal, wait = self._writes.carry_out(snapshot, plan)
+            if refusal:
+                self._refusals[snapshot.metadata.uid] = refusal
+                return Again(_REFUSED_SECONDS)
+            self._refusals.pop(snapshot.metadata.uid, None)
+            if wait is not None:
+                return Again(wait)
+        log.error("a snapshot's plan does not settle", extra={"facts": {"snapshot": str(key)}})
+        return Again(5.0)
+
+    def _view(self, snapshot: VirtualMachineSnapshot) -> SnapshotView:
+        namespace, name = snapshot.metadata.namespace, snapshot.spec.source.name
+        vm = self._vms.get(namespace, name)
+        found = self._contents.find_indexed(_OF_SNAPSHOT, f"{namespace}/{snapshot.metadata.name}")
+        content = next((each for each in found if each.metadata.name.endswith(snapshot.metadata.uid)), None)
+        sources = set(lasting_claims(vm).values()) if vm is not None else set()
+        copies = copy_names(content) if content is not None else []
+        if content is not None:
+            sources |= set(claim_names(content).values())
+        claims = {
+            claim: there for claim in (*sources, *copies) if (there := self._sources.claims.get(namespace, claim))
+        }
+        return SnapshotView(
+            snapshot=snapshot,
+            content=content,
+            vm=vm,
+            vmi=self._sources.vmis.get(namespace, name),
+            claims=claims,
+            copies={copy: made for copy in copies if (made := self._data_volumes.get(namespace, copy))},
+            pods=self._find_pods(namespace, sources),
+            refusal=self._refusals.get(snapshot.metadata.uid, ""),
+        )
+
+    def _find_pods(self, namespace: str, claims: set[str]) -> Sequence[str]:
+        """Launchers and their attachments that have one of these claims, and have not ended."""
+        return sorted(
+            {
+                pod.metadata.name
+                for claim in claims
+                for pods in (self._sources.pods, self._sources.attachments)
+                for pod in pods.find_indexed(_BY_CLAIM, f"{namespace}/{claim}")
+                if not has_ended(pod)
+            }
+        )
+
+    def _unlock_orphans(self, key: Key) -> None:
+        """A snapshot that somebody has removed with its finalizer lets go of its VM."""
+        for vm in self._vms.find_indexed(_LOCKED_BY, f"{key.namespace}/{key.name}"):
+            write = unlock(key.name, vm)
+            if write is not None:
+                # Its finalizer goes with the next look, which this change brings.
+                self._writes.patch(write)
+
+    def _on_snapshot(self, old: VirtualMachineSnapshot | None, new: VirtualMachineSnapshot | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refusals.pop(item.metadata.uid, None)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_content(self, old: VirtualMachineSnapshotContent | None, new: VirtualMachineSnapshotContent | None) -> None:
+        item = new or old
+        assert item is not None
+        for name in _snapshot_of(item):
+            self.loop.add(Key(*name.split("/", 1)))
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        item = new or old
+        assert item is not None
+        self._look_at_vm(item.metadata.namespace, item.metadata.name)
+        for name in _lock_of(item):
+            self.loop.add(Key(*name.split("/", 1)))
+
+    def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None or old is None or old.is_final != new.is_final:
+            self._look_at_vm(item.metadata.namespace, item.metadata.name)
+
+    def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is None or owner.kind != VirtualMachineSnapshotContent.KIND.kind:
+            return
+        content = self._contents.get(item.metadata.namespace, owner.name)
+        if content is not None:
+            self._on_content(None, content)
+
+    def _look_at_vm(self, namespace: str, vm: str) -> None:
+        for each in self._snapshots.find_indexed(_OF_VM, f"{namespace}/{vm}"):
+            if not each.is_final:
+                self.loop.add(Key(namespace, each.metadata.name))
+
+
+def _snapshot_of(content: VirtualMachineSnapshotContent) -> tuple[str, ...]:
+    name = content.spec.virtual_machine_snapshot_name
+    return (f"{content.metadata.namespace}/{name}",) if name else ()
+
+
+def _lock_of(vm: VirtualMachine) -> tuple[str, ...]:
+    name = vm.status.snapshot_in_progress
+    return (f"{vm.metadata.namespace}/{name}",) if name else ()
+
+
+def _claims_of(pod: Pod) -> tuple[str, ...]:
+    return tuple(
+        f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    )

@@ -1,0 +1,57 @@
+"""What the plans of snapshots and restores see.
+
+Filled in by the loops. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotView:
+    """One snapshot and what it is taken of.
+
+    `claims` are those of the VM's volumes and of the copies, `copies` the DataVolumes that fill the latter, both by
+    name. `pods` are launchers that have not ended and have a claim of the VM. `refusal` is why the server did not take
+    what was to be made last.
+    """
+
+    snapshot: VirtualMachineSnapshot
+    content: VirtualMachineSnapshotContent | None = None
+    vm: VirtualMachine | None = None
+    vmi: VirtualMachineInstance | None = None
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    copies: Mapping[str, DataVolume] = field(default_factory=dict)
+    pods: Sequence[str] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreView:
+    """One restore, the snapshot, and the VM that it goes into.
+
+    `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies; `old` are
+    the DataVolumes of the VM's templates as they are now.
+    """
+
+    restore: VirtualMachineRestore
+    snapshot: VirtualMachineSnapshot | None = None
+    content: VirtualMachineSnapshotContent | None = None
+    vm: VirtualMachine | None = None
+    vmi: VirtualMachineInstance | None = None
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    volumes: Mapping[str, DataVolume] = field(default_factory=dict)
+    old: Mapping[str, DataVolume] = field(default_factory=dict)
+    refusal: str = ""

@@ -1,0 +1,111 @@
+"""Does what plans of snapshots and restores say, each write against the version that was planned on.
+
+Held by both loops. The answer of each write goes into the cache, so that the next step is planned on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kvedge.controller.snapshots.snapshot_actions import (
+    Create,
+    Delete,
+    Patch,
+    PatchByOperations,
+    SnapshotAction,
+    SnapshotPlan,
+)
+from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.observed_delete import delete_observed
+from kvedge.kube.patches import JsonPatch, at_version
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.vm import VirtualMachine
+
+# When the cache turned out to be behind: the watch needs a moment.
+_CAUGHT_UP_SECONDS: Final = 0.05
+
+
+class SnapshotWrites:
+    """The one way of the loops' workers to write; `informers` are those of the kinds that they write."""
+
+    def __init__(self, client: KubeClient, events: EventRecorder, informers: Mapping[type, Informer[Any]]) -> None:
+        self._client = client
+        self._events = events
+        self._informers = informers
+
+    def carry_out(
+        self, about: VirtualMachineSnapshot | VirtualMachineRestore, plan: SnapshotPlan
+    ) -> tuple[str, float | None]:
+        """Do all that a plan says, and tell of it.
+
+        The words of a refusal, and a number that ends the pass, to be continued after so many seconds.
+
+        Raises:
+            KubeError: when the server does not answer; the pass is repeated.
+        """
+        refusal = ""
+        for action in plan.actions:
+            try:
+                behind = self._do(action)
+            except KubeError as error:
+                if isinstance(error, (Conflict, NotFound)) or is_passing(error) or not _is_judged(action):
+                    raise
+                refusal = refusal or str(error)
+                continue
+            if behind:
+                return refusal, _CAUGHT_UP_SECONDS
+        for told in plan.told:
+            self._events.record(about, told.type, told.reason, told.message)
+        return refusal, None
+
+    def patch(self, write: Patch) -> None:
+        """Do one write.
+
+        Raises:
+            KubeError: when the server refuses.
+        """
+        item, meta = write.item, write.item.metadata
+        body = at_version(write.body, meta.resource_version)
+        patched = self._client.patch(type(item), meta.namespace, meta.name, body, write.subresource)
+        if patched.metadata.is_left:
+            self._informers[type(item)].observe(patched)
+
+    def _do(self, action: SnapshotAction) -> bool:
+        """Do one action; whether the cache is behind, so that the pass ends.
+
+        Raises:
+            KubeError: when the server refuses.
+        """
+        match action:
+            case Create(item):
+                try:
+                    self._informers[type(item)].observe(self._client.create(item))
+                except AlreadyExists:
+                    meta = item.metadata
+                    self._informers[type(item)].observe(self._client.get(type(item), meta.namespace, meta.name))
+                    return True
+            case Patch():
+                try:
+                    self.patch(action)
+                except NotFound:
+                    return True
+            case PatchByOperations(item, operations):
+                meta = item.metadata
+                patched = self._client.patch(VirtualMachine, meta.namespace, meta.name, JsonPatch(operations))
+                self._informers[VirtualMachine].observe(patched)
+            case Delete(item):
+                delete_observed(self._client, self._informers[type(item)], item)
+        return False
+
+
+def _is_judged(action: SnapshotAction) -> bool:
+    """Whether admission or a quota may refuse the write for good: what is made, and a VM's or a disk's new document."""
+    if isinstance(action, Patch):
+        return isinstance(action.item, (VirtualMachine, DataVolume)) and not action.subresource
+    return not isinstance(action, Delete)

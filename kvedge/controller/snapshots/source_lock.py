@@ -1,0 +1,86 @@
+"""Whether a snapshot may begin, and the marks by which a VM stays as it is until the copies are complete.
+
+Called by `snapshot_plan`. Pure. One operation at a time has a VM: the others wait, and say for which one.
+"""
+
+from __future__ import annotations
+
+from kvedge.controller.snapshots.snapshot_actions import Patch
+from kvedge.controller.snapshots.snapshot_view import SnapshotView
+from kvedge.controller.snapshots.volume_copies import lasting_claims
+from kvedge.resources.disks.claim_facts import is_populated
+from kvedge.resources.disks.snapshot_names import SOURCE_FINALIZER
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
+    """Why the snapshot cannot begin yet, to follow on "Source not locked"; empty when it can."""
+    name = view.snapshot.metadata.name
+    source = f"source {vm.metadata.namespace}/{vm.metadata.name}"
+    if vm.metadata.deletion_timestamp is not None:
+        return f"{source} is being deleted"
+    if vm.status.snapshot_in_progress not in (None, "", name):
+        return f'snapshot "{vm.status.snapshot_in_progress}" in progress'
+    if vm.status.restore_in_progress:
+        return f'restore "{vm.status.restore_in_progress}" in progress'
+    for volume, claim in lasting_claims(vm).items():
+        if fault := _find_fault(view.claims.get(claim)):
+            return f"{source} volume {fault}: {volume}"
+    if runs(view.vmi):
+        return (
+            f"{source} is running: this release copies the disks of stopped VMs. The snapshot begins when it is"
+            f" stopped: kvedge stop {vm.metadata.name}"
+        )
+    if view.pods:
+        return f"{source} is offline but {len(view.pods)} pods using PVCs [{' '.join(view.pods)}]"
+    return ""
+
+
+def runs(vmi: VirtualMachineInstance | None) -> bool:
+    """Whether a run has not ended: its guest may write."""
+    return vmi is not None and not vmi.is_final
+
+
+def holds_lock(snapshot: VirtualMachineSnapshot, vm: VirtualMachine | None) -> bool:
+    """Whether the VM waits for this very snapshot."""
+    if vm is None or vm.status.snapshot_in_progress != snapshot.metadata.name:
+        return False
+    return snapshot.status.source_uid in (None, "", vm.metadata.uid)
+
+
+def lock(snapshot: VirtualMachineSnapshot, vm: VirtualMachine) -> Patch | None:
+    """The next write that locks the VM; None when it is locked. First it is kept, then it is told."""
+    if SOURCE_FINALIZER not in vm.metadata.finalizers:
+        return Patch(vm, {"metadata": {"finalizers": [*vm.metadata.finalizers, SOURCE_FINALIZER]}})
+    if vm.status.snapshot_in_progress != snapshot.metadata.name:
+        return Patch(vm, {"status": {"snapshotInProgress": snapshot.metadata.name}}, "status")
+    return None
+
+
+def unlock(name: str, vm: VirtualMachine | None) -> Patch | None:
+    """The next write that lets go of a VM that a snapshot of this name has locked; None when there is none."""
+    if vm is None:
+        return None
+    if vm.status.snapshot_in_progress == name:
+        return Patch(vm, {"status": {"snapshotInProgress": None}}, "status")
+    if SOURCE_FINALIZER in vm.metadata.finalizers and not vm.status.snapshot_in_progress:
+        left = [each for each in vm.metadata.finalizers if each != SOURCE_FINALIZER]
+        return Patch(vm, {"metadata": {"finalizers": left}})
+    return None
+
+
+def _find_fault(claim: PersistentVolumeClaim | None) -> str:
+    if claim is None:
+        return "doesnt exist"
+    if claim.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if claim.status.phase != "Bound":
+        return "not bound"
+    if not is_populated(claim):
+        return "not populated"
+    if not claim.spec.storage_class_name:
+        return "has no StorageClass, which would make the claim of its copy"
+    return ""

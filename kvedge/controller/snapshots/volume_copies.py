@@ -1,0 +1,137 @@
+"""The volumes of a VM that a snapshot holds, and the claims that hold them.
+
+Called by the plans of snapshots and restores. Pure. A copy is a claim of its own, like the one that it is made of, and
+a DataVolume fills it: the workers of DataVolumes share blocks where a file system can, and keep holes where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
+from kvedge.resources.disks.claim_facts import is_of_data_volume
+from kvedge.resources.disks.snapshot_names import SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
+from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.types.data_volumes import (
+    DataVolume,
+    DataVolumeOrigin,
+    DataVolumeSpec,
+    ObjectName,
+    StorageSpec,
+    data_volume_condition,
+)
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent, VolumeBackup
+from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.volumes import Volume
+from kvedge.resources.values.quantities import parse_bytes
+
+_STORAGE: Final = "storage"
+_MIB: Final = 1 << 20
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+# A worker has begun to copy.
+_COPYING: Final = ("CloneInProgress", SUCCEEDED)
+
+
+def lasting_claim(volume: Volume) -> str | None:
+    """The claim of a volume whose data a snapshot holds; an ephemeral layer above a claim is none."""
+    return None if volume.ephemeral is not None else claim_of(volume)
+
+
+def lasting_claims(vm: VirtualMachine) -> dict[str, str]:
+    """The claims that a snapshot holds, by volume."""
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    return {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
+
+
+def left_out_volumes(vm: VirtualMachine) -> list[str]:
+    """The volumes of which a snapshot holds no data."""
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    return [volume.name for volume in volumes if lasting_claim(volume) is None]
+
+
+def loses_data(vm: VirtualMachine) -> bool:
+    """Whether the VM has data that lasts and that no snapshot holds: files of its node."""
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    return any(volume.host_disk is not None for volume in volumes)
+
+
+def make_copy(
+    content: VirtualMachineSnapshotContent, backup: VolumeBackup, claim: PersistentVolumeClaim, vm: str
+) -> DataVolume:
+    """What copies the claim of one volume."""
+    namespace = content.metadata.namespace
+    origin = DataVolumeOrigin(pvc=ObjectName(name=claim.metadata.name, namespace=namespace))
+    if is_of_data_volume(claim) or claim.is_block:
+        spec = DataVolumeSpec(source=origin, pvc=claim_like(claim))
+    else:
+        # A disk that somebody else made may fill its claim; by `storage` the copy's claim has room beside it.
+        like = claim_like(claim)
+        spec = DataVolumeSpec(
+            source=origin,
+            storage=StorageSpec(
+                access_modes=like.access_modes,
+                resources=like.resources,
+                volume_mode=like.volume_mode,
+                storage_class_name=like.storage_class_name,
+            ),
+        )
+    meta = ObjectMeta(
+        name=backup.volume_snapshot_name or "",
+        namespace=namespace,
+        labels={SOURCE_VM_NAME: vm, SOURCE_VM_NAMESPACE: namespace},
+        annotations={BIND_IMMEDIATELY: "true"},
+        owner_references=[owner_reference(content)],
+    )
+    return DataVolume(metadata=meta, spec=spec)
+
+
+def claim_like(claim: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
+    """The spec of a claim with the same class, modes and size."""
+    asked = parse_bytes(claim.spec.resources.requests.get(_STORAGE, 0))
+    size = max(asked, parse_bytes(claim.status.capacity.get(_STORAGE, 0)))
+    return PersistentVolumeClaimSpec(
+        access_modes=list(claim.spec.access_modes),
+        resources=VolumeResources(requests={_STORAGE: str(-(-size // _MIB) * _MIB)}),
+        volume_mode=claim.spec.volume_mode,
+        storage_class_name=claim.spec.storage_class_name,
+    )
+
+
+def is_sealed(copy: DataVolume) -> bool:
+    """Whether a copy is complete, and is never filled again should its claim be deleted: the VM's disk has changed."""
+    return copy.status.phase == SUCCEEDED and PRE_POPULATED in copy.metadata.annotations
+
+
+def is_usable(copy: DataVolume | None, claim: PersistentVolumeClaim | None, taken: str | None) -> bool:
+    """Whether a copy is still what it was when the snapshot was complete, at `taken`."""
+    if copy is None or claim is None or not is_sealed(copy):
+        return False
+    if copy.metadata.deletion_timestamp is not None or claim.metadata.deletion_timestamp is not None:
+        return False
+    # Another claim of that name would be empty. Both times are as the API writes them, in whole seconds of UTC.
+    return taken is not None and (claim.metadata.creation_timestamp or "") <= taken
+
+
+def is_going_well(copy: DataVolume | None) -> bool:
+    """Whether a copy is complete or being made, at the first try."""
+    return copy is not None and copy.status.phase in _COPYING and not copy.status.restart_count
+
+
+def describe_copy(copy: DataVolume | None) -> str:
+    """What a copy waits for, or how far it is; empty when nothing is known."""
+    if copy is None or copy.status.phase == SUCCEEDED:
+        return ""
+    for type_ in ("Running", "Bound"):
+        found = data_volume_condition(copy.status.conditions, type_)
+        if found is not None and found.status == "False" and found.message:
+            return f"{copy.metadata.name}: {found.message}"
+    return f"{copy.metadata.name}: {copy.status.progress or copy.status.phase or 'not begun'}"
+
+
+def describe_copies(copies: Mapping[str, DataVolume | None]) -> str:
+    """What the first incomplete copy waits for."""
+    return next((text for copy in copies.values() if (text := describe_copy(copy))), "")

@@ -1,0 +1,65 @@
+"""Names and marks of snapshots and of what they are restored to: KubeVirt's where it has one.
+
+Used by the controller, which makes them, and by admission, which keeps VMs from claims that hold snapshots. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Finalizers: on a snapshot, its content, a restore, and on the VM while one is taken of it.
+SNAPSHOT_FINALIZER: Final = "snapshot.kubevirt.io/vmsnapshot-protection"
+CONTENT_FINALIZER: Final = "snapshot.kubevirt.io/vmsnapshotcontent-protection"
+RESTORE_FINALIZER: Final = "snapshot.kubevirt.io/vmrestore-protection"
+SOURCE_FINALIZER: Final = "snapshot.kubevirt.io/snapshot-source-protection"
+# Labels of what holds a volume's copy: of which VM it is.
+SOURCE_VM_NAME: Final = "snapshot.kubevirt.io/source-vm-name"
+SOURCE_VM_NAMESPACE: Final = "snapshot.kubevirt.io/source-vm-namespace"
+# On a VM and on restored claims: name and UID of the restore that made them what they are.
+LAST_RESTORE: Final = "restore.kubevirt.io/lastRestoreUID"
+RESTORE_NAME: Final = "restore.kubevirt.io/name"
+RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
+RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
+# Ours, on a content: how the volumes were copied. A driver's VolumeSnapshots are not used.
+METHOD: Final = "kvedge.io/snapshot-method"
+CLAIM_COPIES: Final = "claim-copies"
+
+_LONGEST_CLAIM: Final = 253
+_LONGEST_LABEL: Final = 63
+_UID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_COPY: Final = re.compile(f"vmsnapshot-{_UID}-volume-.")
+
+
+def content_name(snapshot_uid: str) -> str:
+    """The name of a snapshot's content."""
+    return f"vmsnapshot-content-{snapshot_uid}"
+
+
+def volume_copy_name(snapshot_uid: str, volume: str) -> str:
+    """The name of the claim that holds the copy of a volume.
+
+    >>> volume_copy_name("0f5c0000-0000-4000-8000-000000000000", "root")
+    'vmsnapshot-0f5c0000-0000-4000-8000-000000000000-volume-root'
+    """
+    return f"vmsnapshot-{snapshot_uid}-volume-{volume}"[:_LONGEST_CLAIM]
+
+
+def is_volume_copy(claim: str) -> bool:
+    """Whether a claim of that name holds a snapshot, by the name alone."""
+    return _COPY.match(claim) is not None
+
+
+def restored_name(restore_uid: str, volume: str) -> str:
+    """The name of a restored claim, where nobody asks for another one."""
+    return f"restore-{restore_uid}-{volume}"[:_LONGEST_CLAIM]
+
+
+def prefixed_name(target: str, volume: str) -> str:
+    """The name of a restored claim by the policy PrefixTargetName."""
+    return f"{target}-{volume}"[:_LONGEST_LABEL].rstrip("-.")
+
+
+def restore_mark(name: str, uid: str) -> str:
+    """What a VM says of the last restore that has changed it."""
+    return f"{name}-{uid}"

@@ -1,0 +1,1 @@
+"""Kinds that keep VMs and their disks: snapshots and restores."""

@@ -1,0 +1,268 @@
+"""Snapshots and restores on both servers, by the controller's own rights; the test plays volumes and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import NotFound
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import decode
+from kvedge.resources.meta import condition
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vm import VirtualMachine
+from tests.contract.controller.played_workers import bound_claim, play, worker_of
+from tests.support.builders import CONFIG, small_vmi, vm_of
+from tests.support.either_server import EitherServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+CLASS = "snapshot-tests"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def controller(either_server: EitherServer) -> Iterator[None]:
+    document = {"metadata": {"name": CLASS}, "provisioner": "rancher.io/local-path"}
+    either_server.admin.create(decode(StorageClass, document))
+    role = ControllerRole(either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP), CONFIG, leader_election=False)
+    role.start()
+    yield
+    role.stop()
+    either_server.admin.delete(StorageClass, "", CLASS)
+
+
+def make_vm(server: EitherServer, namespace: str, strategy: str = "Halted") -> VirtualMachine:
+    """A VM with a disk of its own DataVolume, which is filled, and one on a claim that somebody has made."""
+    template = {
+        "metadata": {"name": "root"},
+        "spec": {"source": {"blank": {}}, "pvc": claim_spec()},
+    }
+    document = vm_of(small_vmi(), runStrategy=strategy, dataVolumeTemplates=[template])
+    document["metadata"] |= {"name": "web", "namespace": namespace}
+    spec = document["spec"]["template"]["spec"]
+    spec["volumes"] = [
+        {"name": "root", "dataVolume": {"name": "root"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "tools", "containerDisk": {"image": "demo:1"}},
+    ]
+    spec["domain"]["devices"] = {"disks": [{"name": name, "disk": {}} for name in ("root", "data", "tools")]}
+    made = server.admin.create(decode(VirtualMachine, document))
+    fill(server, namespace, "root")
+    claim = {"metadata": {"name": "data", "namespace": namespace}, "spec": claim_spec()}
+    server.admin.create(decode(PersistentVolumeClaim, claim))
+    bound_claim(server, namespace, "data")
+    return made
+
+
+def claim_spec() -> dict[str, Any]:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": CLASS,
+    }
+
+
+def fill(server: EitherServer, namespace: str, name: str) -> None:
+    bound_claim(server, namespace, name)
+    play(server, worker_of(server, namespace, name), "Succeeded", {})
+
+
+def ask_snapshot(server: EitherServer, namespace: str, name: str) -> VirtualMachineSnapshot:
+    source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "web"}
+    document = {"metadata": {"name": name, "namespace": namespace}, "spec": {"source": source}}
+    return server.admin.create(decode(VirtualMachineSnapshot, document))
+
+
+def ask_restore(server: EitherServer, namespace: str, name: str, target: str, **spec: Any) -> VirtualMachineRestore:
+    aim = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": target}
+    body = {"target": aim, "virtualMachineSnapshotName": "before", **spec}
+    return server.admin.create(
+        decode(VirtualMachineRestore, {"metadata": {"name": name, "namespace": namespace}, "spec": body})
+    )
+
+
+def progress(server: EitherServer, namespace: str, name: str) -> str:
+    found = condition(server.admin.get(VirtualMachineSnapshot, namespace, name).status.conditions, "Progressing")
+    return "" if found is None else found.reason
+
+
+def take_snapshot(server: EitherServer, namespace: str, name: str) -> VirtualMachineSnapshot:
+    made = ask_snapshot(server, namespace, name)
+    for volume in ("root", "data"):
+        fill(server, namespace, f"vmsnapshot-{made.metadata.uid}-volume-{volume}")
+
+    def taken() -> VirtualMachineSnapshot | None:
+        found = server.admin.get(VirtualMachineSnapshot, namespace, name)
+        return found if found.status.phase == "Succeeded" else None
+
+    return wait_until(taken, "the snapshot is taken")
+
+
+def restored(server: EitherServer, namespace: str, name: str) -> VirtualMachineRestore:
+    def done() -> VirtualMachineRestore | None:
+        found = server.admin.get(VirtualMachineRestore, namespace, name)
+        assert not found.has_failed, found.status
+        return found if found.status.complete else None
+
+    return wait_until(done, "the restore is complete")
+
+
+def is_gone(server: EitherServer, cls: Any, namespace: str, name: str) -> bool:
+    try:
+        server.admin.get(cls, namespace, name)
+    except NotFound:
+        return True
+    return False
+
+
+def vm_of_test(server: EitherServer, namespace: str, name: str = "web") -> VirtualMachine:
+    return server.admin.get(VirtualMachine, namespace, name)
+
+
+def claims_of_vm(vm: VirtualMachine) -> dict[str, str]:
+    assert vm.spec.template is not None
+    found = {}
+    for volume in vm.spec.template.spec.volumes:
+        if volume.data_volume is not None:
+            found[volume.name] = f"dv {volume.data_volume.name}"
+        elif volume.persistent_volume_claim is not None:
+            found[volume.name] = f"pvc {volume.persistent_volume_claim.claim_name}"
+    return found
+
+
+def test_a_stopped_vm_is_taken_put_back_and_the_snapshot_goes(either_server: EitherServer, namespace: str) -> None:
+    server = either_server
+    vm = make_vm(server, namespace)
+    asked = ask_snapshot(server, namespace, "before")
+    copy = f"vmsnapshot-{asked.metadata.uid}-volume-root"
+    bound_claim(server, namespace, copy)
+    locked = vm_of_test(server, namespace)
+    assert locked.status.snapshot_in_progress == "before"
+    assert "snapshot.kubevirt.io/snapshot-source-protection" in locked.metadata.finalizers
+    assert progress(server, namespace, "before") == "Source locked and operation in progress"
+    # A second one waits for its turn.
+    ask_snapshot(server, namespace, "after")
+    words = 'Source not locked snapshot "before" in progress'
+    wait_until(lambda: progress(server, namespace, "after") == words, "the second one waits")
+    server.admin.delete(VirtualMachineSnapshot, namespace, "after")
+    play(server, worker_of(server, namespace, copy), "Succeeded", {})
+    fill(server, namespace, f"vmsnapshot-{asked.metadata.uid}-volume-data")
+
+    def is_taken() -> bool:
+        return bool(server.admin.get(VirtualMachineSnapshot, namespace, "before").status.ready_to_use)
+
+    wait_until(is_taken, "the snapshot is ready")
+    taken = server.admin.get(VirtualMachineSnapshot, namespace, "before")
+    assert (taken.status.phase, taken.status.source_uid) == ("Succeeded", vm.metadata.uid)
+    volumes = taken.status.snapshot_volumes
+    assert volumes is not None
+    assert (volumes.included_volumes, volumes.excluded_volumes) == (["root", "data"], ["tools"])
+    wait_until(lambda: not vm_of_test(server, namespace).status.snapshot_in_progress, "the VM is let go")
+    # It changes, and comes back.
+    change = MergePatch({"spec": {"template": {"spec": {"domain": {"memory": {"guest": "128Mi"}}}}}})
+    server.admin.patch(VirtualMachine, namespace, "web", change)
+    restore = ask_restore(server, namespace, "back", "web")
+    new = {volume: f"restore-{restore.metadata.uid}-{volume}" for volume in ("root", "data")}
+    bound_claim(server, namespace, new["root"])
+    assert vm_of_test(server, namespace).status.restore_in_progress == "back"
+    assert claims_of_vm(vm_of_test(server, namespace)) == {"root": "dv root", "data": "pvc data"}
+    play(server, worker_of(server, namespace, new["root"]), "Succeeded", {})
+    fill(server, namespace, new["data"])
+    done = restored(server, namespace, "back")
+    assert done.status.deleted_data_volumes == ["root"]
+    back = vm_of_test(server, namespace)
+    assert claims_of_vm(back) == {"root": f"dv {new['root']}", "data": f"pvc {new['data']}"}
+    assert back.spec.data_volume_templates[0].metadata.name == new["root"]
+    assert back.spec.template is not None
+    assert back.spec.template.spec.domain.memory is not None
+    assert back.spec.template.spec.domain.memory.guest == "64Mi"
+    assert back.metadata.annotations["restore.kubevirt.io/lastRestoreUID"] == f"back-{restore.metadata.uid}"
+    wait_until(lambda: not vm_of_test(server, namespace).status.restore_in_progress, "the VM is let go")
+    wait_until(lambda: is_gone(server, DataVolume, namespace, "root"), "the old disk goes")
+    assert not is_gone(server, PersistentVolumeClaim, namespace, "data")
+    for name in new.values():
+        owner = server.admin.get(DataVolume, namespace, name).metadata.controller_reference()
+        assert owner is not None
+        assert owner.uid == vm.metadata.uid
+    # What was restored is still there, and goes when somebody says so.
+    content = taken.status.virtual_machine_snapshot_content_name or ""
+    assert server.admin.get(VirtualMachineSnapshotContent, namespace, content).status.ready_to_use
+    server.admin.delete(VirtualMachineSnapshot, namespace, "before")
+    wait_until(lambda: is_gone(server, VirtualMachineSnapshot, namespace, "before"), "the snapshot goes")
+    wait_until(lambda: is_gone(server, VirtualMachineSnapshotContent, namespace, content), "its content goes")
+    if server.collects_garbage:
+        wait_until(lambda: is_gone(server, DataVolume, namespace, copy), "the copies go")
+
+
+def test_a_new_vm_is_made_of_a_snapshot_with_patches(either_server: EitherServer, namespace: str) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    take_snapshot(server, namespace, "before")
+    mac = "/spec/template/spec/domain/devices/interfaces/0/macAddress"
+    patch = f'{{"op": "add", "path": "{mac}", "value": "02:00:00:00:00:0a"}}'
+    interfaces = '{"op": "add", "path": "/spec/template/spec/domain/devices/interfaces", "value": '
+    restore = ask_restore(
+        server,
+        namespace,
+        "twin",
+        "twin",
+        patches=[interfaces + '[{"name": "default", "bridge": {}}]}', patch],
+        volumeRestoreOverrides=[{"volumeName": "data", "restoreName": "twin-data", "labels": {"of": "twin"}}],
+    )
+    fill(server, namespace, f"restore-{restore.metadata.uid}-root")
+    fill(server, namespace, "twin-data")
+    done = restored(server, namespace, "twin")
+    twin = vm_of_test(server, namespace, "twin")
+    assert twin.spec.run_strategy == "Halted"
+    assert twin.spec.template is not None
+    assert twin.spec.template.spec.domain.devices.interfaces[0].mac_address == "02:00:00:00:00:0a"
+    assert claims_of_vm(twin)["data"] == "pvc twin-data"
+    assert server.admin.get(PersistentVolumeClaim, namespace, "twin-data").metadata.labels["of"] == "twin"
+    for each in done.status.restores:
+        owner = server.admin.get(DataVolume, namespace, each.persistent_volume_claim).metadata.controller_reference()
+        assert owner is not None
+        assert owner.uid == twin.metadata.uid
+    assert claims_of_vm(vm_of_test(server, namespace)) == {"root": "dv root", "data": "pvc data"}
+
+
+def test_a_restore_that_is_taken_back_leaves_the_vm_as_it_was(either_server: EitherServer, namespace: str) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    take_snapshot(server, namespace, "before")
+    restore = ask_restore(server, namespace, "back", "web")
+    new = f"restore-{restore.metadata.uid}-root"
+    bound_claim(server, namespace, new)
+    server.admin.delete(VirtualMachineRestore, namespace, "back")
+    wait_until(lambda: is_gone(server, VirtualMachineRestore, namespace, "back"), "the restore goes")
+    assert is_gone(server, DataVolume, namespace, new)
+    vm = vm_of_test(server, namespace)
+    assert not vm.status.restore_in_progress
+    assert claims_of_vm(vm) == {"root": "dv root", "data": "pvc data"}
+
+
+def test_a_lost_copy_is_told_and_never_made_again(either_server: EitherServer, namespace: str) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    taken = take_snapshot(server, namespace, "before")
+    copy = f"vmsnapshot-{taken.metadata.uid}-volume-data"
+    server.admin.patch(PersistentVolumeClaim, namespace, copy, MergePatch({"metadata": {"finalizers": []}}))
+    server.admin.delete(PersistentVolumeClaim, namespace, copy)
+
+    def is_told() -> bool:
+        status = server.admin.get(VirtualMachineSnapshot, namespace, "before").status
+        return status.error is not None and status.error.message == f"VolumeSnapshots ({copy}) missing"
+
+    wait_until(is_told, "that the copy is gone is told")
+    told = server.admin.get(VirtualMachineSnapshot, namespace, "before").status
+    assert (told.phase, told.ready_to_use) == ("Succeeded", False)
+    assert is_gone(server, PersistentVolumeClaim, namespace, copy)

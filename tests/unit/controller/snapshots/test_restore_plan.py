@@ -1,0 +1,283 @@
+# Tests: kvedge/controller/snapshots/restored_vm.py
+"""What becomes of a restore, its VM and the new disks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.types.protection.snapshots import SnapshotError
+from kvedge.resources.types.vm import VirtualMachine
+from tests.unit.controller.snapshots.snapshot_world import NEW, RESTORE_UID, World, the_vm
+
+
+def taken(target: str = "web", **spec: Any) -> World:
+    """A world with a snapshot, and a restore of it that has just been asked for."""
+    world = World()
+    world.take()
+    world.ask_restore(target, **spec)
+    return world
+
+
+def status(world: World) -> Any:
+    assert world.restore is not None
+    return world.restore.status
+
+
+def vm_of_world(world: World) -> VirtualMachine:
+    assert world.vm is not None
+    return world.vm
+
+
+def disks(world: World) -> dict[str, str]:
+    vm = vm_of_world(world)
+    assert vm.spec.template is not None
+    volumes = vm.spec.template.spec.volumes
+    found = {each.name: each.data_volume.name for each in volumes if each.data_volume is not None}
+    claims = [each for each in volumes if each.persistent_volume_claim is not None]
+    return found | {each.name: each.persistent_volume_claim.claim_name for each in claims}  # type: ignore[union-attr]
+
+
+OLD = {"root": "web-root", "data": "web-data"}
+
+
+def test_the_old_disks_stay_until_all_new_ones_are_complete():
+    world = taken()
+    world.settle_restore()
+    assert vm_of_world(world).status.restore_in_progress == "back"
+    assert set(NEW.values()) < set(world.volumes)
+    assert disks(world) == OLD
+    assert world.reason("restore") == "Creating new PVCs"
+    world.fill(NEW["root"])
+    world.fill(NEW["data"], phase="CloneInProgress")
+    world.settle_restore()
+    assert disks(world) == OLD
+    world.fill(NEW["data"])
+    world.settle_restore()
+    assert disks(world) == NEW
+    assert status(world).complete
+    assert status(world).restore_time == "2026-01-02T03:04:05Z"
+    assert status(world).deleted_data_volumes == ["web-root"]
+    assert "web-root" not in world.volumes
+    assert (world.reason("restore"), world.reason("restore", "Ready")) == ("Operation complete", "Operation complete")
+    vm = vm_of_world(world)
+    assert not vm.status.restore_in_progress
+    assert vm.metadata.annotations[LAST_RESTORE] == f"back-{RESTORE_UID}"
+    assert vm.spec.data_volume_templates[0].metadata.name == NEW["root"]
+    assert [each.reason for each in world.told][-1] == "VirtualMachineRestoreComplete"
+
+
+@pytest.mark.parametrize(
+    ("given", "after"),
+    [
+        ({"run_strategy": "Always"}, ("Always", None)),
+        ({"run_strategy": None, "running": True}, (None, False)),
+    ],
+)
+def test_a_vm_gets_its_spec_back_but_for_how_it_runs(given: dict[str, Any], after: tuple[Any, Any]):
+    world = taken()
+    vm = vm_of_world(world)
+    assert vm.spec.template is not None
+    vm.spec.template.spec.hostname = "changed"
+    for name, value in given.items():
+        setattr(vm.spec, name, value)
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.settle_restore()
+    back = vm_of_world(world).spec
+    assert back.template is not None
+    assert back.template.spec.hostname == ""
+    assert (back.run_strategy, back.running) == after
+
+
+@pytest.mark.parametrize(
+    ("policy", "at_once", "later"),
+    [
+        (None, "Waiting", "Failed"),
+        ("WaitGracePeriod", "Waiting", "Failed"),
+        ("WaitEventually", "Waiting", "Waiting"),
+        ("FailImmediate", "Failed", "Failed"),
+        ("StopTarget", "Copying", "Copying"),
+    ],
+)
+def test_a_vm_that_runs_is_waited_for_or_stopped(policy: str | None, at_once: str, later: str):
+    world = taken(**({} if policy is None else {"targetReadinessPolicy": policy}))
+    world.run()
+
+    def outcome() -> str:
+        world.settle_restore()
+        assert world.restore is not None
+        if world.restore.has_failed:
+            return "Failed"
+        return "Copying" if world.reason("restore") == "Creating new PVCs" else "Waiting"
+
+    assert outcome() == at_once
+    assert bool(vm_of_world(world).status.restore_in_progress) is (at_once == "Copying")
+    if policy == "StopTarget":
+        assert world.vmi is None
+    world.wait(301)
+    assert outcome() == later
+    assert disks(world) == OLD
+
+
+def test_a_vm_that_was_started_before_it_was_locked_is_let_go_and_waited_for():
+    world = taken()
+    world.settle_restore()
+    world.run()
+    world.settle_restore()
+    assert not vm_of_world(world).status.restore_in_progress
+    assert world.reason("restore").startswith("Waiting for target VM to be powered off")
+    world.fill(*NEW.values())
+    world.vmi = None
+    world.settle_restore()
+    assert status(world).complete
+
+
+def test_a_new_vm_does_not_run_and_gets_its_patches():
+    world = taken("twin", patches=['{"op": "replace", "path": "/spec/template/spec/hostname", "value": "twin"}'])
+    world.vm = None
+    world.settle_restore()
+    assert [each.metadata.owner_references for name, each in world.volumes.items() if name in NEW.values()] == [[], []]
+    world.fill(*NEW.values())
+    world.settle_restore()
+    twin = vm_of_world(world)
+    assert (twin.metadata.name, twin.spec.run_strategy) == ("twin", "Halted")
+    assert world.operations[0]["value"] == "twin"
+    assert twin.metadata.annotations[LAST_RESTORE] == f"back-{RESTORE_UID}"
+    assert status(world).complete
+    for name in NEW.values():
+        owner = world.volumes[name].metadata.controller_reference()
+        assert owner is not None
+        assert owner.uid == twin.metadata.uid
+
+
+def test_names_labels_and_owners_of_new_disks_are_those_that_were_asked_for():
+    override = {"volumeName": "data", "restoreName": "kept", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    world = taken(
+        volumeRestorePolicy="PrefixTargetName", volumeOwnershipPolicy="None", volumeRestoreOverrides=[override]
+    )
+    # `web-root` is the name of the disk of before.
+    del world.volumes["web-root"]
+    world.settle_restore()
+    assert [each.persistent_volume_claim for each in status(world).restores] == ["web-root", "kept"]
+    kept = world.volumes["kept"].metadata
+    assert (kept.labels["a"], kept.annotations["c"], kept.owner_references) == ("b", "d", [])
+
+
+def _break(world: World, what: str) -> None:
+    assert world.snapshot is not None
+    match what:
+        case "snapshot failed":
+            world.snapshot.status.phase = "Failed"
+        case "copy lost":
+            world.snapshot.status.ready_to_use = False
+            world.snapshot.status.error = SnapshotError(message="VolumeSnapshots (x) missing")
+        case "another vm":
+            vm_of_world(world).metadata.uid = "another"
+        case "name taken":
+            world.volumes[NEW["data"]] = World.make_volume(NEW["data"])
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("snapshot failed", "VMSnapshot default/before failed and is invalid to use"),
+        ("copy lost", "VMSnapshot default/before is not usable any more: VolumeSnapshots (x) missing"),
+        ("another vm", "restore source and restore target are different but restore target already exists"),
+        ("name taken", f"DataVolume {NEW['data']} of volume data exists already: name another one in "
+         "spec.volumeRestoreOverrides"),
+    ],
+)  # fmt: skip
+def test_a_restore_that_can_never_be_done_ends(what: str, words: str):
+    world = taken()
+    _break(world, what)
+    world.settle_restore()
+    assert world.restore is not None
+    assert world.restore.has_failed
+    assert world.reason("restore", "Failure") == words
+    assert not vm_of_world(world).status.restore_in_progress
+    assert disks(world) == OLD
+
+
+@pytest.mark.parametrize("what", ["failed", "snapshot gone", "refused", "deleted"])
+def test_a_restore_that_breaks_off_takes_its_new_disks_along(what: str):
+    world = taken()
+    world.settle_restore()
+    world.fill(NEW["root"])
+    match what:
+        case "failed":
+            world.fill(NEW["data"], phase="Failed", message="too small")
+        case "snapshot gone":
+            world.snapshot = None
+        case "refused":
+            world.fill(NEW["data"])
+            world.refusal = "admission webhook denied the request"
+        case "deleted":
+            world.delete("restore")
+    world.settle_restore()
+    assert not set(NEW.values()) & set(world.volumes)
+    assert disks(world) == OLD
+    assert not vm_of_world(world).status.restore_in_progress
+    assert (world.restore is None) is (what == "deleted")
+    if world.restore is not None:
+        assert world.restore.has_failed
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("snapshot", "VMSnapshot default/before does not exist"),
+        ("not ready", "VMSnapshot default/before not ready"),
+        ("snapshot of the vm", 'snapshot "next" in progress'),
+        ("restore of the vm", "vm restore next in progress"),
+        ("vm goes", "VM web is being deleted"),
+    ],
+)
+def test_a_restore_waits_for_its_turn_and_says_for_what(what: str, words: str):
+    world = taken()
+    assert world.snapshot is not None
+    match what:
+        case "snapshot":
+            world.snapshot = None
+        case "not ready":
+            world.snapshot.status.phase, world.snapshot.status.ready_to_use = "InProgress", False
+        case "snapshot of the vm":
+            vm_of_world(world).status.snapshot_in_progress = "next"
+        case "restore of the vm":
+            vm_of_world(world).status.restore_in_progress = "next"
+        case "vm goes":
+            world.delete("vm")
+    plan = world.settle_restore()
+    assert world.reason("restore") == words
+    assert plan.again_after == 5
+    assert not set(NEW.values()) & set(world.volumes)
+
+
+def test_a_restore_that_is_complete_goes_without_a_trace():
+    world = taken()
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.settle_restore()
+    world.delete("restore")
+    world.settle_restore()
+    assert world.restore is None
+    assert set(NEW.values()) <= set(world.volumes)
+    assert disks(world) == NEW
+
+
+def test_a_controller_that_died_after_the_exchange_goes_on_from_there():
+    world = taken()
+    world.settle_restore()
+    world.fill(*NEW.values())
+    # Each step alone, by a controller that knows nothing of the one before.
+    for _ in range(20):
+        plan = world.look_at_restore()
+        if not plan.actions:
+            break
+        world._do(plan.actions[0])
+    assert status(world).complete
+    assert "web-root" not in world.volumes
+    assert not vm_of_world(world).status.restore_in_progress
+    assert the_vm().spec.data_volume_templates[0].metadata.name == "web-root"
