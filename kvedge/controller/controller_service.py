@@ -336,6 +336,7 @@ class _Work:
             self._vmis,
             self._data_volumes.data_volumes,
             self._claims,
+            self._nodes,
             self._events,
             clock,
             self._is_declarative,

@@ -28,18 +28,20 @@ NOT_FOUND: Final = "DestinationNotFound"
 NOT_FILLED: Final = "DestinationNotPopulated"
 IN_USE: Final = "DestinationInUse"
 TOO_SMALL: Final = "DestinationTooSmall"
-WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL})
+NO_NODE: Final = "NoOtherNode"
+WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, NO_NODE})
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSights:
     """What is known of the claims that a VM's template gives its volumes: those that there are, by name, with the
-    copies that statuses keep of them; and who else names one, by its name.
+    copies that statuses keep of them; who else names one, by its name; and whether there is no node but the guest's.
     """
 
     found: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     copies: Mapping[str, ClaimInfo] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,10 @@ def _find_other_obstacles(view: _View) -> Iterator[Refused]:
 
 
 def _find_left_behind(view: _View) -> Iterator[Refused]:
-    """A claim that one node has at a time stays, unless its data is copied."""
+    """What one node has stays: a claim that is there at one node at a time, unless its data is copied, or a file."""
+    for volume in view.vmi.spec.volumes:
+        if volume.host_disk is not None and not volume.host_disk.shared:
+            yield Refused(f"cannot migrate the VM. The volume {volume.name} is a file of its node, and not shared")
     moving, there = {each.volume_name for each in view.exchanges}, {volume.name for volume in view.vmi.spec.volumes}
     for entry in view.vmi.status.volume_status:
         info = entry.persistent_volume_claim_info
@@ -163,6 +168,13 @@ def _find_left_behind(view: _View) -> Iterator[Refused]:
         if READ_WRITE_MANY not in info.access_modes and READ_ONLY_MANY not in info.access_modes:
             text = f"The volume {entry.name} is RWO and not included in the migration volumes"
             yield Refused(f"cannot migrate the VM. {text}")
+
+
+def _find_no_node(view: _View) -> Iterator[Waits]:
+    if view.sights.is_alone:
+        meta, node = view.vmi.metadata, view.vmi.status.node_name
+        text = f'VMI "{meta.namespace}/{meta.name}" has no other node to go to: node {node} is the only one'
+        yield Waits(NO_NODE, f"{text}; join another node, or stop the VM and copy its disks")
 
 
 def _find_missing(view: _View) -> Iterator[Waits]:
@@ -244,6 +256,7 @@ _RULES: Final[Sequence[Callable[[_View], Iterator[Refused | Waits]]]] = (
     _find_missing,
     _find_other_obstacles,
     _find_left_behind,
+    _find_no_node,
     _find_unfilled,
     _find_users,
     _find_small,

@@ -14,6 +14,7 @@ from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
@@ -30,6 +31,7 @@ class ClaimWatch:
         vms: Informer[VirtualMachine],
         vmis: Informer[VirtualMachineInstance],
         claims: Informer[PersistentVolumeClaim],
+        nodes: Informer[Node],
         cdi_config: Callable[[], CdiConfig | None],
     ) -> None:
         """The informers have not been started yet."""
@@ -38,6 +40,7 @@ class ClaimWatch:
         self._vmis = vmis
         index_by_claim(vmis)
         self._claims = claims
+        self._nodes = nodes
         self._cdi_config = cdi_config
 
     def view(self, vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimSights:
@@ -51,7 +54,8 @@ class ClaimWatch:
         cdi = self._cdi_config()
         copies = {name: claim_info(claim, cdi, None) for name, claim in found.items()}
         others = {name: other for name in names if (other := self._find_other(vm, vmi, name))}
-        return ClaimSights(found, copies, others)
+        is_alone = {node.metadata.name for node in self._nodes.list()} == {vmi.status.node_name}
+        return ClaimSights(found, copies, others, is_alone)
 
     def users_of(self, claim: PersistentVolumeClaim) -> set[Key]:
         """The VMs whose templates name a claim."""

@@ -41,6 +41,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
@@ -67,6 +68,7 @@ class VmSources:
     vmis: Informer[VirtualMachineInstance]
     data_volumes: Informer[DataVolume]
     claims: Informer[PersistentVolumeClaim]
+    nodes: Informer[Node]
     events: EventRecorder
     clock: Clock
     # Whether a VM's hotpluggable volumes are carried to its run.
@@ -87,7 +89,7 @@ class VmLoop:
         self._data_volumes = sources.data_volumes
         self._disks = VmDataVolumes(sources.client, sources.vms, sources.data_volumes, sources.events)
         self._claims = sources.claims
-        self._claim_watch = ClaimWatch(sources.vms, sources.vmis, sources.claims, sources.cdi_config)
+        self._claim_watch = ClaimWatch(sources.vms, sources.vmis, sources.claims, sources.nodes, sources.cdi_config)
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)

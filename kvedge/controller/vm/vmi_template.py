@@ -107,7 +107,11 @@ def needs_restart(
 def _with_claims_of(vmi: VirtualMachineInstance, spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
     """The spec on the claims that the run has."""
     there = {volume.name: volume for volume in vmi.spec.volumes if claim_of(volume) is not None}
-    volumes = [volume if claim_of(volume) is None else there.get(volume.name, volume) for volume in spec.volumes]
+    volumes = []
+    for volume in spec.volumes:
+        own = there.get(volume.name)
+        is_exchanged = own is not None and claim_of(volume) not in (None, claim_of(own))
+        volumes.append(own if own is not None and is_exchanged else volume)
     return msgspec.structs.replace(spec, volumes=volumes)
 
 

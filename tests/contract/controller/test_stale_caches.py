@@ -16,6 +16,7 @@ from kvedge.kube.patches import MergePatch
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
@@ -49,7 +50,7 @@ class Blinkered:
 def blinkered(either_server: EitherServer, namespace: str) -> Blinkered:
     client = either_server.admin
     vms, vmis = Informer(client, VirtualMachine), Informer(client, VirtualMachineInstance)
-    empty = (Informer(client, DataVolume), Informer(client, PersistentVolumeClaim))
+    empty = (Informer(client, DataVolume), Informer(client, PersistentVolumeClaim), Informer(client, Node))
     sources = VmSources(client, vms, vmis, *empty, EventRecorder(client, "test"), SystemClock())
     meta = ObjectMeta(name="web", namespace=namespace, finalizers=[VM_FINALIZER])
     spec = VirtualMachineSpec(run_strategy="Always", template=VirtualMachineInstanceTemplate())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kvedge.controller.vm.claim_changes import (
     IN_USE,
+    NO_NODE,
     NOT_FILLED,
     NOT_FOUND,
     TOO_SMALL,
@@ -124,6 +126,21 @@ def test_a_claim_that_one_node_has_cannot_stay_behind() -> None:
     assert entry.persistent_volume_claim_info is not None
     entry.persistent_volume_claim_info.access_modes = ["ReadWriteMany"]
     assert judged(pair, sights(a_claim("new"))) is None
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_file_of_the_node_cannot_stay_behind(shared: bool) -> None:
+    vm, vmi = a_pair({"root": "new"})
+    disk = {"path": "/srv/x.img", "type": "Disk", "shared": shared}
+    vmi.spec.volumes = [*vmi.spec.volumes, decode(Volume, {"name": "file", "hostDisk": disk})]
+    text = "cannot migrate the VM. The volume file is a file of its node, and not shared"
+    assert judged((vm, vmi), sights(a_claim("new"))) == (None if shared else Refused(text))
+
+
+def test_a_guest_that_has_no_other_node_waits_for_one() -> None:
+    found = judged(a_pair({"root": "new"}), replace(sights(a_claim("new")), is_alone=True))
+    assert isinstance(found, Waits)
+    assert found.reason == NO_NODE
 
 
 def test_a_destination_that_is_missing_or_going_is_waited_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from kvedge.controller.vm.claim_changes import NOT_FOUND, ClaimSights
 from kvedge.controller.vm.claim_move_plan import CANCELLATION, ClaimMove, plan_claim_move
 from kvedge.controller.vm.vm_actions import CreateVmi, Hotplug, PatchVmi, PatchVmStatus, VmPlan
 from kvedge.controller.vm.vm_plan import plan_vm
-from kvedge.controller.vm.vmi_template import template_hash
-from kvedge.resources.codec import decode, encode
+from kvedge.controller.vm.vmi_template import needs_restart, template_hash
+from kvedge.resources.codec import decode, encode, encode_json
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, REPLACEMENT, VOLUMES_CHANGE, as_moved
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
@@ -317,3 +318,19 @@ def test_a_partly_reverted_change_is_the_vms_failure() -> None:
     found = condition(with_status(vm, whole(vm, vmi)).status.conditions, "Failure")
     assert found is not None
     assert found.reason == "VolumesUpdateError"
+
+
+@pytest.mark.parametrize(("wanted", "needed"), [("root-old", False), ("new", True)])
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_a_run_of_a_version_that_counted_claims_needs_a_restart_for_what_has_changed_alone(
+    wanted: str, needed: bool, is_carried: bool
+) -> None:
+    vm, vmi = a_pair({"root": "root-old"})
+    assert vm.spec.template is not None
+    counted = hashlib.sha256(encode_json(vm.spec.template.spec)).hexdigest()[:16]
+    assert counted != template_hash(vm)
+    vmi.metadata.annotations = {TEMPLATE_HASH: counted, VM_GENERATION: "0"}
+    name(vm, {"root": wanted})
+    assert needs_restart(vm, vmi, claims_move=is_carried) is (needed and not is_carried)
+    vm.spec.template.spec.hostname = "other"
+    assert needs_restart(vm, vmi, claims_move=is_carried)

@@ -9,6 +9,8 @@ import pytest
 
 from kvedge.controller.vm.claim_sights import ClaimWatch
 from kvedge.kube.work_queue import Key
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.vmi import ClaimInfo, MigratedVolume
 from tests.support.builders import a_claim
@@ -27,9 +29,16 @@ class Listed:
     def find_indexed(self, name: str, value: str) -> list[Any]:
         return [item for item in self.items if value in self.indexes[name](item)]
 
+    def list(self) -> list[Any]:
+        return self.items
+
     def get(self, namespace: str, name: str) -> Any:
         found = (item for item in self.items if (item.metadata.namespace, item.metadata.name) == (namespace, name))
         return next(found, None)
+
+
+def a_node(name: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name))
 
 
 class World:
@@ -39,7 +48,8 @@ class World:
         self.vm, self.vmi = a_pair({"root": "new"})
         self.vms, self.vmis = Listed(self.vm), Listed(self.vmi)
         self.claims = Listed(a_claim("new"), a_claim("root-old"), a_claim("other"))
-        self.watch = ClaimWatch(self.vms, self.vmis, self.claims, CdiConfig)  # type: ignore[arg-type]
+        self.nodes = Listed(a_node("node-1"), a_node("node-2"))
+        self.watch = ClaimWatch(self.vms, self.vmis, self.claims, self.nodes, CdiConfig)  # type: ignore[arg-type]
 
     def others(self) -> dict[str, str]:
         return dict(self.watch.view(self.vm, self.vmi).others)
@@ -86,6 +96,13 @@ def test_a_run_that_has_the_claim_or_takes_its_data_there_has_it(world: World) -
     assert world.others() == {"new": "VMI alone"}
     run.status.phase = "Succeeded"
     assert world.others() == {}
+
+
+def test_a_guest_may_have_no_other_node_to_go_to(world: World) -> None:
+    world.vmi.status.node_name = "node-1"
+    assert not world.watch.view(world.vm, world.vmi).is_alone
+    del world.nodes.items[1]
+    assert world.watch.view(world.vm, world.vmi).is_alone
 
 
 def test_a_change_of_a_claim_concerns_the_vms_that_name_it(world: World) -> None:

@@ -53,7 +53,9 @@ class Server:
 
     def restart(self) -> None:
         """Another controller takes over."""
-        sources = VmSources(self, self.vms, self.vmis, self.volumes, Known(None), self.events, SystemClock())  # type: ignore[arg-type]
+        sources = VmSources(
+            self, self.vms, self.vmis, self.volumes, Known(None), Known(None), self.events, SystemClock()
+        )  # type: ignore[arg-type]
         self.loop = VmLoop(sources)
 
     def create(self, made: Any) -> Any:
