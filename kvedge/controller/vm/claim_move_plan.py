@@ -29,6 +29,7 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, VOLUMES_CHANGE, destinations
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance
 
@@ -67,7 +68,7 @@ def plan_claim_move(
 ) -> ClaimMove:
     """Decide it; `vmi` is the VM's own run."""
     if vmi is None or vmi.is_final:
-        return _plan_without_run(vm, vmi)
+        return _plan_unseen(vm, vmi, sights) or _plan_without_run(vm, vmi)
     if vmi.status.migrated_volumes:
         return _plan_pending(vm, vmi, now)
     exchanges = find_exchanges(vm, vmi, sights)
@@ -107,23 +108,39 @@ def without_wait(vmi: VirtualMachineInstance) -> list[Condition]:
     return without_conditions(vmi.status.conditions, {VOLUMES_CHANGE})
 
 
-def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimMove:
-    """A run that is over says by its spec where its data is; without one, the VM's status says it."""
+def _plan_unseen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, sights: ClaimSights) -> ClaimMove | None:
+    """A change that was made while the run lived, and that nobody has seen before its end: as if it had begun.
+
+    Its user wants the guest's data there, and the claim may have some of it from an earlier time.
+    """
+    if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers or _recorded(vm) or not is_moving_data(vm):
+        return None
+    exchanges = find_exchanges(vm, vmi, sights)
+    if not exchanges or judge_exchanges(vm, vmi, exchanges, sights) is not None:
+        return None
+    return ClaimMove(exchanges, is_blocked=True)
+
+
+def _recorded(vm: VirtualMachine) -> Sequence[MigratedVolume]:
     update = vm.status.volume_update_state
     state = None if update is None else update.volume_migration_state
-    if state is None or not is_moving_data(vm):
+    return () if state is None else state.migrated_volumes
+
+
+def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimMove:
+    """A run that is over says by its spec where its data is; without one, the VM's status says it."""
+    if not _recorded(vm) or not is_moving_data(vm):
         # Whoever takes the strategy away wants the claims as they are.
         return ClaimMove()
     last = {} if vmi is None else {volume.name: claim_of(volume) for volume in vmi.spec.volumes}
-    wanted = template_volumes(vm)
-    left = [_turn(each, last.get(each.volume_name)) for each in state.migrated_volumes]
-    # A run that has moved is on the claims that the template names: nothing is incomplete.
-    incomplete = {
-        each.destination_pvc_info.claim_name
-        for each in left
-        if each.destination_pvc_info is not None and each.destination_pvc_info.claim_name != last.get(each.volume_name)
-    }
-    if any(claim_of(volume) in incomplete for volume in wanted.values()):
+    left = [_turn(each, last.get(each.volume_name)) for each in _recorded(vm)]
+    wanted = {name: claim_of(volume) for name, volume in template_volumes(vm).items()}
+    sources = {each.volume_name: each.source_pvc_info.claim_name for each in left if each.source_pvc_info is not None}
+    destinations_left = {each.destination_pvc_info.claim_name for each in left if each.destination_pvc_info is not None}
+    elsewhere = (name for name, claim in sources.items() if wanted.get(name) not in (None, claim))
+    # Nor does a volume of another name get what is incomplete.
+    given = (name for name, claim in wanted.items() if claim in destinations_left - set(sources.values()))
+    if any(elsewhere) or any(given):
         return ClaimMove(left, is_blocked=True)
     return ClaimMove()
 

@@ -45,7 +45,7 @@ class ClaimWatch:
 
     def view(self, vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimSights:
         """What is known of the claims that a run is to exchange; nothing while none are to be."""
-        if vmi is None or vmi.is_final or vmi.status.migrated_volumes or not is_moving_data(vm):
+        if vmi is None or vmi.status.migrated_volumes or not is_moving_data(vm):
             return ClaimSights()
         infos = [info for each in find_exchanges(vm, vmi) for info in (each.source_pvc_info, each.destination_pvc_info)]
         names = [info.claim_name for info in infos if info is not None]

@@ -201,6 +201,18 @@ def test_a_vm_does_not_start_on_a_disk_that_is_incomplete(is_there: bool) -> Non
     assert (list(move.recorded), move.is_blocked) == ([MOVE], True)
 
 
+def test_a_change_that_nobody_has_seen_before_the_end_of_the_run_counts_as_begun() -> None:
+    vm, vmi = a_pair({"root": "new"})
+    vmi.status.phase = "Succeeded"
+    move = planned(vm, vmi)
+    assert (list(move.recorded), move.is_blocked) == ([MOVE], True)
+    # What could not have begun is taken as it is by the next start,
+    assert planned(vm, vmi, sights()) == ClaimMove()
+    # and so is a change that was made after the VM had noticed the end.
+    vmi.metadata.finalizers = []
+    assert planned(vm, vmi) == ClaimMove()
+
+
 def test_a_run_that_had_moved_hinders_no_start() -> None:
     vm, vmi = accepted()
     moved = as_moved(vmi)
@@ -208,7 +220,15 @@ def test_a_run_that_had_moved_hinders_no_start() -> None:
     assert planned(vm, moved) == ClaimMove()
 
 
-@pytest.mark.parametrize("wanted", [{"root": "root-old"}, {"root": "third"}, {}], ids=["old", "another", "none"])
+def test_a_claim_that_was_not_part_of_the_change_is_no_recovery() -> None:
+    # It may be what the guest has left earlier.
+    vm, vmi = accepted({"root": "third"})
+    assert planned(vm, None).is_blocked
+    vmi.status.phase = "Failed"
+    assert planned(vm, vmi).is_blocked
+
+
+@pytest.mark.parametrize("wanted", [{"root": "root-old"}, {}], ids=["old", "none"])
 def test_a_vm_starts_again_on_claims_that_are_complete(wanted: dict[str, str]) -> None:
     vm, vmi = accepted(wanted)
     assert planned(vm, None) == ClaimMove()
