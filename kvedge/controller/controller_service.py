@@ -46,9 +46,8 @@ from kvedge.resources.configuration.configuration_bindings import live_plugins
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
-from kvedge.resources.node_loss.node_lease import OF_NODE
-from kvedge.resources.types.cluster import Lease
-from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, OF_NODE
+from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
@@ -206,7 +205,7 @@ class _Work:
         emptied = (migrations, self._vmis, self._pods, self._nodes)
         self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
-        self._leases = Informer(client, Lease, SYSTEM_NAMESPACE, label_selector=f"{OF_NODE}=true")
+        self._leases = Informer(client, ConfigMap, NODES_NAMESPACE, label_selector=f"{OF_NODE}=true")
         self._fence_loop = FenceLoop(FenceSources(client, self._leases, self._events, clock))
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(

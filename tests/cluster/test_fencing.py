@@ -13,8 +13,8 @@ import pytest
 
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.fence_terms import SELF_FENCING, FenceTerms
-from kvedge.resources.node_loss.node_lease import ON_NODE_LOSS, RESTART, lease_name, read_fence
-from kvedge.resources.types.cluster import Lease
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, ON_NODE_LOSS, RESTART, lease_name, read_fence
+from kvedge.resources.types.core import ConfigMap
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster import played_watchdog
@@ -77,7 +77,7 @@ def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(fencing:
     qemu = cluster.qemu_pids(stays.metadata.uid)
 
     def promised() -> bool:
-        lease = cluster.client.get(Lease, SYSTEM_NAMESPACE, lease_name(LOST))
+        lease = cluster.client.get(ConfigMap, NODES_NAMESPACE, lease_name(LOST))
         return read_fence(lease).promised == {moves.metadata.uid}
 
     wait_until(promised, "its handler has promised to end the one, and not the other", 20, 0.2)

@@ -149,6 +149,12 @@ _USED_ELSEWHERE = {
     "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
         "kvedge:controllers: read persistentvolumes",
     ),
+    "a node fences itself (test_fencing of the cluster tier, under these very rights)": (
+        "kvedge:controllers: patch configmaps in kvedge-nodes",
+        "kvedge:handlers: create configmaps in kvedge-nodes",
+        "kvedge:handlers: patch configmaps in kvedge-nodes",
+        "kvedge:handlers: read configmaps in kvedge-nodes",
+    ),
     "a VM starts again from a changed spec": ("kvedge:controllers: delete controllerrevisions.apps",),
     "the handler is played here: its own loops need a kubelet and QEMU": (
         "kvedge:handlers: read kubevirts.kubevirt.io",

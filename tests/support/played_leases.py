@@ -11,14 +11,14 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Una
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.node_loss.node_lease import NodeFence, lease_name, read_fence
-from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import ConfigMap
 
 
 @dataclass
 class PlayedLeases:
     """What `KubeClient` has, for leases."""
 
-    items: dict[str, Lease] = field(default_factory=dict)
+    items: dict[str, ConfigMap] = field(default_factory=dict)
     # What each call fails with.
     failure: KubeError | None = None
     # What each write fails with.
@@ -31,24 +31,26 @@ class PlayedLeases:
     def hurry(self, seconds: float) -> PlayedLeases:
         return self
 
-    def get(self, cls: type[Lease], namespace: str, name: str) -> Lease:
+    def get(self, cls: type[ConfigMap], namespace: str, name: str) -> ConfigMap:
         self._answer()
         if name not in self.items:
             raise NotFound(0, "", "no such lease")
         return self._copy(self.items[name])
 
-    def create(self, lease: Lease) -> Lease:
+    def create(self, lease: ConfigMap) -> ConfigMap:
         self._answer(writes=True)
         if lease.metadata.name in self.items:
             raise AlreadyExists(0, "", "there is one")
         return self._put(self._copy(lease))
 
-    def patch(self, cls: type[Lease], namespace: str, name: str, patch: MergePatch) -> Lease:
+    def patch(self, cls: type[ConfigMap], namespace: str, name: str, patch: MergePatch) -> ConfigMap:
         self._answer(writes=True)
         body = patch.body
+        if name not in self.items:
+            raise NotFound(0, "", "no such lease")
         if body["metadata"]["resourceVersion"] != self.items[name].metadata.resource_version:
             raise Conflict(0, "", "another version")
-        return self._put(decode(Lease, _merge(encode(self.items[name]), body)))
+        return self._put(decode(ConfigMap, _merge(encode(self.items[name]), body)))
 
     def touch(self, name: str) -> None:
         """Somebody else writes."""
@@ -58,7 +60,7 @@ class PlayedLeases:
         """What a node's lease says."""
         return read_fence(self.items[lease_name(node)])
 
-    def _put(self, lease: Lease) -> Lease:
+    def _put(self, lease: ConfigMap) -> ConfigMap:
         self._version += 1
         self.writes += 1
         lease.metadata.resource_version = str(self._version)
@@ -67,8 +69,8 @@ class PlayedLeases:
             raise Unavailable(0, "", "no answer")
         return self._copy(lease)
 
-    def _copy(self, lease: Lease) -> Lease:
-        return decode(Lease, encode(lease))
+    def _copy(self, lease: ConfigMap) -> ConfigMap:
+        return decode(ConfigMap, encode(lease))
 
     def _answer(self, *, writes: bool = False) -> None:
         if self.failure is not None:

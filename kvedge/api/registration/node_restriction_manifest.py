@@ -14,8 +14,9 @@ from typing import Final
 
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
+from kvedge.api.registration.registration_manifest import Document
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS, SYSTEM_NAMESPACE
-from kvedge.resources.node_loss.node_lease import LEASE_PREFIX
+from kvedge.resources.node_loss.node_lease import LEASE_PREFIX, NODES_NAMESPACE
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,
@@ -29,9 +30,8 @@ from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURC
 NAME: Final = "kvedge-node-restriction"
 _VMI: Final = "request.resource.resource == 'virtualmachineinstances'"
 _NODE: Final = "request.resource.resource == 'nodes'"
-# A kubelet's own is in another namespace.
 _OUR_LEASE: Final = (
-    f"(request.resource.resource == 'leases' && has(request.namespace) && request.namespace == '{SYSTEM_NAMESPACE}')"
+    f"(request.resource.resource == 'configmaps' && has(request.namespace) && request.namespace == '{NODES_NAMESPACE}')"
 )
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _BY_NODES: Final = (
@@ -115,12 +115,14 @@ def node_restriction() -> list[Document]:
     rules = [
         match_writes("kubevirt.io", "virtualmachineinstances"),
         match_writes("", "nodes"),
-        match_writes("coordination.k8s.io", "leases"),
+        match_writes("", "configmaps"),
     ]
     validations = [
         *(_validation(_VMI, expression, text) for expression, text in _VMI_RULES),
         *(_validation(_NODE, expression, text) for expression, text in _NODE_RULES),
-        _validation("request.resource.resource == 'leases'", _OWN_LEASE, "is only allowed to write its node's lease"),
+        _validation(
+            "request.resource.resource == 'configmaps'", _OWN_LEASE, "is only allowed to write its node's lease"
+        ),
     ]
     return policy(NAME, rules, ("by-handlers", _BY_HANDLERS), variables, validations)
 

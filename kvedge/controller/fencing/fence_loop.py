@@ -21,16 +21,16 @@ from kvedge.kube.patches import MergePatch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import SCHEDULABLE, SYSTEM_NAMESPACE
+from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.node_loss.node_lease import (
+    NODES_NAMESPACE,
     NodeFence,
     declare_gone,
     fence_patch,
     lease_name,
     read_fence,
 )
-from kvedge.resources.types.cluster import Lease
-from kvedge.resources.types.core import Node
+from kvedge.resources.types.core import ConfigMap, Node
 from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class FenceSources:
     """What the loop works with."""
 
     client: KubeClient
-    leases: Informer[Lease]
+    leases: Informer[ConfigMap]
     events: EventRecorder
     clock: Clock
 
@@ -86,7 +86,7 @@ class FenceLoop:
             return False
         # The cache may be of before the node came back.
         try:
-            lease = self._client.get(Lease, SYSTEM_NAMESPACE, lease_name(node))
+            lease = self._client.get(ConfigMap, NODES_NAMESPACE, lease_name(node))
         except NotFound:
             return False
         self._leases.observe(lease)
@@ -112,10 +112,10 @@ class FenceLoop:
             return None
         return None if verdict.wait is None else Again(verdict.wait + _LATER_SECONDS)
 
-    def _declare(self, lease: Lease, fence: NodeFence) -> None:
+    def _declare(self, lease: ConfigMap, fence: NodeFence) -> None:
         patch = at_version(fence_patch(declare_gone(fence)), lease.metadata.resource_version)
         try:
-            written = self._client.patch(Lease, SYSTEM_NAMESPACE, lease.metadata.name, patch)
+            written = self._client.patch(ConfigMap, NODES_NAMESPACE, lease.metadata.name, patch)
         except (Conflict, NotFound):
             # The node lives: its watch will tell.
             return
@@ -132,10 +132,10 @@ class FenceLoop:
             self._client.patch(Node, "", node, MergePatch({"metadata": {"labels": {SCHEDULABLE: "false"}}}))
 
     def _find(self, node: str) -> NodeFence:
-        lease = self._leases.get(SYSTEM_NAMESPACE, lease_name(node))
+        lease = self._leases.get(NODES_NAMESPACE, lease_name(node))
         return NodeFence(node) if lease is None else read_fence(lease)
 
-    def _count_silence(self, lease: Lease) -> float:
+    def _count_silence(self, lease: ConfigMap) -> float:
         """For how long the server has had this very version, as far as was seen here."""
         now, version = self._clock.monotonic(), lease.metadata.resource_version
         seen = self._seen.get(lease.metadata.name)
@@ -143,7 +143,7 @@ class FenceLoop:
             seen = self._seen[lease.metadata.name] = (version, now)
         return now - seen[1]
 
-    def _on_lease(self, old: Lease | None, new: Lease | None) -> None:
+    def _on_lease(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         item = new or old
         assert item is not None
         if new is None:

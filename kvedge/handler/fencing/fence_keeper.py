@@ -31,7 +31,7 @@ from kvedge.handler.fencing.lease_door import LeaseDoor
 from kvedge.handler.fencing.node_guests import Wish, Wishes
 from kvedge.handler.fencing.promise_record import PromiseRecord, RecordError
 from kvedge.handler.fencing.watchdog_device import Watchdog, WatchdogError
-from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError
+from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from kvedge.resources.node_loss.fence_terms import FenceTerms
 from kvedge.resources.node_loss.node_lease import NodeFence
 
@@ -119,8 +119,13 @@ class FenceKeeper:
         except (Conflict, AlreadyExists):
             # Somebody else has written: perhaps that this node is fenced.
             self._lease = None
+        except NotFound as error:
+            # Somebody has deleted it. Nobody can declare a node fenced whose lease is not there.
+            self._take_back(NodeFence(self._node), error)
+            self._lease = None
         except (Forbidden, Invalid) as error:
-            self._take_back(error)
+            if self._lease is not None:
+                self._take_back(self._lease, error)
         except (KubeError, RecordError) as error:
             # The server may have taken the write all the same.
             self._lease = None
@@ -144,7 +149,7 @@ class FenceKeeper:
         lease = self._lease or self._tools.door.read()
         gone = {uid for uid, pod in self._promise.guests.items() if not self._tools.runs(uid, pod)}
         after = replace(lease, promised=frozenset(), watchdog="", terms=None, gone=lease.gone | (gone & lease.promised))
-        self._tools.door.write(after, released=True)
+        self._tools.door.write(after)
         self._lease = after
         self._keep(narrow(self._promise, after))
 
@@ -166,7 +171,7 @@ class FenceKeeper:
         )
         if promised or server.promised or after.gone != server.gone:
             sent = self._tools.boottime()
-            self._tools.door.write(after, released=not promised)
+            self._tools.door.write(after)
             self._keep(replace(narrow(self._promise, after), t_ok=sent))
             self._lease = after
             self._told = ""
@@ -180,10 +185,9 @@ class FenceKeeper:
         self._keep(replace(self._promise, guests=guests, terms=self._promise.terms or lease.terms, t_ok=sent))
         self._lease = lease
 
-    def _take_back(self, error: KubeError) -> None:
-        """The server has refused to let this node promise more: nobody counts on that."""
-        assert self._lease is not None
-        self._keep(narrow(self._promise, self._lease))
+    def _take_back(self, lease: NodeFence, error: KubeError) -> None:
+        """The server has refused to let this node promise more than in this lease: nobody counts on that."""
+        self._keep(narrow(self._promise, lease))
         self._rest()
         self._tell(_REFUSED, f"this node may not write its lease, and fences nothing: {error}")
 

@@ -11,9 +11,15 @@ from typing import Final
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
-from kvedge.resources.names import SYSTEM_NAMESPACE
-from kvedge.resources.node_loss.node_lease import NodeFence, fence_patch, lease_name, new_lease, read_fence
-from kvedge.resources.types.cluster import Lease
+from kvedge.resources.node_loss.node_lease import (
+    NODES_NAMESPACE,
+    NodeFence,
+    fence_patch,
+    lease_name,
+    new_lease,
+    read_fence,
+)
+from kvedge.resources.types.core import ConfigMap
 from kvedge.runtime.clock import Clock, rfc3339_micro
 
 # One attempt, which must not hold up the next one for long.
@@ -36,14 +42,14 @@ class LeaseDoor:
             KubeError: when it does not answer.
         """
         try:
-            lease = self._client.get(Lease, SYSTEM_NAMESPACE, lease_name(self._node))
+            lease = self._client.get(ConfigMap, NODES_NAMESPACE, lease_name(self._node))
         except NotFound:
             self._version = ""
             return NodeFence(self._node)
         self._version = lease.metadata.resource_version
         return read_fence(lease)
 
-    def write(self, fence: NodeFence, *, released: bool = False) -> None:
+    def write(self, fence: NodeFence) -> None:
         """Renew it, and have it say this.
 
         Raises:
@@ -53,12 +59,6 @@ class LeaseDoor:
         if not self._version:
             self._version = self._client.create(new_lease(fence)).metadata.resource_version
             return
-        spec = {
-            "holderIdentity": None if released else self._node,
-            "leaseDurationSeconds": fence.terms.gone_after if fence.terms is not None else None,
-            # For people: nobody compares it with a clock.
-            "renewTime": rfc3339_micro(self._clock.now()),
-        }
-        patch = at_version(fence_patch(fence, spec), self._version)
-        written = self._client.patch(Lease, SYSTEM_NAMESPACE, lease_name(self._node), patch)
+        patch = at_version(fence_patch(fence, rfc3339_micro(self._clock.now())), self._version)
+        written = self._client.patch(ConfigMap, NODES_NAMESPACE, lease_name(self._node), patch)
         self._version = written.metadata.resource_version

@@ -15,6 +15,7 @@ from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.manifests.role_rights import ROLE_RIGHTS
 from kvedge.resources.manifests.user_roles_manifest import role, user_roles
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, NODES_GROUP
 
 _LABELS: Final = {"app.kubernetes.io/managed-by": "kvedge"}
@@ -33,9 +34,12 @@ def rbac_files() -> Mapping[str, list[JsonObject]]:
     files = {f"{account}.yaml": role_documents(group) for group, (_, account) in _NAMES.items()}
     # A cluster that enforces Pod security everywhere would refuse the handler's Pods.
     labels = {**_LABELS, "pod-security.kubernetes.io/enforce": "privileged"}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE, "labels": labels}}
-    # In the order in which kubectl applies a folder: the namespace comes first.
-    return {"00-namespace.yaml": [namespace], **files, "users.yaml": user_roles()}
+    namespaces: list[JsonObject] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": each}}
+        for name, each in ((SYSTEM_NAMESPACE, labels), (NODES_NAMESPACE, _LABELS))
+    ]
+    # In the order in which kubectl applies a folder: namespaces come first.
+    return {"00-namespace.yaml": namespaces, **files, "users.yaml": user_roles()}
 
 
 def role_documents(group: str) -> list[JsonObject]:

@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
 
 READ: Final = ("get", "list", "watch")
@@ -133,8 +134,10 @@ _CONTROLLER: Final = (
     right(("get",), "core", "secrets", names=(UPLOAD_AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
     # Where clients upload to, which it copies into CDIConfig.
     right(("get",), "core", "configmaps", names=(UPLOAD_PROXY_CONFIG,), namespace=SYSTEM_NAMESPACE),
-    # The election, and the leases of nodes that fence themselves.
-    right((*READ, *CHANGE), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
+    # The election.
+    right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
+    # The leases of nodes that fence themselves.
+    right((*READ, "patch"), "core", "configmaps", namespace=NODES_NAMESPACE),
 )
 
 _HANDLER: Final = (
@@ -145,13 +148,7 @@ _HANDLER: Final = (
     right(("patch",), "core", "nodes", limit=Limit.OWN_NODE),
     right(("patch",), "kubevirt.io", "virtualmachineinstances", limit=Limit.OWN_VMI),
     # By its lease a node promises to end guests when it is lost.
-    right(
-        ("get", "create", "patch"),
-        "coordination.k8s.io",
-        "leases",
-        namespace=SYSTEM_NAMESPACE,
-        limit=Limit.OWN_LEASE,
-    ),
+    right(("get", "create", "patch"), "core", "configmaps", namespace=NODES_NAMESPACE, limit=Limit.OWN_LEASE),
     # The networks that it joins launchers to where there is no Multus.
     right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
     # Its relay's certificate: it asks, and the api role signs for the node that the API server knows it by.

@@ -3,6 +3,9 @@
 Written by the handler of the node, and by the controller when the node has been silent for too long. Both read it.
 Pure. Every write names the version that its writer has read: so a node that is fenced and a node that renews cannot
 both succeed. Nothing here is a time: both sides count by their own clocks, from the changes of the lease.
+
+The object is a ConfigMap and no Lease: a handler may speak as its node, and Kubernetes lets a node write no Lease but
+its kubelet's. It is in a namespace of its own, so that the right to write it is a right to write nothing else.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.fence_terms import FenceTerms, TermsError, parse_terms
-from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import ConfigMap
 
-LEASE_PREFIX: Final = "node-fence."
+NODES_NAMESPACE: Final = "kvedge-nodes"
+LEASE_PREFIX: Final = "fence."
 # By this label the controller finds them.
 OF_NODE: Final = "kvedge.io/fence-of-node"
 # On a VM's template or a VMI: what is to happen when the node is lost.
@@ -31,6 +34,8 @@ _WATCHDOG: Final = "kvedge.io/watchdog"
 _TERMS: Final = "kvedge.io/fence-terms"
 _PROMISED: Final = "kvedge.io/fences-vmis"
 _GONE: Final = "kvedge.io/gone-vmis"
+# For people, and so that each renewal is a change: nobody compares it with a clock.
+_RENEWED: Final = "kvedge.io/renewed-at"
 # Annotations of one object may have 256 KiB in all, and a UID has 36 bytes.
 MOST_PROMISED: Final = 1000
 
@@ -51,11 +56,11 @@ class NodeFence:
 
 
 def lease_name(node: str) -> str:
-    """The name of a node's lease; no role's election has one like it."""
+    """The name of a node's lease."""
     return LEASE_PREFIX + node
 
 
-def read_fence(lease: Lease) -> NodeFence:
+def read_fence(lease: ConfigMap) -> NodeFence:
     """What a lease says. Terms that cannot be understood are none: then silence proves nothing."""
     said = lease.metadata.annotations
     try:
@@ -72,21 +77,21 @@ def read_fence(lease: Lease) -> NodeFence:
     )
 
 
-def new_lease(fence: NodeFence) -> Lease:
+def new_lease(fence: NodeFence) -> ConfigMap:
     """The object that a node begins with."""
     metadata = ObjectMeta(
         name=lease_name(fence.node),
-        namespace=SYSTEM_NAMESPACE,
+        namespace=NODES_NAMESPACE,
         labels={OF_NODE: "true"},
         annotations={name: text for name, text in _annotations(fence).items() if text is not None},
     )
-    return Lease(metadata=metadata)
+    return ConfigMap(metadata=metadata)
 
 
-def fence_patch(fence: NodeFence, spec: JsonObject | None = None) -> JsonObject:
-    """The body of a merge patch that has a lease say this."""
-    body: JsonObject = {"metadata": {"annotations": _annotations(fence)}}
-    return body if spec is None else {**body, "spec": spec}
+def fence_patch(fence: NodeFence, renewed_at: str = "") -> JsonObject:
+    """The body of a merge patch that has a lease say this; the node's own has the time."""
+    renewed = {_RENEWED: renewed_at} if renewed_at else {}
+    return {"metadata": {"annotations": {**_annotations(fence), **renewed}}}
 
 
 def declare_gone(fence: NodeFence) -> NodeFence:

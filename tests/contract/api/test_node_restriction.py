@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from kvedge.api.api_service import ApiRole
-from kvedge.kube.errors import Forbidden, Invalid, KubeError
+from kvedge.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, NodeFence, fence_patch, lease_name, new_lease
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
     HANDLER_GROUP,
@@ -19,6 +20,7 @@ from kvedge.resources.role_users import (
     NODES_GROUP,
     handler_user,
 )
+from kvedge.resources.types.core import ConfigMap
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import small_vmi
@@ -52,8 +54,8 @@ def handler(server: ApiServerUnderTest, admin: KubeClient, speaker: str) -> Iter
     with ExitStack() as stack:
         if server.name == "real":
             # As much as any handler could need, so that it is not the roles' rights that keep it to its node.
-            kinds = ["nodes", "virtualmachineinstances"]
-            stack.enter_context(everything_by_rbac(admin, group, HANDLER_ACCOUNT, ["", "kubevirt.io"], kinds))
+            kinds, groups = ["nodes", "virtualmachineinstances", "configmaps"], ["", "kubevirt.io"]
+            stack.enter_context(everything_by_rbac(admin, group, HANDLER_ACCOUNT, groups, kinds))
         client = KubeClient.from_kubeconfig(server.write_kubeconfig(user, [group]))
         yield client
         client.close()
@@ -113,6 +115,21 @@ def test_it_reports_on_its_own_vmi_only(two_nodes: None, handler: KubeClient, ad
     assert report(f"{VMIS}/on-{THEIRS}", handler)
     assert admin.request("GET", f"{VMIS}/on-{MINE}")["status"]["phase"] == "Running"
     assert admin.request("GET", f"{VMIS}/on-{THEIRS}")["status"]["phase"] == "Scheduled"
+
+
+def test_it_writes_the_lease_of_its_node_only(two_nodes: None, handler: KubeClient, admin: KubeClient) -> None:
+    path = ConfigMap.KIND.path(NODES_NAMESPACE)
+    with suppress(AlreadyExists):
+        admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": NODES_NAMESPACE}})
+    for node in (MINE, THEIRS):
+        with suppress(AlreadyExists):
+            admin.request("POST", path, encode(new_lease(NodeFence(node))))
+    says = fence_patch(NodeFence("n", "boot", "timer"))
+    assert refused(handler, f"{path}/{lease_name(MINE)}", says) == ""
+    assert refused(handler, f"{path}/{lease_name(THEIRS)}", says)
+    with pytest.raises(Forbidden):
+        handler.request("POST", path, encode(new_lease(NodeFence("another"))))
+    assert not may_delete(handler, f"{path}/{lease_name(MINE)}")
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,16 @@ import pytest
 
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
 from kvedge.kube.work_queue import Key
-from kvedge.resources.names import SCHEDULABLE, SYSTEM_NAMESPACE
+from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.node_loss.fence_terms import FenceTerms
-from kvedge.resources.node_loss.node_lease import NodeFence, lease_name, new_lease
-from kvedge.resources.types.cluster import Lease
-from kvedge.resources.types.core import Node
+from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, NodeFence, lease_name, new_lease
+from kvedge.resources.types.core import ConfigMap, Node
 from tests.support.clocks import FakeClock
 from tests.support.played_leases import PlayedLeases
 from tests.unit.controller.migrations.small_server import Cache
 
 FENCE = NodeFence("n", "boot", "timer", FenceTerms(), frozenset({"a"}))
-KEY = Key(SYSTEM_NAMESPACE, lease_name("n"))
+KEY = Key(NODES_NAMESPACE, lease_name("n"))
 
 
 class Server(PlayedLeases):
@@ -51,7 +50,7 @@ class World:
         self.hear()
 
     def hear(self) -> None:
-        self.cache.hear(self.server.get(Lease, "", KEY.name), gone=False)
+        self.cache.hear(self.server.get(ConfigMap, "", KEY.name), gone=False)
 
     def wait(self, seconds: float) -> None:
         self.loop.reconcile(KEY)
@@ -115,6 +114,6 @@ def test_what_a_user_may_wait_for_is_the_term_of_the_node(world: World) -> None:
 
 
 def test_a_lease_that_went_is_no_proof(world: World) -> None:
-    world.cache.hear(world.server.get(Lease, "", KEY.name), gone=True)
+    world.cache.hear(world.server.get(ConfigMap, "", KEY.name), gone=True)
     assert world.loop.reconcile(KEY) is None
     assert world.loop.list_fences() == []

@@ -19,7 +19,7 @@ from kvedge.kube.errors import Conflict, Forbidden, Unavailable
 from kvedge.kube.patches import at_version
 from kvedge.resources.node_loss.fence_terms import FenceTerms
 from kvedge.resources.node_loss.node_lease import NodeFence, declare_gone, fence_patch, lease_name, new_lease
-from kvedge.resources.types.cluster import Lease
+from kvedge.resources.types.core import ConfigMap
 from tests.support.clocks import FakeClock
 from tests.support.played_leases import PlayedLeases, PlayedWatchdog
 
@@ -85,7 +85,7 @@ class World:
         """A controller's write."""
         name = lease_name("n")
         body = fence_patch(declare_gone(self.server.fence("n")))
-        self.server.patch(Lease, "", name, at_version(body, self.server.items[name].metadata.resource_version))
+        self.server.patch(ConfigMap, "", name, at_version(body, self.server.items[name].metadata.resource_version))
 
 
 @pytest.fixture
@@ -268,6 +268,19 @@ def test_a_server_that_refuses_the_lease_gets_no_promise(world: World) -> None:
     assert world.told[-1][0] == "FencingRefused"
 
 
+def test_a_lease_that_somebody_deletes_takes_the_promise_with_it(world: World) -> None:
+    world.keeper.renew()
+    world.server.items.clear()
+    world.keeper.renew()
+    assert not world.watchdogs[0].is_running
+    world.now += TERMS.silence + 1
+    world.keeper.look()
+    assert world.running == {"a", "waits"}
+    # The next renewal makes it anew.
+    world.keeper.renew()
+    assert world.server.fence("n").promised == {"a"}
+
+
 def test_terms_that_change_hold_once_nothing_is_promised(world: World) -> None:
     world.keeper.renew()
     world.wish = Wish(FenceTerms(silence=90), {"a": "pod-a"}, frozenset({"a"}))
@@ -313,7 +326,7 @@ def test_a_write_of_somebody_else_is_read_before_the_next_one(world: World) -> N
 def test_the_server_of_these_tests_refuses_an_old_version(world: World) -> None:
     world.server.create(new_lease(NodeFence("n")))
     with pytest.raises(Conflict):
-        world.server.patch(Lease, "", lease_name("n"), at_version({}, "0"))
+        world.server.patch(ConfigMap, "", lease_name("n"), at_version({}, "0"))
 
 
 def test_a_record_of_another_boot_says_nothing(world: World) -> None:

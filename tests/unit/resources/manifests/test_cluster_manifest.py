@@ -6,7 +6,13 @@ from kvedge.resources.manifests.cluster_manifest import default_kubevirt, list_a
 
 # k3s deletes what a file has named and does not name any more, and a server of an older version may have an older file:
 # this list may grow only by what nobody misses when it goes for a while.
-_ALWAYS = {("Namespace", "kvedge-system"), ("KubeVirt", "kubevirt"), ("PriorityClass", "kubevirt-cluster-critical")}
+# Without kvedge-nodes no node fences itself, until it is there again.
+_ALWAYS = {
+    ("Namespace", "kvedge-system"),
+    ("Namespace", "kvedge-nodes"),
+    ("KubeVirt", "kubevirt"),
+    ("PriorityClass", "kubevirt-cluster-critical"),
+}
 
 
 def test_no_kind_is_among_them_as_its_objects_would_go_with_it() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from kvedge.kube.patches import merge_difference
-from kvedge.resources.codec import encode
 from kvedge.resources.node_loss.fence_terms import FenceTerms
 from kvedge.resources.node_loss.node_lease import (
     NodeFence,
     asks_for_restart,
     declare_gone,
     fence_patch,
-    lease_name,
     new_lease,
     read_fence,
 )
@@ -20,7 +17,7 @@ FENCE = NodeFence("n1", "boot", "softdog, 20 s", FenceTerms(), frozenset({"a", "
 
 def test_a_lease_says_what_its_node_has_written() -> None:
     lease = new_lease(FENCE)
-    assert (lease.metadata.namespace, lease.metadata.name) == ("kvedge-system", "node-fence.n1")
+    assert (lease.metadata.namespace, lease.metadata.name) == ("kvedge-nodes", "fence.n1")
     assert read_fence(lease) == FENCE
 
 
@@ -49,11 +46,3 @@ def test_only_the_one_word_asks_for_a_restart() -> None:
     assert asks_for_restart({"kvedge.io/on-node-loss": "restart"})
     assert not asks_for_restart({"kvedge.io/on-node-loss": "wait"})
     assert not asks_for_restart({})
-
-
-def test_no_election_has_a_lease_of_that_name() -> None:
-    assert lease_name("virt-controller") != "virt-controller"
-
-
-def test_the_lease_is_made_of_plain_fields() -> None:
-    assert merge_difference(encode(new_lease(FENCE)), encode(new_lease(FENCE))) == {}
