@@ -14,4 +14,9 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 def random_name(prefix: str) -> str:
     """`prefix`, a hyphen and five letters."""
-    return f"{prefix}-{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
+    return f"{prefix}-{random_letters()}"
+
+
+def random_letters() -> str:
+    """Five letters."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(5))

@@ -146,6 +146,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: create virtualmachineinstancemigrations.kubevirt.io",
         "kvedge:controllers: delete virtualmachineinstancemigrations.kubevirt.io",
     ),
+    "a launcher of another release is evicted (test_workload_updates, under these very rights)": (
+        "kvedge:controllers: create pods/eviction",
+    ),
     "a VM starts with a hotplugged volume (the cluster tier, under these very rights)": (
         "kvedge:controllers: read persistentvolumes",
     ),

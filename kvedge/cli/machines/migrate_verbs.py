@@ -33,6 +33,11 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it
     metavar="KEY=VALUE",
     help="A label that the node must have, besides those that the VM asks for; may be given several times.",
 )
+@click.option(
+    "--with-disks",
+    is_flag=True,
+    help="Move the disks along that keep the VM on its node, to new claims of the same class and size.",
+)
 @_DRY_RUN
 @wait_options
 def migrate(
@@ -40,18 +45,28 @@ def migrate(
     kubeconfig: Path | None,
     namespace: str | None,
     selectors: tuple[str, ...],
+    with_disks: bool,
     dry_run: bool,
     wait: bool,
     timeout: float,
 ) -> None:
-    """Move a running VM to another node; its guest goes on meanwhile."""
+    """Move a running VM to another node; its guest goes on meanwhile.
+
+    With --with-disks new claims are made for those of its disks that one node has at a time, and the data moves along.
+    The old claims stay, with the data of before.
+    """
     from kvedge.client.subresources import VM, put
 
     labels = _read_labels(selectors)
+    if labels and with_disks:
+        raise Refused("--node-selector does not go with --with-disks: give the VM itself a nodeSelector", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
     waiting = _wait(session, vm, timeout) if wait and not dry_run else None
     if dry_run:
         click.echo("Dry Run execution")
+    if with_disks:
+        _migrate_with_disks(session, vm, waiting, dry_run=dry_run)
+        return
     put(session, VM, vm, "migrate", {"addedNodeSelector": labels or None, "dryRun": ["All"] if dry_run else None})
     click.echo(f"VM {vm} was scheduled to migrate")
     if waiting is not None:
@@ -78,6 +93,19 @@ def migrate_cancel(
     click.echo(f"VM {vm} was scheduled to migrate-cancel")
     if waiting is not None:
         click.echo(waiting.wait_until_cancelled(migration))
+
+
+def _migrate_with_disks(session: Session, vm: str, waiting: MigrationWait | None, *, dry_run: bool) -> None:
+    from kvedge.client.disk_moves import move_disks
+
+    moved = move_disks(session, vm, dry_run=dry_run)
+    click.echo(f"VM {vm} was scheduled to migrate with its disks:")
+    for line in moved.describe():
+        click.echo(line)
+    if waiting is not None:
+        click.echo(waiting.wait_until_moved())
+    if not dry_run:
+        click.echo(f"once VM {vm} has moved, {moved.describe_left()}" if waiting is None else moved.describe_left())
 
 
 def _read_labels(texts: tuple[str, ...]) -> dict[str, str]:
