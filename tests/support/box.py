@@ -229,7 +229,7 @@ class Box:
                 return str(answer.read(65536).decode())
             return ""
 
-        return wait_until(ask, f"the guest of {name} answers HTTP", seconds, 0.1)
+        return wait_until(ask, f"the guest of {name} answers HTTP", seconds)
 
     def qemu_pids(self, vmi_uid: str) -> list[int]:
         """The QEMU processes of one VMI on this host: more than one is the end of the company."""

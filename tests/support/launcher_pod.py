@@ -193,7 +193,7 @@ class LauncherPod:
 
     def guest_facts(self) -> dict[str, str]:
         """What the guest's web page says, once it answers."""
-        page = wait_until(self._page, "the guest's web page", seconds=60, pause=0.2)
+        page = wait_until(self._page, "the guest's web page", seconds=60)
         return dict(line.split("=", 1) for line in page.splitlines() if "=" in line)
 
     def _page(self) -> str:

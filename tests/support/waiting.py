@@ -5,24 +5,41 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 # In a whole run several tests share the processors, and what takes a second alone may take many. A longer wait costs
 # nothing where the answer comes.
 PATIENCE = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
+# Between two looks. Who asks twenty times a second for as long as a guest boots takes the time away that it needs.
+_SHORTEST: Final = 0.05
+_LONGEST: Final = 0.25
+_LONGEST_AFTER_WORK: Final = 1.0
 
 
-def wait_until(check: Callable[[], T], what: str, seconds: float = 60.0, pause: float = 0.05) -> T:
+def wait_until(check: Callable[[], T], what: str, seconds: float = 60.0, pause: float | None = None) -> T:
     """The first true answer of `check`; fails the test with `what` and the last answer when there is none in time.
 
-    `seconds` is for a machine that does nothing else: beside other tests it is `PATIENCE` times as long.
+    `seconds` is for a machine that does nothing else: beside other tests it is `PATIENCE` times as long. A test that
+    must see something short says how long to `pause` between two looks; others look less often the longer they wait.
     """
-    deadline = time.monotonic() + seconds * PATIENCE
+    begun = time.monotonic()
     while True:
+        spent = _processor_seconds()
         answer = check()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > seconds * PATIENCE:
             raise AssertionError(f"{what}: not within {seconds} s, last seen: {answer!r}")
-        time.sleep(pause)
+        time.sleep(next_pause(waited, _processor_seconds() - spent) if pause is None else pause)
+
+
+def next_pause(waited: float, spent: float) -> float:
+    """How long to leave it: a tenth of the wait so far, and a while after a look that cost much, as programs do."""
+    return max(min(max(_SHORTEST, waited / 10), _LONGEST), min(2 * spent, _LONGEST_AFTER_WORK))
+
+
+def _processor_seconds() -> float:
+    """What this process and the programs that it has run took."""
+    return sum(os.times()[:4])

@@ -132,4 +132,6 @@ def test_a_leader_that_slept_through_its_lease_wakes_up_and_does_nothing(either_
     two.signals(signal.SIGTERM)
     fourth = create(either_server, node, "fourth")
     wait_until(lambda: pods_of(node, fourth), "the first controller works again")
+    # It logs a Pod once the server has said that it is made.
+    wait_until(lambda: creations(one) > 1, "the first controller tells its second Pod")
     assert creations(one) == 2

@@ -105,7 +105,7 @@ class Cluster:
             return vmi if vmi is not None and vmi.status.phase == phase else None
 
         try:
-            return wait_until(check, f"VMI {name} is {phase}", seconds, 0.1)
+            return wait_until(check, f"VMI {name} is {phase}", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told(name)}") from error
 
@@ -120,7 +120,7 @@ class Cluster:
             return found if found.status.phase == "Running" else None
 
         try:
-            return wait_until(check, f"{name} runs anew", seconds, 0.2)
+            return wait_until(check, f"{name} runs anew", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told(name)}") from error
 
@@ -139,7 +139,7 @@ class Cluster:
 
     def wait_gone(self, name: str, seconds: float = 90.0) -> None:
         """Until there is no VMI of that name."""
-        wait_until(lambda: self.vmi(name) is None, f"VMI {name} is gone", seconds, 0.1)
+        wait_until(lambda: self.vmi(name) is None, f"VMI {name} is gone", seconds)
 
     def page(self, name: str) -> str:
         """What the guest says to HTTP now, or nothing: asked through the API server, which asks the Pod's address."""
@@ -153,7 +153,7 @@ class Cluster:
     def wait_answer(self, name: str, seconds: float = BOOT_SECONDS) -> str:
         """What the guest's web page says, once it does."""
         try:
-            return wait_until(lambda: self.page(name), f"the guest of {name} answers HTTP", seconds, 0.3)
+            return wait_until(lambda: self.page(name), f"the guest of {name} answers HTTP", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told(name)}") from error
 

@@ -187,7 +187,7 @@ class CountingGuest:
             return found if found.status.phase in phases else None
 
         try:
-            return wait_until(look, f"migration {name} is {' or '.join(phases)}", seconds, 0.1)
+            return wait_until(look, f"migration {name} is {' or '.join(phases)}", seconds)
         except AssertionError as error:
             found = self.cluster.kubectl("get", "vmim", name, "-o", "yaml", check=False).stdout
             raise AssertionError(f"{error}\n{found}\n{self.cluster.told(self.name)}") from error
@@ -196,7 +196,7 @@ class CountingGuest:
         """Withdraw what is still on its way, and wait until it is."""
         for found in self._open_migrations():
             self.cluster.kubectl("delete", "vmim", found.metadata.name, "--ignore-not-found", "--wait=false")
-        wait_until(lambda: not self._open_migrations(), f"no migration of {self.name} is open", 60, 0.1)
+        wait_until(lambda: not self._open_migrations(), f"no migration of {self.name} is open")
 
     def _open_migrations(self) -> list[VirtualMachineInstanceMigration]:
         return [found for found in self._all_migrations() if found.spec.vmi_name == self.name and not found.is_final]
@@ -220,7 +220,7 @@ class CountingGuest:
             running = [pod.spec.node_name for pod in self.cluster.pods(self.vmi) if pod.status.phase == "Running"]
             return (self.qemus(), running, self.node) == ([node], [node], node)
 
-        wait_until(look, f"{self.name} is on {node} alone", 60, 0.1)
+        wait_until(look, f"{self.name} is on {node} alone")
 
 
 def migration(name: str, vmi: str) -> JsonObject:
