@@ -24,6 +24,8 @@ _KINDS: Final = (
         "persistentvolumeclaims",
         "kubevirts",
         "vmim",
+        "vmsnapshot",
+        "vmrestore",
         "migrationpolicies",
         "ipaddresses",
         "customresourcedefinitions",

@@ -34,6 +34,7 @@ _MACHINES: Final[dict[str, Verb]] = {
     "migrate-cancel": Verb("machines.migrate_verbs", "Have a VM stay that is about to move."),
     "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
+    "snapshot": Verb("machines.snapshot_verbs", "Snapshots: VMs with their disks, as they were at one time."),
     "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),
     "expand": Verb("machines.expand_verb", "Show a VM with its instance type and preference worked in."),
     "expose": Verb("machines.expose_verb", "Make a Service for a port of a VM."),

@@ -1,0 +1,138 @@
+"""`kvedge snapshot create|list|restore|delete`: VMs as they were at one time.
+
+Called by the group. Prints one line when something was asked for, and with --wait one for how it ended.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbGroup, vm_argument
+from kvedge.cli.wait_options import wait_options
+
+if TYPE_CHECKING:
+    from kvedge.client.session import Session
+    from kvedge.client.snapshots import SnapshotWait
+
+
+@click.group(cls=VerbGroup)
+def snapshot() -> None:
+    """Snapshots: VMs with their disks, as they were at one time."""
+
+
+@snapshot.command()
+@vm_argument("vm")
+@click.argument("name", required=False)
+@session_options
+@click.option("--retain", is_flag=True, help="Keep what it holds when the snapshot is deleted.")
+@click.option("--failure-deadline", default=None, metavar="DURATION", help="Give up after so long, such as 30m.")
+@wait_options
+def create(
+    vm: str,
+    name: str | None,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    retain: bool,
+    failure_deadline: str | None,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Take a snapshot of a stopped VM; it stays stopped until its disks are copied."""
+    from kvedge.client.snapshots import name_snapshot, take_snapshot
+
+    session = open_session(kubeconfig, namespace)
+    named = name or name_snapshot(vm, datetime.now(UTC))
+    made = take_snapshot(session, vm, named, retain=retain, deadline=failure_deadline)
+    click.echo(f"snapshot {named} of VM {vm} created")
+    if wait:
+        _wait(session, timeout).wait_until_ready(made)
+        click.echo(f"snapshot {named} is ready")
+
+
+@snapshot.command("list")
+@vm_argument("vm", required=False)
+@session_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
+def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str) -> None:
+    """Show the snapshots, of one VM or of all: whether each can be restored, and what it waits for."""
+    from kvedge.client.snapshots import HEADER, list_snapshots, make_cells
+    from kvedge.client.tables import columns
+
+    session = open_session(kubeconfig, namespace)
+    found = list_snapshots(session, vm, None if all_namespaces else session.namespace)
+    if output == "name":
+        for item in found:
+            click.echo(f"{item.KIND.kind.lower()}/{item.metadata.name}")
+    elif output in ("json", "yaml"):
+        from kvedge.cli.output import print_document
+        from kvedge.resources.codec import encode
+
+        print_document([encode(item) for item in found], output)
+    elif not found:
+        click.echo("No snapshots found: `kvedge snapshot create VM` takes one.", err=True)
+    else:
+        header = (["NAMESPACE"] if all_namespaces else []) + HEADER
+        for line in columns([header, *(make_cells(item, with_namespace=all_namespaces) for item in found)]):
+            click.echo(line)
+
+
+@snapshot.command()
+@vm_argument("vm")
+@click.argument("name")
+@session_options
+@click.option("--into", default=None, metavar="NAME", help="Make a new VM of this name, which does not run.")
+@click.option("--stop", is_flag=True, help="Shut the VM down where it runs.")
+@wait_options
+def restore(
+    vm: str,
+    name: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    into: str | None,
+    stop: bool,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Put a snapshot back into its stopped VM, with new disks; the snapshot stays."""
+    from kvedge.client.snapshots import find_snapshot, restore_snapshot
+
+    if into is not None and stop:
+        raise Refused("--stop: a new VM does not run; leave it out, or leave --into out", Exit.USAGE)
+    session = open_session(kubeconfig, namespace)
+    found = find_snapshot(session, vm, name)
+    target = into or vm
+    made = restore_snapshot(session, found, target, datetime.now(UTC), stop=stop)
+    click.echo(f"restore {made.metadata.name} of snapshot {name} created")
+    if wait:
+        _wait(session, timeout).wait_until_restored(made)
+        click.echo(f"VM {target} has the disks of snapshot {name}")
+
+
+@snapshot.command()
+@vm_argument("vm")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@session_options
+def delete(vm: str, names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None) -> None:
+    """Delete snapshots of a VM, with what they hold."""
+    from kvedge.client.snapshots import find_snapshot
+    from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+
+    session = open_session(kubeconfig, namespace)
+    for name in names:
+        find_snapshot(session, vm, name)
+        session.client.delete(VirtualMachineSnapshot, session.namespace, name)
+        click.echo(f"snapshot {name} deleted")
+
+
+def _wait(session: Session, timeout: float) -> SnapshotWait:
+    from kvedge.cli.progress import Progress
+    from kvedge.client.snapshots import SnapshotWait
+
+    return SnapshotWait(session, timeout, Progress)
