@@ -14,8 +14,7 @@ from typing import Final
 
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
-from kvedge.api.registration.registration_manifest import Document
-from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS, SYSTEM_NAMESPACE
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.node_loss.node_lease import LEASE_PREFIX, NODES_NAMESPACE
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,

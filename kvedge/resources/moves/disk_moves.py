@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, ObjectMeta, OwnerReference, condition
-from kvedge.resources.moves.workload_updates import VOLUMES_CHANGE, changes_volumes
+from kvedge.resources.moves.workload_updates import changes_volumes
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import (
     READ_WRITE_MANY,
