@@ -273,6 +273,44 @@ def test_the_target_of_a_migration_takes_a_vmi_over_once_its_source_is_gone(
     check_a_guest_comes(handler, controller)
 
 
+def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_copied_to(
+    two_nodes: None, handler: KubeClient, controller: KubeClient
+) -> None:
+    vmi, path = small_vmi(), f"{VMIS}/exchanging"
+    vmi["metadata"]["name"] = "exchanging"
+    vmi["spec"]["volumes"] = [
+        {"name": "data", "dataVolume": {"name": "old"}},
+        {"name": "more", "persistentVolumeClaim": {"claimName": "stays"}},
+    ]
+    vmi["spec"]["domain"]["devices"] |= {"disks": [{"name": name, "disk": {}} for name in ("data", "more")]}
+    controller.request("POST", VMIS, vmi, None)
+    moved = {"volumeName": "data", "sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    labels = {"kubevirt.io/nodeName": THEIRS, "kubevirt.io/migrationTargetNodeName": MINE}
+    status = {"phase": "Running", "nodeName": THEIRS, "migratedVolumes": [moved]}
+    controller.request("PATCH", path, {"metadata": {"labels": labels}, "status": status}, None, MERGE)
+    gone = {**STATE, "sourceNodeDomainGoneTimestamp": "now"}
+    controller.request("PATCH", path, state(**gone), None, MERGE)
+
+    def on(claim: JsonObject, other: str = "stays", **spec: object) -> JsonObject:
+        there = [{"name": "data", "persistentVolumeClaim": claim}]
+        there.append({"name": "more", "persistentVolumeClaim": {"claimName": other}})
+        taken = {**TAKEN, "status": {**TAKEN["status"], "migratedVolumes": None}}
+        return {**taken, "spec": {"volumes": there, **spec}}
+
+    for change in (
+        {"spec": on({"claimName": "new"})["spec"]},
+        on({"claimName": "third"}),
+        on({"claimName": "new", "readOnly": True}),
+        on({"claimName": "new"}, other="new"),
+        on({"claimName": "new"}, terminationGracePeriodSeconds=1),
+    ):
+        assert refused(handler, path, change), change
+    assert refused(handler, path, on({"claimName": "new"})) == ""
+    written = controller.request("GET", path, None, None)
+    assert written["spec"]["volumes"][0] == {"name": "data", "persistentVolumeClaim": {"claimName": "new"}}
+    remove(controller, path)
+
+
 def test_the_source_of_a_migration_speaks_for_itself_alone(
     two_nodes: None, handler: KubeClient, controller: KubeClient
 ) -> None:
