@@ -29,7 +29,7 @@ from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest, T
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 from tests.support.echo_door import EchoDoor
 from tests.support.launcher_pod import LauncherPod
-from tests.support.migration_world import HERE, KEY, THERE, Cache, Events, Server, moving_vmi
+from tests.support.migration_world import HERE, KEY, THERE, Cache, Events, Server, copying_vmi
 
 
 class MovingHandlers:
@@ -56,7 +56,7 @@ class MovingHandlers:
         self._outgoing = OutgoingService(MagicMock(), HERE, kubelet)
         signer = MagicMock(keep_fresh=lambda known: known or self._certificate("kvedge-migration", HERE))
         self._outgoing._certificate = signer
-        vmi = moving_vmi(migrationUid=uid, **state)
+        vmi = copying_vmi(migrationUid=uid, **state)
         vmi.metadata.uid = pods[0].uid
         self.server, self._caches, self.events = Server(vmi), (Cache(vmi), Cache(vmi)), Events()
         self._connections = [LauncherConnections(kubelet, lambda _: None) for _ in range(2)]

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import grpc
 import pytest
 
 from kvedge.handler.migration.migration_patches import is_paused_by_user
+from kvedge.launcher.disks.arriving_disk import ARRIVING
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.migration_channels import MEMORY
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.guest import build_guest
@@ -23,28 +25,34 @@ from tests.support.launcher_pod import NETWORK as POD_NETWORK
 from tests.support.launcher_pod import QEMU_USER, LauncherPod, guest_interface, kill, launcher_pod
 from tests.support.migration_relays import MigrationRelays
 from tests.support.migration_wire import MigrationWire
+from tests.support.moving_claims import MIB, SIZE, VOLUME, MovingClaim, MovingClaims
 from tests.support.moving_handlers import MovingHandlers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
 
-# Counts in memory and on the second disk, and says so when these differ.
+# Counts in memory and on two disks, and says so when these differ; one of them has other data, too.
 COUNTER = """#!/bin/sh
-( n=0; while sleep 0.2; do
-    [ $n = 0 ] || [ "$(head -n 1 /dev/vdb)" = $n ] || echo "WRONG $n" >/dev/console
-    n=$((n + 1)); { echo $n; } | dd of=/dev/vdb conv=fsync 2>/dev/null; echo "count $n" >/dev/console
+( dd if=/dev/urandom of=/dev/vdd bs=1M seek=1 count=4 conv=fsync 2>/dev/null
+n=0; while sleep 0.2; do
+    [ $n = 0 ] || [ "$(head -n 1 /dev/vdb) $(head -n 1 /dev/vdd)" = "$n $n" ] || echo "WRONG $n" >/dev/console
+    n=$((n + 1))
+    for disk in vdb vdd; do { echo $n; } | dd of=/dev/$disk conv=fsync 2>/dev/null; done
+    echo "count $n" >/dev/console
 done ) &
 """
 
 
-def counting_vmi(pod: LauncherPod) -> dict[str, Any]:
-    """Container disk, empty disk and cloud-init's ISO: all are the Pod's own, and have to be copied."""
+def counting_vmi(pod: LauncherPod, claim: MovingClaim) -> dict[str, Any]:
+    """Container disk, empty disk and cloud-init's ISO are the Pod's own, and each Pod has another claim: all of them
+    have to be copied.
+    """
     disk = {"bus": "virtio"}
-    return pod.vmi(
+    made = pod.vmi(
         domain={
             "memory": {"guest": "128Mi"},
             "devices": {
-                "disks": [{"name": name, "disk": disk} for name in ("root", "scratch", "seed")],
+                "disks": [{"name": name, "disk": disk} for name in ("root", "scratch", "seed", VOLUME)],
                 "interfaces": POD_NETWORK["interfaces"],
             },
         },
@@ -53,8 +61,12 @@ def counting_vmi(pod: LauncherPod) -> dict[str, Any]:
             {"name": "root", "containerDisk": {"image": "guest"}},
             {"name": "scratch", "emptyDisk": {"capacity": "64Mi"}},
             {"name": "seed", "cloudInitNoCloud": {"userData": COUNTER}},
+            {"name": VOLUME, "persistentVolumeClaim": {"claimName": claim.name}},
         ],
     )
+    entry = {"name": VOLUME, "target": "", "persistentVolumeClaimInfo": claim.info}
+    made["status"] = {"volumeStatus": [entry]}
+    return made
 
 
 def last_count(pod: LauncherPod) -> int:
@@ -82,11 +94,23 @@ class Place:
     seed: Path
     image: Path
     stack: contextlib.ExitStack
+    claims: MovingClaims
+    has: dict[Path, MovingClaim] = field(default_factory=dict)
     made: int = 0
 
-    def pod(self, incoming: str = "") -> LauncherPod:
-        """Another Pod; for a guest that comes by a migration, or for one that starts."""
+    def claim(self, pod: LauncherPod) -> MovingClaim:
+        """The claim that a Pod has."""
+        return self.has[pod.directory]
+
+    def vmi(self, pod: LauncherPod) -> dict[str, Any]:
+        """The guest, as it is in a Pod."""
+        return counting_vmi(pod, self.claim(pod))
+
+    def pod(self, incoming: str = "", claim: MovingClaim | None = None) -> LauncherPod:
+        """Another Pod, on an empty claim; for a guest that comes by a migration, or for one that starts."""
         self.made += 1
+        claim = claim or self.claims.filesystem()
+        self.has[self.directory / f"pod{self.made}"] = claim
         options = ("--incoming", incoming) if incoming else ()
         return self.stack.enter_context(
             launcher_pod(
@@ -95,7 +119,7 @@ class Place:
                 images={"disk_0": self.image},
                 options=options,
                 # The Pod's image has this user, and libvirt's daemon asks for its name.
-                before=f"mount --bind {self.directory}/passwd /etc/passwd",
+                before=f"mount --bind {self.directory}/passwd /etc/passwd\n{claim.mounting}",
             )
         )
 
@@ -117,28 +141,31 @@ def place(tmp_path_factory: pytest.TempPathFactory, seed: Path) -> Iterator[Plac
     (image / "disk").mkdir(parents=True)
     shutil.copyfile(build_guest().disk, image / "disk" / "guest.qcow2")
     with contextlib.ExitStack() as stack:
-        yield Place(directory, seed, image, stack)
+        yield Place(directory, seed, image, stack, MovingClaims(directory, stack))
 
 
 @pytest.fixture(scope="module")
 def running(place: Place) -> dict[str, LauncherPod]:
     """Where the guest runs now, under `here`; each test leaves it running somewhere."""
     pod = place.pod()
-    pod.sync(counting_vmi(pod), network=True)
+    pod.sync(place.vmi(pod), network=True)
     wait_until(lambda: last_count(pod), "the guest counts", seconds=90, pause=0.2)
     return {"here": pod}
 
 
-def prepare(target: LauncherPod, source: LauncherPod, uid: str) -> Any:
+def prepare(place: Place, target: LauncherPod, source: LauncherPod, uid: str) -> Any:
     """Have the target make the guest's files, and listen."""
     status = source.call("GetDomain")
     guest = m.SyncRequest(
-        vmi_json=json.dumps(counting_vmi(target)).encode(),
+        vmi_json=json.dumps(place.vmi(target)).encode(),
         interfaces=[guest_interface()],
         options=m.NodeOptions(emulation=True),
     )
     sizes = {disk.name: disk.image_bytes for disk in status.disks if disk.image_bytes}
-    request = m.PrepareIncomingRequest(migration_uid=uid, guest=guest, image_bytes=sizes)
+    assert sizes[VOLUME] == SIZE
+    request = m.PrepareIncomingRequest(
+        migration_uid=uid, guest=guest, image_bytes=sizes, copied_disk_bytes={VOLUME: SIZE}
+    )
     return target.call("PrepareIncoming", request, 60)
 
 
@@ -164,10 +191,19 @@ def wait_leaving(pod: LauncherPod, state: int) -> None:
     wait_until(lambda: leaving(pod) == state, m.OutgoingState.Name(state), seconds=120, pause=0.05)
 
 
-def begin(place: Place, source: LauncherPod, uid: str) -> tuple[LauncherPod, MigrationWire]:
+def migrate(place: Place, source: LauncherPod, target: LauncherPod, uid: str, **wishes: Any) -> None:
+    """Have the guest begin to move, with its disk."""
+    devices = [VOLUME] if place.claim(target).block else []
+    request = m.MigrateRequest(migration_uid=uid, copied_volumes=[VOLUME], copied_devices=devices, **wishes)
+    source.call("Migrate", request)
+
+
+def begin(
+    place: Place, source: LauncherPod, uid: str, claim: MovingClaim | None = None
+) -> tuple[LauncherPod, MigrationWire]:
     """A target that is ready, and a wire to it."""
-    target = place.pod(uid)
-    assert prepare(target, source, uid).incoming.state == m.INCOMING_READY
+    target = place.pod(uid, claim)
+    assert prepare(place, target, source, uid).incoming.state == m.INCOMING_READY
     return target, place.wire(source, target)
 
 
@@ -204,25 +240,36 @@ def owned(pod: LauncherPod, state: int = m.DOMAIN_STATE_RUNNING) -> Any:
     return wait_until(look, "the launcher that owns its guest", seconds=60, pause=0.1)
 
 
-def begin_relayed(place: Place, source: LauncherPod, uid: str) -> tuple[LauncherPod, MigrationRelays]:
+def begin_relayed(
+    place: Place, source: LauncherPod, uid: str, claim: MovingClaim | None = None
+) -> tuple[LauncherPod, MigrationRelays]:
     """As :func:`begin`, with the handlers' own way between the two."""
-    target = place.pod(uid)
-    assert prepare(target, source, uid).incoming.state == m.INCOMING_READY
+    target = place.pod(uid, claim)
+    assert prepare(place, target, source, uid).incoming.state == m.INCOMING_READY
     relays = MigrationRelays(place.directory / f"kubelet-{uid}", uid, source.directory, target.directory)
     relays.start()
     return target, relays
 
 
-def move(place: Place, source: LauncherPod, uid: str, *, relayed: bool = False, **wishes: Any) -> LauncherPod:
+def move(
+    place: Place,
+    source: LauncherPod,
+    uid: str,
+    *,
+    relayed: bool = False,
+    claim: MovingClaim | None = None,
+    **wishes: Any,
+) -> LauncherPod:
     """A migration without trouble; the Pod where the guest runs then."""
-    target, wire = begin_relayed(place, source, uid) if relayed else begin(place, source, uid)
+    target, wire = begin_relayed(place, source, uid, claim) if relayed else begin(place, source, uid, claim)
     before = last_count(source)
-    source.call("Migrate", m.MigrateRequest(migration_uid=uid, **wishes))
+    migrate(place, source, target, uid, **wishes)
     wait_leaving(source, m.OUTGOING_GONE)
     wait_coming(target, m.INCOMING_COMPLETE)
     assert source.qemu_pids() == []
     left = last_count(source)
     assert left >= before
+    check_copy(place, source, target)
     release(target, uid)
     status = owned(target)
     assert (status.migrates, status.incoming.migration_uid, status.incoming.state) == (True, uid, m.INCOMING_OWNED)
@@ -230,6 +277,17 @@ def move(place: Place, source: LauncherPod, uid: str, *, relayed: bool = False, 
     wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
     wire.close()
     return target
+
+
+def check_copy(place: Place, source: LauncherPod, target: LauncherPod) -> None:
+    """All of the disk has come, holes as holes, and it is no disk before the guest is released."""
+    left, came = place.claim(source), place.claim(target)
+    assert left.read() == came.read()
+    assert any(came.read()[MIB : 5 * MIB])
+    if not came.block:
+        assert came.names() == [ARRIVING, "disk.img"]
+        assert came.image.stat().st_size == SIZE
+        assert came.image.stat().st_blocks * 512 < 8 * MIB
 
 
 def test_a_guest_goes_there_and_back_and_counts_on(place: Place, running: dict[str, LauncherPod]) -> None:
@@ -242,14 +300,17 @@ def test_a_guest_goes_there_and_back_and_counts_on(place: Place, running: dict[s
     assert target.guest_facts()["boot_id"] == boot
     assert "libvirtd" not in " ".join(target.processes().values())
     # Its launcher is one like any other: it serves, and the guest can go on to the next place.
-    target.sync(counting_vmi(target), network=True)
+    assert place.claim(target).names() == ["disk.img"]
+    target.sync(place.vmi(target), network=True)
     target.call("Pause")
     target.call("Unpause")
     # One stays until its word is written down, the other one is told to go before.
     assert source.process.poll() is None
     source.call("Delete")
     assert source.wait_exit() == 0
-    back = running["here"] = move(place, target, "m-2", relayed=True, connections=4)
+    # To a device that is larger, and is not empty where the disk has nothing.
+    device = place.claims.device(SIZE + 8 * MIB, at=8 * MIB)
+    back = running["here"] = move(place, target, "m-2", relayed=True, claim=device, connections=4)
     assert back.guest_facts()["boot_id"] == boot
     assert target.process.poll() is None
     os.kill(target.monitor_pid(), signal.SIGTERM)
@@ -260,7 +321,7 @@ def handlers(place: Place, source: LauncherPod, uid: str, **state: Any) -> tuple
     """A launcher that awaits the guest, and both nodes' handlers."""
     target = place.pod(uid)
     made = MovingHandlers(
-        place.directory / f"kubelet-{uid}", uid, (source, target), lambda: prepare(target, source, uid), **state
+        place.directory / f"kubelet-{uid}", uid, (source, target), lambda: prepare(place, target, source, uid), **state
     )
     place.stack.callback(made.close)
     made.start()
@@ -295,6 +356,10 @@ def test_handlers_that_know_of_each_other_by_the_vmi_alone_move_a_guest(
     assert (moving.state.failed, moving.server.vmi.status.node_name) == (False, "node-b")
     assert moving.state.source_node_domain_gone_timestamp
     running["here"] = target
+    # From the device to a file, whose claim is the VMI's now.
+    assert [claim_of(volume) for volume in moving.server.vmi.spec.volumes] == ["new"]
+    assert place.claim(target).names() == ["disk.img"]
+    assert place.claim(target).read() == place.claim(source).read()
     assert owned(target, m.DOMAIN_STATE_PAUSED).reason == m.DOMAIN_REASON_USER
     assert is_paused_by_user(moving.server.vmi)
     left = last_count(source)
@@ -312,7 +377,7 @@ def test_a_target_that_was_not_released_never_runs_its_guest(place: Place, runni
     assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     # The answer that all has come is lost, as the only one that is due after memory has begun to flow: slowly enough
     # for a test that is kept waiting.
-    source.call("Migrate", m.MigrateRequest(migration_uid="m-3", bandwidth_bytes=8 << 20))
+    migrate(place, source, target, "m-3", bandwidth_bytes=8 << 20)
     wait_until(lambda: wire.seen[MEMORY], "memory flows", seconds=60, pause=0.01)
     wire.mute.set()
     wait_coming(target, m.INCOMING_COMPLETE)
@@ -324,14 +389,17 @@ def test_a_target_that_was_not_released_never_runs_its_guest(place: Place, runni
     wait_leaving(source, m.OUTGOING_KEPT)
     counts_on(source)
     assert last_count(target) == 0
+    # What has come is whole, of an earlier moment, and no disk; and then it is gone.
+    assert place.claim(target).names() == [ARRIVING, "disk.img"]
     target.call("DiscardIncoming", m.DiscardIncomingRequest(migration_uid="m-3"))
+    assert place.claim(target).names() == []
     assert target.wait_exit() == 0
 
 
 def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, running: dict[str, LauncherPod]) -> None:
     source = running["here"]
     target, _wire = begin(place, source, "m-4")
-    source.call("Migrate", m.MigrateRequest(migration_uid="m-4", bandwidth_bytes=1 << 20))
+    migrate(place, source, target, "m-4", bandwidth_bytes=1 << 20)
     wait_coming(target, m.INCOMING_ARRIVING)
     with pytest.raises(grpc.RpcError, match="moving to another node"):
         source.call("Pause")
@@ -342,12 +410,27 @@ def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, ru
     assert target.qemu_pids() == []
     os.kill(target.monitor_pid(), signal.SIGTERM)
     assert target.wait_exit() == 0
+    assert place.claim(target).names() == []
+
+
+def test_a_disk_that_finds_no_room_stays_with_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
+    source = running["here"]
+    claim = place.claims.small(SIZE + MIB)
+    target, _wire = begin(place, source, "m-full", claim)
+    # Somebody else fills it after it was looked at.
+    (claim.image.parent / "filler").write_bytes(bytes(SIZE))
+    migrate(place, source, target, "m-full")
+    wait_leaving(source, m.OUTGOING_KEPT)
+    assert "No space left on device" in source.call("GetDomain").outgoing.message
+    counts_on(source)
+    target.call("DiscardIncoming", m.DiscardIncomingRequest(migration_uid="m-full"))
+    assert claim.names() == ["filler"]
 
 
 def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
     source = running["here"]
     target, _wire = begin(place, source, "m-5")
-    source.call("Migrate", m.MigrateRequest(migration_uid="m-5", bandwidth_bytes=1 << 20))
+    migrate(place, source, target, "m-5", bandwidth_bytes=1 << 20)
     wait_coming(target, m.INCOMING_ARRIVING)
     kill_launcher(source)
     owned(source)
@@ -361,7 +444,7 @@ def test_a_target_launcher_killed_before_the_release_still_has_its_guest(
 ) -> None:
     source = running["here"]
     target, wire = begin(place, source, "m-6")
-    source.call("Migrate", m.MigrateRequest(migration_uid="m-6"))
+    migrate(place, source, target, "m-6")
     wait_leaving(source, m.OUTGOING_GONE)
     left = last_count(source)
     for number in range(2):
