@@ -20,6 +20,7 @@ from typing import Any, Final
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
+from kvedge.controller.fencing.fence_status import judge_fencing
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
@@ -205,8 +206,10 @@ class _Work:
         emptied = (migrations, self._vmis, self._pods, self._nodes)
         self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
-        self._leases = Informer(client, ConfigMap, NODES_NAMESPACE, label_selector=f"{OF_NODE}=true")
-        self._fence_loop = FenceLoop(FenceSources(client, self._leases, self._events, clock))
+        leases = Informer(client, ConfigMap, NODES_NAMESPACE, label_selector=f"{OF_NODE}=true")
+        self._fence_loop = FenceLoop(FenceSources(client, leases, self._events, clock))
+        # Its rights may be missing while a cluster is upgraded: nothing waits for it.
+        self._fencing = LateWork("fencing", (leases,), (), self._fence_loop)
         holders, cdi = ClaimHolders(self._vmis, self._pods, self._attachments), self._data_volumes.cdi_config
         self._vmi_loop = VmiLoop(
             VmiSources(
@@ -252,15 +255,13 @@ class _Work:
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,
-            "leases of nodes": self._leases,
             "nodes": self._nodes,
             "pods": self._pods,
             "VMIs": self._vmis,
             "VMs": self._vms,
         }
-        self._loops: dict[str, NodeLoop | FenceLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = {
+        self._loops: dict[str, NodeLoop | KubeVirtLoop | VmiLoop | HotplugLoop | VmLoop] = {
             "node loop": self._node_loop,
-            "fence loop": self._fence_loop,
             "KubeVirt loop": self._kubevirt_loop,
             "VMI loop": self._vmi_loop,
             "hotplug loop": self._hotplug_loop,
@@ -356,6 +357,7 @@ class _Work:
             self._node_loop.has_schedulable,
             self._node_loop.versions,
             launchers,
+            lambda annotations: judge_fencing(annotations, self._fence_loop.list_fences()),
         )
         return KubeVirtLoop(sources, Release(self._config.version, self._config.default_architecture))
 
@@ -373,6 +375,7 @@ class _Work:
             *loops,
             Part("start of the loops", self._starter.start, self._stop_starting, needs=tuple(self._loops)),
             part("datavolumes", self._data_volumes, *known),
+            part("fencing", self._fencing, *known),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),

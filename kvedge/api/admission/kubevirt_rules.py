@@ -32,7 +32,7 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     """
     new, old = _spec(request.object), _spec(request.old_object)
     fencing = tuple(_judge_fencing(request))
-    if fencing or (request.old_object is not None and new == old):
+    if request.old_object is not None and new == old:
         return Verdict(fencing)
     if too_large := tuple(size_is_sane({"spec": new})):
         return Verdict(too_large)
@@ -45,7 +45,7 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
         for item in reading.of(Issue.INVALID)
         if request.old_object is None or (item.path, item.message) not in known
     ]
-    return Verdict(tuple(causes), tuple(_warnings(reading)))
+    return Verdict((*fencing, *causes), tuple(_warnings(reading)))
 
 
 def _judge_fencing(request: AdmissionRequest) -> Iterator[Cause]:

@@ -20,6 +20,8 @@ from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.services import Service
 from kvedge.runtime.settings import Settings
 
+# The name of the service that fences the node.
+FENCING: Final = "fencing"
 _KUBELET: Final = Path("/var/lib/kubelet")
 # Longer than a runtime takes from reading the link to the launcher's first instruction.
 _START_SECONDS: Final = 600.0
@@ -100,7 +102,9 @@ def _old_versions(settings: Settings) -> Service:
 def node_services(settings: Settings) -> Sequence[Service]:
     """Those of the three that the setting node-roles names."""
     make = {"controller": controller_services, "api": api_services, "handler": handler_services}
-    return [service for role in settings.roles_of_node for service in make[role](settings)]
+    services = [service for role in settings.roles_of_node for service in make[role](settings)]
+    # The others wait for the API. A watchdog that an earlier process has armed waits for nobody.
+    return sorted(services, key=lambda service: service.name != FENCING)
 
 
 def kubelet_directory(settings: Settings) -> Path:

@@ -54,6 +54,7 @@ class FenceLoop:
     """One worker over the leases of all nodes."""
 
     def __init__(self, sources: FenceSources) -> None:
+        """The informer has not been started yet."""
         self._client = sources.client
         self._leases = sources.leases
         self._events = sources.events
@@ -62,18 +63,14 @@ class FenceLoop:
         self._seen: dict[str, tuple[str, float]] = {}
         self._callbacks: list[Callable[[str], None]] = []
         self.loop = ReconcileLoop("fencing", self.reconcile)
-
-    def start(self) -> None:
-        """Begin to watch all leases there are."""
-        self._leases.on_change(self._on_lease)
-        self.loop.start()
+        sources.leases.on_change(self._on_lease)
 
     def stop(self) -> None:
         """End the worker."""
         self.loop.stop()
 
     def on_change(self, callback: Callable[[str], None]) -> None:
-        """Call with the name of each node of which other guests are gone; call it before :meth:`start`."""
+        """Call with the name of each node of which other guests are gone; call it before the work begins."""
         self._callbacks.append(callback)
 
     def is_gone(self, node: str, vmi_uid: str) -> bool:

@@ -58,6 +58,8 @@ class KubeVirtSources:
     versions: Callable[[], Mapping[str, str]]
     # What is to be told of launchers of other releases.
     launchers: Callable[[], Condition | None]
+    # What is to be said of nodes that fence themselves, by the object's annotations.
+    fencing: Callable[[Mapping[str, str]], Condition | None] = lambda annotations: None
 
 
 class KubeVirtLoop:
@@ -73,6 +75,7 @@ class KubeVirtLoop:
         self._has_node = sources.has_node
         self._versions = sources.versions
         self._launchers = sources.launchers
+        self._fencing = sources.fencing
         self._release = release
         # Until when the last one that was deleted may be replaced.
         self._wait_until = 0.0
@@ -100,7 +103,7 @@ class KubeVirtLoop:
         kubevirt = self._follower.informer.get(*key)
         if kubevirt is None:
             return None
-        health = self._judge_health()
+        health = self._judge_health(kubevirt)
         wanted = plan_status(kubevirt, self._follower.in_force, health, self._release, self._clock.now())
         patch = status_patch(kubevirt, wanted)
         if patch is not None:
@@ -135,9 +138,11 @@ class KubeVirtLoop:
         self._follower.informer.observe(made)
         return None
 
-    def _judge_health(self) -> Health:
+    def _judge_health(self, kubevirt: KubeVirt) -> Health:
         others = {node: version for node, version in self._versions().items() if version != self._release.version}
-        return Health(self._api_answers(), self._has_node(), self._count_outdated(), others, self._launchers())
+        fencing = self._fencing(kubevirt.metadata.annotations)
+        outdated, launchers = self._count_outdated(), self._launchers()
+        return Health(self._api_answers(), self._has_node(), outdated, others, launchers, fencing)
 
     def _api_answers(self) -> bool:
         """Through the API server, as users reach it; without the right to ask nothing is claimed."""

@@ -1,7 +1,8 @@
 """What the KubeVirt object's status says: phase, conditions, versions; and what is told of its configuration.
 
 Called by kubevirt_loop.py. Pure. Reasons and texts of Available, Progressing, Degraded, Created and Synchronized are
-KubeVirt's; ConfigurationValid, ConfigurationApplied, AllNodesOfThisVersion and LaunchersUpToDate are kvedge's own.
+KubeVirt's; ConfigurationValid, ConfigurationApplied, AllNodesOfThisVersion, LaunchersUpToDate and NodesFenceThemselves
+are kvedge's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kvedge.resources.configuration.configuration import Finding, Issue
 from kvedge.resources.configuration.configuration_in_force import InForce
 from kvedge.resources.meta import Condition
 from kvedge.resources.moves.workload_updates import LAUNCHERS_UP_TO_DATE, UPDATES_FAILED
-from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt, KubeVirtStatus
+from kvedge.resources.types.kubevirt import NODES_FENCE, ONE_VERSION, KubeVirt, KubeVirtStatus
 from kvedge.resources.version_skew import refusal
 
 VALID: Final = "ConfigurationValid"
@@ -40,6 +41,8 @@ class Health:
     other_versions: Mapping[str, str] = field(default_factory=dict)
     # What is to be told of launchers of other releases, once that is known.
     launchers: Condition | None = None
+    # What is to be said of nodes that fence themselves; None for nothing.
+    fencing: Condition | None = None
 
     @property
     def problems(self) -> str:
@@ -145,12 +148,13 @@ def _conditions(
 ) -> list[Condition]:
     wanted = [_judge_valid(in_force), _judge_applied(in_force), _one_version(health, release)]
     wanted += [] if health.launchers is None else [health.launchers]
+    wanted += [] if health.fencing is None else [health.fencing]
     if kubevirt.metadata.deletion_timestamp is not None:
         wanted += _same_reason("DeletionInProgress", "Deletion was triggered", "False", "False", "True")
-        dropped = ["Synchronized", "Created"]
+        dropped = ["Synchronized", "Created", NODES_FENCE]
     else:
         wanted += [_make_created_condition(), *_judge_working(kubevirt, in_force, health, release)]
-        dropped = ["Synchronized"]
+        dropped = ["Synchronized", *([] if health.fencing is not None else [NODES_FENCE])]
     conditions = without_conditions(kubevirt.status.conditions, dropped)
     for condition in wanted:
         conditions = with_condition(conditions, condition, now)

@@ -112,6 +112,8 @@ class FenceKeeper:
     def renew(self) -> None:
         """Bring the lease to what it should say, and renew it while it promises anything."""
         wish = self._tools.wishes.read()
+        if self._lease is None and not self._promise.guests and (wish is None or wish.terms is None):
+            return
         try:
             if self._lease is None:
                 self._lease = self._tools.door.read()
@@ -124,8 +126,7 @@ class FenceKeeper:
             self._take_back(NodeFence(self._node), error)
             self._lease = None
         except (Forbidden, Invalid) as error:
-            if self._lease is not None:
-                self._take_back(self._lease, error)
+            self._take_back(self._lease, error)
         except (KubeError, RecordError) as error:
             # The server may have taken the write all the same.
             self._lease = None
@@ -185,10 +186,11 @@ class FenceKeeper:
         self._keep(replace(self._promise, guests=guests, terms=self._promise.terms or lease.terms, t_ok=sent))
         self._lease = lease
 
-    def _take_back(self, lease: NodeFence, error: KubeError) -> None:
+    def _take_back(self, lease: NodeFence | None, error: KubeError) -> None:
         """The server has refused to let this node promise more than in this lease: nobody counts on that."""
-        self._keep(narrow(self._promise, lease))
-        self._rest()
+        if lease is not None:
+            self._keep(narrow(self._promise, lease))
+            self._rest()
         self._tell(_REFUSED, f"this node may not write its lease, and fences nothing: {error}")
 
     def _bury(self, lease: NodeFence) -> bool:

@@ -21,6 +21,8 @@ BLOCK_UNINSTALL: Final = "BlockUninstallIfWorkloadsExist"
 DEFAULT_NAME: Final = "kubevirt"
 # A condition of kvedge's own: whether all nodes run the version of the control plane.
 ONE_VERSION: Final = "AllNodesOfThisVersion"
+# Another one: whether guests of lost nodes are started elsewhere, and which nodes have promised to end theirs.
+NODES_FENCE: Final = "NodesFenceThemselves"
 
 
 class WorkloadUpdateStrategy(KubeStruct, kw_only=True):

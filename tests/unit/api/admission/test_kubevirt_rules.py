@@ -55,6 +55,30 @@ def test_a_write_that_leaves_the_spec_alone_is_not_judged() -> None:
     assert (judged.causes, judged.warnings) == ((), ())
 
 
+def annotated(text: str) -> JsonObject:
+    return {"metadata": {"annotations": {"kvedge.io/self-fencing": text}}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "refused"),
+    [
+        pytest.param(annotated("enabled"), None, False, id="on"),
+        pytest.param(annotated("silence=90s"), annotated("enabled"), False, id="other terms"),
+        pytest.param(annotated("soon"), None, True, id="made wrong"),
+        pytest.param(annotated("soon"), annotated("enabled"), True, id="changed to wrong"),
+        pytest.param(annotated("soon"), annotated("soon"), False, id="was wrong before"),
+        pytest.param({"metadata": {"annotations": "odd"}, "spec": {}}, None, False, id="odd annotations"),
+    ],
+)
+def test_terms_by_which_nodes_fence_themselves_must_prove_something(
+    new: JsonObject, old: JsonObject | None, refused: bool
+) -> None:
+    judged = judge_spec(AdmissionRequest(uid="u", operation="UPDATE" if old else "CREATE", object=new, old_object=old))
+    at = "metadata.annotations[kvedge.io/self-fencing]"
+    assert [cause.field for cause in judged.causes] == ([at] if refused else [])
+    assert all("use enabled, disabled, or terms" in cause.message for cause in judged.causes)
+
+
 @pytest.mark.parametrize(
     ("strategy", "workloads", "refused"),
     [

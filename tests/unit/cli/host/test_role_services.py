@@ -67,10 +67,10 @@ def test_a_node_runs_what_it_is_told_to_and_api_before_those_who_need_it(tmp_pat
         (tmp_path / role).write_text("x")
     settings = Settings(kubeconfig=str(tmp_path), emulation="tcg")
     assert [service.name for service in node_services(settings)] == [
+        # It waits for nobody, and is there until all others have stopped.
+        "fencing",
         "api",
         "controller",
-        # Apart from the handler, and there until that has stopped.
-        "fencing",
         "launcher program",
         "handler",
         "launcher image",

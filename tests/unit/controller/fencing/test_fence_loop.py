@@ -36,17 +36,15 @@ class Server(PlayedLeases):
 class World:
     """A controller, its cache of leases, and the server."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, fence: NodeFence = FENCE) -> None:
+    def __init__(self) -> None:
         self.server, self.cache, self.clock, self.events = Server(), Cache(), FakeClock(), MagicMock()
         self.server.nodes = []
-        self.server.create(new_lease(fence))
+        self.server.create(new_lease(FENCE))
         self.cache.observe = lambda item: self.cache.hear(item, gone=False)  # type: ignore[method-assign]
         sources: Any = (self.server, self.cache, self.events, self.clock)
         self.loop = FenceLoop(FenceSources(*sources))
-        monkeypatch.setattr(self.loop.loop, "start", lambda: None)
         self.changed: list[str] = []
         self.loop.on_change(self.changed.append)
-        self.loop.start()
         self.hear()
 
     def hear(self) -> None:
@@ -59,8 +57,8 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+def world() -> World:
+    return World()
 
 
 def test_a_silent_node_is_fenced_after_its_term_and_no_launcher_comes_there(world: World) -> None:
@@ -93,7 +91,7 @@ def test_each_renewal_begins_the_time_anew(world: World) -> None:
     assert world.server.fence("n").promised == {"a"}
 
 
-def test_a_controller_that_starts_anew_begins_the_time_anew(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_a_controller_that_starts_anew_begins_the_time_anew(world: World) -> None:
     world.wait(119.0)
     other = FenceLoop(FenceSources(world.server, world.cache, world.events, world.clock))  # type: ignore[arg-type]
     world.clock.seconds += 1.0

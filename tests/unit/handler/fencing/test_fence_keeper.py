@@ -104,6 +104,16 @@ def test_a_node_that_is_not_to_fence_itself_writes_nothing_and_arms_nothing(worl
     assert (world.server.writes, world.watchdogs) == (0, [])
 
 
+def test_a_node_that_is_not_to_fence_itself_asks_for_nothing(world: World) -> None:
+    world.wish = Wish()
+    world.server.failure = Forbidden(0, "", "not allowed")
+    world.keeper.renew()
+    assert world.told == []
+    world.wish = ASKED
+    world.keeper.renew()
+    assert world.told[-1][0] == "FencingRefused"
+
+
 def test_a_promise_is_made_with_an_armed_watchdog_and_only_for_those_that_ask(world: World) -> None:
     world.keeper.renew()
     fence = world.server.fence("n")

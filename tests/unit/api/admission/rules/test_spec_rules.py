@@ -216,6 +216,15 @@ def test_the_order_of_starts_is_in_numbers(name: str, text: str) -> None:
     assert causes(vmi) == []
 
 
+def test_what_happens_on_the_loss_of_a_node_is_one_of_two_words() -> None:
+    vmi, at = small_vmi(), "metadata.annotations[kvedge.io/on-node-loss]"
+    for word in ("wait", "restart"):
+        vmi["metadata"]["annotations"] = {"kvedge.io/on-node-loss": word}
+        assert causes(vmi) == []
+    vmi["metadata"]["annotations"] = {"kvedge.io/on-node-loss": "Restart"}
+    assert causes(vmi) == [(at, f"{at}: 'Restart' is not supported; use wait or restart")]
+
+
 def delayed(seconds: str) -> JsonObject:
     vmi = small_vmi()
     vmi["metadata"]["annotations"] = {"kvedge.io/autostart-delay": seconds}
