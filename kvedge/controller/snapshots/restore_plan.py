@@ -87,6 +87,9 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if is_unpatched(restore, view.vm):
         assert view.vm is not None
         return _plan_patches(view, view.vm, now)
+    if view.vm is None and any(owner.kind == VirtualMachine.KIND.kind for owner in meta.owner_references):
+        # It was there, and its user has deleted it: it is not made anew.
+        return _fail(view, now, "the target VM is gone")
     if view.vm is not None:
         if not _is_same(view, view.vm):
             return _fail(view, now, _TAKEN)

@@ -26,6 +26,11 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
         return f'snapshot "{vm.status.snapshot_in_progress}" in progress'
     if vm.status.restore_in_progress:
         return f'restore "{vm.status.restore_in_progress}" in progress'
+    moving = vm.status.volume_update_state
+    if moving is not None and moving.volume_migration_state is not None:
+        return (
+            f"{source} has volumes that are exchanged, or that are incomplete: see its condition ManualRecoveryRequired"
+        )
     for volume, claim in lasting_claims(vm).items():
         if fault := _find_fault(view.claims.get(claim)):
             return f"{source} volume {fault}: {volume}"

@@ -12,7 +12,7 @@ from typing import Final
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
 from kvedge.resources.disks.snapshot_names import SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
-from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (
     DataVolume,
@@ -25,7 +25,6 @@ from kvedge.resources.types.data_volumes import (
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent, VolumeBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.quantities import parse_bytes
 
 _STORAGE: Final = "storage"
@@ -34,11 +33,6 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 # A worker has begun to copy.
 _COPYING: Final = ("CloneInProgress", SUCCEEDED)
-
-
-def lasting_claim(volume: Volume) -> str | None:
-    """The claim of a volume whose data a snapshot holds; an ephemeral layer above a claim is none."""
-    return None if volume.ephemeral is not None else claim_of(volume)
 
 
 def lasting_claims(vm: VirtualMachine) -> dict[str, str]:

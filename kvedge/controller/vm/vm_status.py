@@ -5,7 +5,7 @@ Called by the VM's plan. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,9 @@ from kvedge.controller.kubevirt.condition_rules import with_condition, without_c
 from kvedge.controller.vm.claim_move_plan import ClaimMove, recovery_condition
 from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
 from kvedge.controller.vm.vmi_template import needs_restart
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
+from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
@@ -74,6 +76,7 @@ def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
         start_failure=view.start_failure,
         run_strategy=view.observed_strategy,
         volume_update_state=_find_volume_update(view),
+        volume_snapshot_statuses=list(list_snapshot_statuses(view.vm)),
     )
     if vmi is not None:
         started_from = whole_number(vmi.metadata.annotations.get(VM_GENERATION, ""))
@@ -87,6 +90,16 @@ def _find_volume_update(view: VmView) -> VolumeUpdateState | None:
         return view.vm.status.volume_update_state
     moved = list(view.move.recorded)
     return VolumeUpdateState(volume_migration_state=VolumeMigrationState(migrated_volumes=moved)) if moved else None
+
+
+def list_snapshot_statuses(vm: VirtualMachine) -> Iterator[JsonObject]:
+    """Which volumes a snapshot would hold, in KubeVirt's words; all claims can be copied."""
+    for volume in [] if vm.spec.template is None else vm.spec.template.spec.volumes:
+        if lasting_claim(volume) is not None:
+            yield {"name": volume.name, "enabled": True}
+        else:
+            text = f"Snapshot is not supported for this volumeSource type [{volume.name}]"
+            yield {"name": volume.name, "enabled": False, "reason": text}
 
 
 def printable_status(view: VmView) -> str:

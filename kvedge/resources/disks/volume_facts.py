@@ -53,6 +53,11 @@ def claim_of(volume: Volume) -> str | None:
     return None
 
 
+def lasting_claim(volume: Volume) -> str | None:
+    """The claim of a volume that keeps what its guest writes, of which a snapshot holds a copy."""
+    return None if volume.ephemeral is not None else claim_of(volume)
+
+
 def is_hotpluggable(volume: Volume) -> bool:
     """Whether the volume comes by an attachment Pod, and so is no part of the launcher's Pod; it stays so for good."""
     source = volume.persistent_volume_claim or volume.data_volume

@@ -12,6 +12,7 @@ from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import Forbidden, Invalid, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.pod_networks import NETWORKS
@@ -377,6 +378,16 @@ def test_it_makes_changes_and_ends_vms_of_pools(admin: KubeClient, controller: K
     path = f"{VMS}/numbered-0"
     assert refused(controller, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}) == ""
     assert refused(controller, "DELETE", path) == ""
+    released(admin, path)
+
+
+def test_it_makes_vms_of_restores_and_ends_none(admin: KubeClient, controller: KubeClient) -> None:
+    restored = owned_vm()
+    restored["metadata"]["annotations"] = {LAST_RESTORE: "back-1"}
+    assert refused(controller, "POST", VMS, restored) == ""
+    path = f"{VMS}/numbered-0"
+    assert f"{SAID} to delete other VMs" in refused(controller, "DELETE", path)
+    admin.request("DELETE", path)
     released(admin, path)
 
 

@@ -201,6 +201,17 @@ def test_a_restore_that_can_never_be_done_ends(what: str, words: str):
     assert disks(world) == OLD
 
 
+def test_a_vm_that_is_deleted_while_it_is_restored_is_not_made_anew():
+    world = taken()
+    world.settle_restore()
+    world.vm = None
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert world.vm is None
+    assert world.reason("restore", "Failure") == "the target VM is gone"
+    assert not set(NEW.values()) & set(world.volumes)
+
+
 @pytest.mark.parametrize("what", ["failed", "snapshot gone", "refused", "deleted"])
 def test_a_restore_that_breaks_off_takes_its_new_disks_along(what: str):
     world = taken()

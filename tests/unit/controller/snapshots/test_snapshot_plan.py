@@ -12,6 +12,7 @@ import pytest
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import METHOD, SOURCE_FINALIZER
 from kvedge.resources.types.storage import VolumeResources
+from kvedge.resources.types.vm import VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.volumes import HostDisk, Volume
 from tests.support.builders import a_claim
 from tests.unit.controller.snapshots.snapshot_world import COPIES, UID, World
@@ -123,6 +124,8 @@ def _break(world: World, what: str) -> None:
             vm.status.snapshot_in_progress = "other"
         case "restore":
             vm.status.restore_in_progress = "other"
+        case "exchanged":
+            vm.status.volume_update_state = VolumeUpdateState(volume_migration_state=VolumeMigrationState())
         case "deleting":
             vm.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
 
@@ -141,13 +144,14 @@ def _break(world: World, what: str) -> None:
         ("snapshot", 'snapshot "other" in progress'),
         ("restore", 'restore "other" in progress'),
         ("deleting", "source default/web is being deleted"),
+        ("exchanged", "source default/web has volumes that are exchanged, or that are incomplete"),
     ],
 )  # fmt: skip
 def test_a_snapshot_that_cannot_begin_says_why_and_fails_in_time(what: str, words: str):
     world = World()
     _break(world, what)
     plan = world.settle()
-    assert world.reason() == f"Source not locked {words}"
+    assert world.reason().startswith(f"Source not locked {words}")
     assert plan.again_after is not None
     assert plan.again_after <= 5
     assert not is_locked(world)

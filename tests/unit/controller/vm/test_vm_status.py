@@ -9,9 +9,11 @@ import pytest
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.vm.vm_status import VmView, next_status, printable_status
 from kvedge.controller.vm.vmi_template import template_hash, vmi_from_vm
+from kvedge.resources.codec import decode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.vm import StartFailure, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import Volume
 from tests.support.builders import NOW, a_vm, a_vmi
 from tests.support.migrating import a_migrating_vmi
 
@@ -151,10 +153,27 @@ def test_generations_tell_which_template_runs():
 
 
 def test_fields_of_other_writers_are_left_alone():
-    vm = a_vm(snapshot_in_progress="snap", volume_snapshot_statuses=[{"name": "root", "enabled": False}])
-    status = next_status(seen(vm, None), NOW)
+    status = next_status(seen(a_vm(snapshot_in_progress="snap"), None), NOW)
     assert status.snapshot_in_progress == "snap"
-    assert status.volume_snapshot_statuses == [{"name": "root", "enabled": False}]
+
+
+def test_a_vm_says_which_volumes_a_snapshot_would_hold():
+    vm = a_vm()
+    assert vm.spec.template is not None
+    volumes = [
+        {"name": "root", "dataVolume": {"name": "root"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "layer", "ephemeral": {"persistentVolumeClaim": {"claimName": "golden"}}},
+        {"name": "tools", "containerDisk": {"image": "tools:1"}},
+    ]
+    vm.spec.template.spec.volumes = [decode(Volume, each) for each in volumes]
+    text = "Snapshot is not supported for this volumeSource type [{}]"
+    assert next_status(seen(vm, None), NOW).volume_snapshot_statuses == [
+        {"name": "root", "enabled": True},
+        {"name": "data", "enabled": True},
+        {"name": "layer", "enabled": False, "reason": text.format("layer")},
+        {"name": "tools", "enabled": False, "reason": text.format("tools")},
+    ]
 
 
 def test_a_hash_follows_the_templates_spec_only():
