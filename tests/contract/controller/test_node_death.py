@@ -6,18 +6,35 @@ machines.
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.handler.fencing import fence_service
+from kvedge.handler.fencing.fence_service import FenceConfig, FenceService
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.resources.meta import Condition, ObjectMeta, condition
-from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
-from kvedge.resources.types.core import Node, Pod
+from kvedge.resources.names import LAUNCHER_UID, SYSTEM_NAMESPACE
+from kvedge.resources.node_loss.fence_terms import SELF_FENCING, FenceTerms
+from kvedge.resources.node_loss.node_lease import (
+    NODES_NAMESPACE,
+    OF_NODE,
+    ON_NODE_LOSS,
+    RESTART,
+    NodeFence,
+    lease_name,
+    read_fence,
+)
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER, NODE_PREFIX, NODES_GROUP
+from kvedge.resources.types.core import ConfigMap, Node, Pod
+from kvedge.resources.types.kubevirt import DEFAULT_NAME, KubeVirt
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate, VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
@@ -25,7 +42,10 @@ from tests.contract.controller.played_node import NODE, PlayedNode
 from tests.support.builders import CONFIG
 from tests.support.cluster.control_plane import ControlPlane, missing_programs
 from tests.support.either_server import REAL, EitherServer, install_kinds
+from tests.support.kube_apiserver import RealApiServer
+from tests.support.played_leases import PlayedWatchdog
 from tests.support.role_rights import give_roles_their_rights
+from tests.support.tearing_proxy import TearingProxy
 from tests.support.waiting import wait_until
 
 _BEAT_SECONDS = 2.0
@@ -158,3 +178,73 @@ def test_a_vm_runs_again_only_when_its_dead_node_is_confirmed_dead(server, kubel
         return there not in ([], [uid]) and bool(pods)
 
     wait_until(runs_anew, "another run", seconds=180, pause=0.1)
+
+
+def uid_of_run(server: EitherServer, namespace: str) -> str:
+    """The UID of the VMI that is there; empty while there is none."""
+    return next((vmi.metadata.uid for vmi in server.admin.list(VirtualMachineInstance, namespace)), "")
+
+
+@pytest.fixture
+def proxy(server: EitherServer) -> Iterator[TearingProxy]:
+    """The way of one node to the API."""
+    assert isinstance(server.server, RealApiServer)
+    with TearingProxy("127.0.0.1", server.server.port) as proxy:
+        yield proxy
+
+
+def test_a_node_that_fences_itself_ends_its_guest_before_the_next_one_may_start(server, kubelets, proxy, monkeypatch):
+    """The handler speaks as its node, as agents do. Its guest is a process that looks like a launcher."""
+    watchdogs: list[PlayedWatchdog] = []
+
+    def arm(seconds: int) -> PlayedWatchdog:
+        watchdogs.append(PlayedWatchdog(seconds))
+        return watchdogs[-1]
+
+    monkeypatch.setattr(fence_service, "arm_device", arm)
+    terms = FenceTerms(silence=4, watchdog=2, renew=1, check=1, margin=2)
+    wait_until(lambda: server.admin.list(KubeVirt), "the KubeVirt object")
+    mark = MergePatch({"metadata": {"annotations": {SELF_FENCING: terms.format()}}})
+    server.admin.patch(KubeVirt, SYSTEM_NAMESPACE, DEFAULT_NAME, mark)
+    namespace = server.new_namespace()
+    node = PlayedNode(server, namespace)
+    template = VirtualMachineInstanceTemplate(metadata=ObjectMeta(annotations={ON_NODE_LOSS: RESTART}))
+    spec = VirtualMachineSpec(run_strategy="Always", template=template)
+    server.admin.create(VirtualMachine(metadata=ObjectMeta(name="web", namespace=namespace), spec=spec))
+    pod = node.pod()
+    node.starts(pod)
+    node.runs()
+    uid = node.vmi().metadata.uid
+    kubeconfig = Path(server.kubeconfig_of(f"{NODE_PREFIX}{NODE}", NODES_GROUP))
+    words = kubeconfig.read_text().replace(f":{server.server.port}", f":{proxy.port}")
+    (server.directory / "by-proxy").write_text(words)
+    service = FenceService(FenceConfig(server.directory / "by-proxy", NODE, server.directory / "fence.json"))
+    guest = subprocess.Popen(["/usr/bin/python3", "-c", "import time; time.sleep(600)", uid], user=LAUNCHER_UID)
+    try:
+        service.start()
+
+        def lease() -> NodeFence:
+            return read_fence(server.admin.get(ConfigMap, NODES_NAMESPACE, lease_name(NODE)))
+
+        wait_until(lambda: server.admin.list(ConfigMap, NODES_NAMESPACE, f"{OF_NODE}=true"), "the node's lease")
+        wait_until(lambda: lease().promised == {uid}, "the promise")
+        assert lease().terms == terms
+        assert service.refuse_start(uid) == ""
+        kubelets.fall_silent_on(NODE)
+        proxy.freeze()
+        wait_until(lambda: lease().gone == {uid}, "the node is fenced", seconds=60, pause=0.05)
+        assert guest.poll() == -signal.SIGKILL
+        assert service.refuse_start(uid)
+        wait_until(lambda: uid_of_run(server, namespace) not in ("", uid), "the next run", seconds=60)
+        assert pod.metadata.uid not in [each.metadata.uid for each in node.pods()]
+        fed = watchdogs[0].fed
+        wait_until(lambda: watchdogs[0].fed > fed, "the machine lives")
+        proxy.thaw()
+        wait_until(lambda: lease().gone == frozenset(), "the node is back, and has nothing of it", seconds=30)
+        assert not watchdogs[0].is_running
+    finally:
+        proxy.thaw()
+        service.stop()
+        guest.kill()
+        guest.wait()
+        server.admin.patch(KubeVirt, SYSTEM_NAMESPACE, DEFAULT_NAME, MergePatch({"metadata": {"annotations": None}}))
