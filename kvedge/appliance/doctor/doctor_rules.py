@@ -22,7 +22,13 @@ from kvedge.appliance.doctor.platform_rules import (
     check_passthrough,
     check_programs,
 )
-from kvedge.appliance.doctor.system_rules import check_clock, check_launcher_user, check_security, check_system
+from kvedge.appliance.doctor.system_rules import (
+    check_clock,
+    check_launcher_user,
+    check_security,
+    check_system,
+    check_watchdog,
+)
 
 RULES: Final[Sequence[Rule]] = (
     check_kernel,
@@ -42,6 +48,7 @@ RULES: Final[Sequence[Rule]] = (
     check_filters,
     check_clock,
     check_system,
+    check_watchdog,
 )
 
 

@@ -92,3 +92,6 @@ class HostFacts:
     iommu_groups: int = 0
     # Whether systemd-resolved resolves names on this host.
     resolved_runs: bool = True
+    # What the kernel's first watchdog calls itself, and whether somebody has it open or it cannot be stopped.
+    watchdog: str = ""
+    watchdog_is_taken: bool = False

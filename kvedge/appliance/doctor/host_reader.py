@@ -43,6 +43,7 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.runtime.linux.clock import is_clock_synchronized
 from kvedge.runtime.linux.libraries import ask_libvirt_version
 
+_WATCHDOG: Final = Path("/sys/class/watchdog/watchdog0")
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
 _COMMANDS: Final = ("qemu-img", "modprobe")
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
@@ -95,6 +96,10 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         networks=_networks(bridge),
         bridge=bridge,
         filters=_filters(ipv6=":" in options.pod_cidr),
+        # Never opened here: that would arm it.
+        watchdog=read_text(_WATCHDOG / "identity"),
+        watchdog_is_taken="active" in read_text(_WATCHDOG / "state").split()
+        or read_text(_WATCHDOG / "nowayout") == "1",
     )
 
 

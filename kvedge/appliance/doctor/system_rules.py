@@ -1,4 +1,4 @@
-"""Whether the host's system suits kvedge: its security modules, its user 107, its clock, its name and its init.
+"""Whether the host's system suits kvedge: security modules, user 107, clock, name, init and watchdog.
 
 Called by `doctor_rules`. Pure.
 """
@@ -81,3 +81,15 @@ def check_system(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
         yield Finding("leftover state", Level.WARN, detail, "start kvedge, which adopts running VMs, or kvedge killall")
     else:
         yield Finding("leftover state", Level.OK, "none" if not facts.leftovers else "of the running instance")
+
+
+def check_watchdog(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:
+    """What a node of a cluster needs to fence itself; nothing else does."""
+    if not facts.watchdog:
+        detail = "none is there: a node of a cluster that is to fence itself loads softdog"
+        yield Finding("watchdog", Level.INFO, detail)
+    elif facts.watchdog_is_taken and not facts.kvedge_runs:
+        detail = f"{facts.watchdog} runs already, or cannot be stopped: a node cannot fence itself by it"
+        yield Finding("watchdog", Level.INFO, detail, "set systemd's RuntimeWatchdogSec=0, its module's nowayout=0")
+    else:
+        yield Finding("watchdog", Level.OK, facts.watchdog)

@@ -53,6 +53,7 @@ GOOD = HostFacts(
     launcher_group_members=(),
     networks={"eth0": ("192.0.2.10/255.255.255.0",)},
     iommu_groups=20,
+    watchdog="iTCO_wdt",
 )
 
 
@@ -91,6 +92,20 @@ def test_whether_guests_can_have_devices_of_the_host_is_told(
     finding = found("iommu", iommu_groups=groups, modules=modules)
     assert finding.level is level
     assert words in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "words"),
+    [
+        pytest.param({}, Level.OK, "iTCO_wdt", id="free"),
+        pytest.param({"watchdog": ""}, Level.INFO, "loads softdog", id="none"),
+        pytest.param({"watchdog_is_taken": True}, Level.INFO, "runs already", id="of another program"),
+        pytest.param({"watchdog_is_taken": True, "kvedge_runs": True}, Level.OK, "iTCO_wdt", id="perhaps our own"),
+    ],
+)
+def test_what_a_node_needs_to_fence_itself_is_told(changes: dict[str, Any], level: Level, words: str) -> None:
+    finding = found("watchdog", **changes)
+    assert (finding.level, words in finding.detail) == (level, True)
 
 
 def test_a_good_host_has_nothing_to_mend() -> None:
