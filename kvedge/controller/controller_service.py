@@ -204,7 +204,9 @@ class _Work:
         self._pools = make_pool_work(client, self._vms, self._vmis, self._events, clock)
         migrations = Informer(client, VirtualMachineInstanceMigration)
         emptied = (migrations, self._vmis, self._pods, self._nodes)
-        self._evacuation = make_evacuation_work(client, emptied, self._events, clock, self._configuration)
+        self._evacuation = make_evacuation_work(
+            client, emptied, (self._vms, self._claims), self._events, clock, self._configuration
+        )
         self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
         leases = Informer(client, ConfigMap, NODES_NAMESPACE, label_selector=f"{OF_NODE}=true")
         self._fence_loop = FenceLoop(FenceSources(client, leases, self._events, clock))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -21,12 +21,16 @@ _MOST_DOUBLINGS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A VMI, its migrations, and how many of its launcher Pods have not ended; `is_ending`: one of them is deleted."""
+    """A VMI, its migrations, and how many of its launcher Pods have not ended; `is_ending`: one of them is deleted.
+
+    `exchange` is about a VM that names other claims than its guest uses: they move, or only a restart brings them.
+    """
 
     vmi: VirtualMachineInstance
     migrations: Sequence[VirtualMachineInstanceMigration]
     pods: int
     is_ending: bool = False
+    exchange: Literal["", "moves", "refused"] = ""
 
     @property
     def is_free(self) -> bool:

@@ -15,6 +15,7 @@ from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
+from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import APP, LAUNCHER_APP, SCHEDULABLE
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
@@ -72,6 +73,10 @@ _UPLOAD_OWNED: Final = (
 
 
 _CLAIM: Final = "request.resource.resource == 'persistentvolumeclaims'"
+_MOVED: Final = (
+    f"{_CREATE} && '{MOVED_FROM}' in variables.annotations && !has(object.spec.dataSource)"
+    " && !has(object.spec.dataSourceRef) && !(has(object.spec.volumeName) && object.spec.volumeName != '')"
+)
 _CLAIM_OWNED: Final = (
     "variables.{0}.exists(o, o.kind == 'PersistentVolumeClaim' && o.apiVersion == 'v1')"
     f" && '{CLONE_TARGET}' in variables.{{1}}"
@@ -221,8 +226,10 @@ _RULES: Final = (
     ),
     (
         _CLAIM,
-        f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations",
-        "is not allowed to make or touch other claims than those that DataVolumes and uploads fill",
+        f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
+        f" || ({_MOVED})",
+        "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
+        " disks move to",
     ),
     (
         f"{_CLAIM} && {_UPDATE}",

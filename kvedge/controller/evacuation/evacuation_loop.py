@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.evacuation.claim_exchange import ClaimExchange
 from kvedge.controller.evacuation.evacuation_plan import Rules, make_migration, plan_evacuation
 from kvedge.controller.guest_moves import Guest, Wait
 from kvedge.controller.late_work import LateWork
@@ -25,8 +26,11 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.evacuation import has_drain_taint, is_marked, is_migratable
+from kvedge.resources.moves.disk_moves import can_move_with_disks
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
@@ -45,6 +49,7 @@ class EvacuationSources:
     vmis: Informer[VirtualMachineInstance]
     pods: Informer[Pod]
     nodes: Informer[Node]
+    exchange: ClaimExchange
     events: EventRecorder
     clock: Clock
     rules: Callable[[], Rules]
@@ -55,6 +60,7 @@ def make_evacuation_work(
     shared: tuple[
         Informer[VirtualMachineInstanceMigration], Informer[VirtualMachineInstance], Informer[Pod], Informer[Node]
     ],
+    disks: tuple[Informer[VirtualMachine], Informer[PersistentVolumeClaim]],
     events: EventRecorder,
     clock: Clock,
     configuration: ConfigurationFollower,
@@ -63,11 +69,13 @@ def make_evacuation_work(
 
     def read_rules() -> Rules:
         found = configuration.current
-        return Rules(found.migrations.node_drain_taint_key, found.eviction_strategy)
+        limits = found.migrations
+        return Rules(limits.node_drain_taint_key, found.eviction_strategy, limits.parallel_per_node)
 
-    loop = EvacuationLoop(EvacuationSources(client, *shared, events, clock, read_rules))
+    exchange = ClaimExchange(client, *disks, events)
+    loop = EvacuationLoop(EvacuationSources(client, *shared, exchange, events, clock, read_rules))
     configuration.on_change(lambda found: loop.note_rules_change())
-    return LateWork("evacuation", (), shared, loop)
+    return LateWork("evacuation", (), (*shared, *disks), loop)
 
 
 class EvacuationLoop:
@@ -80,6 +88,7 @@ class EvacuationLoop:
         self._vmis = sources.vmis
         self._pods = sources.pods
         self._nodes = sources.nodes
+        self._exchange = sources.exchange
         self._events = sources.events
         self._clock = sources.clock
         self._rules = sources.rules
@@ -111,7 +120,9 @@ class EvacuationLoop:
         for wait in plan.wait:
             self._tell_wait(wait)
         # All are tried: one that is refused keeps no other from leaving.
-        refusals = [refusal for vmi in plan.move if (refusal := self._create(vmi, key.name)) is not None]
+        done = [self._create(vmi, key.name) for vmi in plan.move]
+        done += [self._exchange.begin(vmi) for vmi in plan.exchange]
+        refusals = [refusal for refusal in done if refusal is not None]
         if refusals:
             raise refusals[0]
         return None if plan.again_after is None else Again(plan.again_after)
@@ -124,7 +135,8 @@ class EvacuationLoop:
     def _view(self, vmi: VirtualMachineInstance) -> Guest:
         name = f"{vmi.metadata.namespace}/{vmi.metadata.name}"
         pods = [pod for pod in self._pods.find_owned_by(vmi.metadata.uid) if not has_ended(pod)]
-        return Guest(vmi, self._migrations.find_indexed(_OF_VMI, name), len(pods))
+        found = self._migrations.find_indexed(_OF_VMI, name)
+        return Guest(vmi, found, len(pods), exchange=self._exchange.judge(vmi))
 
     def _create(self, vmi: VirtualMachineInstance, node: str) -> KubeError | None:
         """Make a migration; the refusal, or None."""
@@ -158,6 +170,7 @@ class EvacuationLoop:
         if new is None:
             assert old is not None
             self._told.pop(old.metadata.uid, None)
+            self._exchange.forget(old.metadata.uid)
         elif old is None or _facts(old) != _facts(new):
             self._look_at(new)
 
@@ -198,5 +211,6 @@ def _facts(vmi: VirtualMachineInstance) -> tuple[object, ...]:
         vmi.is_final,
         vmi.metadata.deletion_timestamp,
         is_migratable(vmi),
+        can_move_with_disks(vmi),
         status.migration_state is not None and status.migration_state.is_open,
     )

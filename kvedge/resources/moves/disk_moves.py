@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
-from kvedge.resources.evacuation import LIVE_MIGRATABLE
+from kvedge.resources.evacuation import (
+    LIVE_MIGRATABLE,
+    LIVE_MIGRATE,
+    LIVE_MIGRATE_IF_POSSIBLE,
+    STORAGE_LIVE_MIGRATABLE,
+)
 from kvedge.resources.meta import Condition, ObjectMeta, OwnerReference, condition
 from kvedge.resources.moves.workload_updates import changes_volumes
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import (
+    READ_ONLY_MANY,
     READ_WRITE_MANY,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -35,8 +41,11 @@ MIGRATION: Final = "Migration"
 STORAGE_LIVE_MIGRATABLE: Final = "StorageLiveMigratable"
 # The reason of the condition LiveMigratable that disks are in the way.
 _BY_DISKS: Final = "DisksNotLiveMigratable"
+# On a VMI, by its VM's template: "true" has a drain move it with its disks although it might be shut down.
+EVACUATE_WITH_DISKS: Final = "kvedge.io/evacuate-with-disks"
 # On a claim that was made for a disk to move to: the claim that it comes from.
 MOVED_FROM: Final = "kvedge.io/moved-from"
+_SHARED: Final = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
 _MOVED_NAME: Final = re.compile(r"-moved-[a-z0-9]{5}$")
 # With the suffix it may still be a name.
 _LONGEST_BASE: Final = 200
@@ -72,7 +81,18 @@ def can_move_with_disks(vmi: VirtualMachineInstance) -> bool:
     """Whether its disks alone keep a VM's guest on its node, and they can move along."""
     owner = vmi.metadata.controller_reference()
     is_of_vm = owner is not None and owner.kind == VirtualMachine.KIND.kind
-    return is_of_vm and not changes_volumes(vmi) and _is_held_by_disks(vmi) and _says(vmi, STORAGE_LIVE_MIGRATABLE)
+    is_held = is_of_vm and not changes_volumes(vmi) and _is_held_by_disks(vmi)
+    return is_held and _says(vmi, STORAGE_LIVE_MIGRATABLE) and not any(_find_reasons(vmi, {}))
+
+
+def leaves_with_disks(vmi: VirtualMachineInstance, strategy: str) -> bool:
+    """Whether an eviction moves the guest with its disks; `strategy` is what the VMI wants of evictions.
+
+    A guest that may be shut down is, as in KubeVirt, unless its user says otherwise: a copy takes long.
+    """
+    asked = vmi.metadata.annotations.get(EVACUATE_WITH_DISKS) == "true"
+    is_meant = strategy == LIVE_MIGRATE or (strategy == LIVE_MIGRATE_IF_POSSIBLE and asked)
+    return is_meant and can_move_with_disks(vmi)
 
 
 def has_pending_exchange(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
@@ -102,10 +122,9 @@ def plan_disk_move(
     """Claims for all disks that keep the guest; `claims` are the VMI's by name, `name` makes the name of a new one."""
     if (reason := _find_refusal(vm, vmi)) is not None:
         return NoMove(reason)
-    held = list(_find_held(vmi, claims))
-    reasons = [reason for volume, _ in held if (reason := _judge_volume(vmi, volume)) is not None]
-    if reasons:
+    if reasons := list(_find_reasons(vmi, claims)):
         return NoMove("; ".join(reasons))
+    held = list(_find_held(vmi, claims))
     if not held:
         return NoMove("no claim of the VM keeps it on its node: migrate it without its disks")
     missing = [old for _, old in held if old not in claims]
@@ -143,16 +162,33 @@ def _find_held(
     vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim]
 ) -> Iterator[tuple[Volume, str]]:
     """The volumes on claims that one node has at a time."""
-    known = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
     for volume in vmi.spec.volumes:
-        old, info = claim_of(volume), known.get(volume.name)
-        if old is None or volume.ephemeral is not None:
-            # Below a layer nothing is written: such a claim is read by many, or keeps its guest.
-            continue
-        claim = claims.get(old)
-        modes = info.access_modes if info is not None else claim.spec.access_modes if claim is not None else []
-        if READ_WRITE_MANY not in modes:
+        old = claim_of(volume)
+        if old is not None and volume.ephemeral is None and READ_WRITE_MANY not in _find_modes(vmi, volume, claims):
             yield volume, old
+
+
+def _find_reasons(vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim]) -> Iterator[str]:
+    """Why volumes that keep the guest on its node cannot move along."""
+    for volume in vmi.spec.volumes:
+        if volume.host_disk is not None and not volume.host_disk.shared:
+            yield f"volume {volume.name} is a file of the node (hostDisk), which does not move: put it on a claim"
+        elif volume.ephemeral is not None and not _SHARED & set(_find_modes(vmi, volume, claims)):
+            yield f"volume {volume.name} is a layer on a claim of one node: use a claim that many nodes can read"
+    for volume, _ in _find_held(vmi, claims):
+        if (reason := _judge_volume(vmi, volume)) is not None:
+            yield reason
+
+
+def _find_modes(
+    vmi: VirtualMachineInstance, volume: Volume, claims: Mapping[str, PersistentVolumeClaim]
+) -> Sequence[str]:
+    """Who may have a volume's claim at a time."""
+    known = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}.get(volume.name)
+    if known is not None:
+        return known.access_modes
+    claim = claims.get(claim_of(volume) or "")
+    return [] if claim is None else claim.spec.access_modes
 
 
 def _judge_volume(vmi: VirtualMachineInstance, volume: Volume) -> str | None:

@@ -224,6 +224,19 @@ def test_it_makes_and_describes_claims_of_data_volumes(controller: KubeClient) -
     assert "claim's spec" in refused(controller, "PATCH", f"{CLAIMS}/made", {"spec": {"volumeName": "pv"}})
 
 
+def test_it_makes_empty_claims_that_disks_move_to(controller: KubeClient, admin: KubeClient) -> None:
+    moved = {"kvedge.io/moved-from": "disk"}
+    filled = claim("moved", **moved)
+    filled["spec"]["dataSource"] = {"kind": "PersistentVolumeClaim", "name": "others"}
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, filled)
+    bound = claim("moved", **moved)
+    bound["spec"]["volumeName"] = "others"
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, bound)
+    assert refused(controller, "POST", CLAIMS, claim("moved", **moved)) == ""
+    assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/moved", NOTE)
+    admin.request("DELETE", f"{CLAIMS}/moved")
+
+
 def test_it_takes_a_claim_over_for_a_data_volume(controller: KubeClient, admin: KubeClient) -> None:
     admin.request("POST", CLAIMS, claim("found"))
     assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/found", NOTE)

@@ -12,6 +12,7 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.moves.workload_updates import OUTDATED_LAUNCHER
 from kvedge.resources.names import HEARTBEAT, LAUNCHER_VERSION, SCHEDULABLE, SYSTEM_NAMESPACE, VERSION
@@ -19,9 +20,11 @@ from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Namespace, Node
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.contract.controller.test_moving_disks import Moving
 from tests.support.builders import CONFIG, small_vmi
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
@@ -159,3 +162,28 @@ def test_disks_that_are_to_move_get_a_migration_that_goes_with_the_change(update
         return all(each.metadata.deletion_timestamp is not None or each.is_final for each in updated.migrations())
 
     wait_until(is_given_up, "the migration goes with the change")
+
+
+def test_a_guest_that_leaves_its_node_takes_its_disks_along(
+    role: ControllerRole, either_server: EitherServer, namespace: str
+) -> None:
+    moving = Moving(either_server, namespace)
+    held = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    along = {"type": "StorageLiveMigratable", "status": "True"}
+    asked = {"evacuationNodeName": NODE, "nodeName": NODE, "conditions": [held, along]}
+    moving.patch_vmi({"spec": {"evictionStrategy": "LiveMigrate"}, "status": asked})
+    wait_until(moving.destinations, "the VMI says what its volume becomes")
+    (name,) = moving.destinations()
+    assert name.startswith("old-moved-")
+    claim = moving.client.get(PersistentVolumeClaim, namespace, name)
+    assert (claim.metadata.annotations["kvedge.io/moved-from"], claim.spec.storage_class_name) == ("old", "")
+    assert moving.vm().spec.update_volumes_strategy == "Migration"
+    # The handler's word: what is copied keeps the guest no more.
+    others = [encode(each) for each in moving.node.vmi().status.conditions if each.type != "LiveMigratable"]
+    moving.patch_vmi({"status": {"conditions": [CAN, *others]}})
+
+    def migrations() -> list[VirtualMachineInstanceMigration]:
+        return moving.client.list(VirtualMachineInstanceMigration, namespace)
+
+    (migration,) = wait_until(migrations, "a migration")
+    assert migration.metadata.labels["kubevirt.io/volume-update-migration"] == "web"

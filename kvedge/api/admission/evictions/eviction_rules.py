@@ -19,6 +19,8 @@ from kvedge.resources.evacuation import (
     is_migratable,
     strategy_of,
 )
+from kvedge.resources.moves.disk_moves import leaves_with_disks
+from kvedge.resources.moves.workload_updates import changes_volumes
 from kvedge.resources.names import APP, DOMAIN, LAUNCHER_APP
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
@@ -77,7 +79,8 @@ def judge_attachment(pod: Pod, vmi: str) -> Deny:
 
 def needs_a_node(vmi: VirtualMachineInstance, default: str) -> bool:
     """Whether the guest would be moved by kvedge, which takes another node."""
-    return strategy_of(vmi, default) in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE) and is_migratable(vmi)
+    strategy = strategy_of(vmi, default)
+    return strategy in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE) and _can_leave(vmi, strategy)
 
 
 def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_only_node: bool = False) -> Answer:
@@ -91,9 +94,9 @@ def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_on
         # To mark another run for it would move the wrong guest.
         return fail_to_get(f"pod {pod.metadata.name} is of another run than the present one of {meta.name}")
     strategy = strategy_of(vmi, default)
-    if strategy == LIVE_MIGRATE and not is_migratable(vmi):
+    if strategy == LIVE_MIGRATE and not _can_leave(vmi, strategy):
         return Deny(f"VMI {meta.name} is configured with an eviction strategy but is not live-migratable")
-    if strategy == LIVE_MIGRATE_IF_POSSIBLE and not is_migratable(vmi):
+    if strategy == LIVE_MIGRATE_IF_POSSIBLE and not _can_leave(vmi, strategy):
         return Allow()
     if strategy not in (LIVE_MIGRATE, LIVE_MIGRATE_IF_POSSIBLE, EXTERNAL):
         return Allow()
@@ -101,13 +104,19 @@ def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_on
         if strategy == LIVE_MIGRATE_IF_POSSIBLE:
             return Allow()
         return Deny(f"VMI {meta.name} is configured with an eviction strategy but has no other node to go to")
-    triggered = f'Eviction triggered evacuation of VMI "{meta.namespace}/{meta.name}"'
+    along = ", with its disks" if leaves_with_disks(vmi, strategy) or changes_volumes(vmi) else ""
+    triggered = f'Eviction triggered evacuation of VMI "{meta.namespace}/{meta.name}"{along}'
     # A mark of another node than the guest's has nobody act on it.
     if vmi.status.evacuation_node_name and vmi.status.evacuation_node_name == vmi.status.node_name:
         return Deny(f"Evacuation in progress: {triggered}")
     if vmi.status.node_name != pod.spec.node_name:
         return Deny("Eviction request for target Pod")
     return Mark(pod.spec.node_name, triggered)
+
+
+def _can_leave(vmi: VirtualMachineInstance, strategy: str) -> bool:
+    """Whether the guest can move, with its disks if need be."""
+    return is_migratable(vmi) or leaves_with_disks(vmi, strategy)
 
 
 def fail_to_get(why: str) -> Deny:

@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kvedge.controller.evacuation.claim_exchange import ClaimExchange
 from kvedge.controller.evacuation.evacuation_loop import EvacuationLoop, EvacuationSources
 from kvedge.controller.evacuation.evacuation_plan import Rules
 from kvedge.kube.errors import Forbidden, KubeError, Unavailable
@@ -29,6 +30,7 @@ class World:
 
     def __init__(self) -> None:
         self.migrations, self.vmis, self.pods, self.nodes = FedCache(), FedCache(), FedCache(), FedCache()
+        self.vms, self.claims = FedCache(), FedCache()
         self.events = MagicMock()
         self.refuse: dict[str, KubeError] = {}
         self.made: list[VirtualMachineInstanceMigration] = []
@@ -39,6 +41,7 @@ class World:
             self.vmis,  # type: ignore[arg-type]
             self.pods,  # type: ignore[arg-type]
             self.nodes,  # type: ignore[arg-type]
+            ClaimExchange(self, self.vms, self.claims, self.events),  # type: ignore[arg-type]
             self.events,
             FakeClock(),
             lambda: self.rules,

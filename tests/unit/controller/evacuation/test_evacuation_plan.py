@@ -15,7 +15,7 @@ from kvedge.controller.evacuation.evacuation_plan import (
 )
 from kvedge.controller.guest_moves import Guest
 from kvedge.resources.codec import decode, encode
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.core import Node, NodeSpec
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -164,3 +164,53 @@ def test_the_migration_is_kubevirts() -> None:
     # Who asked for an earlier eviction says nothing of a node that is emptied by its taint.
     vmi.status.evacuation_node_name = ""
     assert make_migration(vmi, "node-1").spec.priority == "system-critical"
+
+
+def held_by_disks(name: str, strategy: str = "LiveMigrate", /, **status: Any) -> VirtualMachineInstance:
+    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": name, "uid": "v", "controller": True}
+    conditions = [
+        {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"},
+        {"type": "StorageLiveMigratable", "status": "True"},
+    ]
+    vmi = a_run(strategy, conditions, **status)
+    vmi.metadata.name, vmi.metadata.uid = name, f"uid-{name}"
+    vmi.metadata.owner_references = [decode(OwnerReference, owner)]
+    return vmi
+
+
+def exchanged(*guests: Guest, rules: Rules = RULES) -> list[str]:
+    return [vmi.metadata.name for vmi in plan_evacuation(a_node(), guests, rules, NOW).exchange]
+
+
+def test_a_guest_that_only_its_disks_keep_gets_claims_to_move_to() -> None:
+    vmi = held_by_disks("web")
+    assert exchanged(Guest(vmi, (), 1)) == ["web"]
+    assert plan_evacuation(a_node(), [Guest(vmi, (), 1)], RULES, NOW).move == ()
+    assert exchanged(Guest(held_by_disks("web", evacuationNodeName=""), (), 1)) == []
+    assert exchanged(Guest(vmi, (), 2)) == []
+    assert exchanged(Guest(vmi, [a_migration("Running", 1)], 1)) == []
+    assert exchanged(Guest(a_run("LiveMigrate", CANNOT), (), 1)) == []
+
+
+def test_a_guest_that_may_be_shut_down_takes_its_disks_along_only_if_its_user_says_so() -> None:
+    vmi = held_by_disks("web", "LiveMigrateIfPossible")
+    assert exchanged(Guest(vmi, (), 1)) == []
+    vmi.metadata.annotations["kvedge.io/evacuate-with-disks"] = "true"
+    assert exchanged(Guest(vmi, (), 1)) == ["web"]
+    none = held_by_disks("web", "None")
+    none.metadata.annotations["kvedge.io/evacuate-with-disks"] = "true"
+    assert exchanged(Guest(none, (), 1)) == []
+
+
+def test_no_more_guests_leave_with_their_disks_at_a_time_than_may_leave_a_node() -> None:
+    waiting = [Guest(held_by_disks(name), (), 1) for name in ("a", "b", "c")]
+    assert exchanged(*waiting) == ["a", "b"]
+    assert plan_evacuation(a_node(), waiting, RULES, NOW).again_after == 10.0
+    assert exchanged(*waiting, Guest(held_by_disks("d"), (), 1, exchange="moves")) == ["a"]
+    # One whose claims only a restart brings takes no place, and hears why it stays.
+    assert exchanged(*waiting, Guest(held_by_disks("d"), (), 1, exchange="refused")) == ["a", "b", "d"]
+    assert exchanged(*waiting, rules=Rules("kubevirt.io/drain", "None", 1)) == ["a"]
+
+
+def test_a_guest_whose_disks_move_already_gets_no_other_migration() -> None:
+    assert not moves(a_run("LiveMigrate", [*CAN, {"type": "VolumesChange", "status": "True"}]))

@@ -12,6 +12,7 @@ from kvedge.resources.moves.disk_moves import (
     NoMove,
     can_move_with_disks,
     has_pending_exchange,
+    leaves_with_disks,
     moved_name,
     plan_disk_move,
     stable_name,
@@ -179,6 +180,39 @@ def test_disks_alone_keep_a_guest_that_could_move_with_them() -> None:
     alone = a_run()
     alone.metadata.owner_references = []
     assert not can_move_with_disks(alone)
+
+
+@pytest.mark.parametrize(
+    ("volume", "disk", "words"),
+    [
+        pytest.param(DATA, {"lun": {}}, "volume data is a LUN", id="LUN"),
+        pytest.param(
+            {"name": "data", "hostDisk": {"path": "/d.img", "type": "Disk"}}, {"disk": {}}, "hostDisk", id="hostDisk"
+        ),
+        pytest.param(
+            {"name": "data", "ephemeral": {"persistentVolumeClaim": {"claimName": "data"}}},
+            {"disk": {}},
+            "volume data is a layer",
+            id="ephemeral",
+        ),
+    ],
+)
+def test_a_disk_that_cannot_move_keeps_its_guest_and_is_named(volume: Any, disk: Any, words: str) -> None:
+    volumes = [ROOT, volume]
+    vmi = a_run(volumes, {"data": disk})
+    assert not can_move_with_disks(vmi)
+    plan = planned(a_vm(volumes), vmi)
+    assert isinstance(plan, NoMove)
+    assert words in plan.reason
+
+
+def test_what_may_be_shut_down_leaves_with_its_disks_only_when_that_is_asked_for() -> None:
+    vmi = a_run()
+    assert leaves_with_disks(vmi, "LiveMigrate")
+    assert not any(leaves_with_disks(vmi, strategy) for strategy in ("LiveMigrateIfPossible", "None", "External"))
+    vmi.metadata.annotations["kvedge.io/evacuate-with-disks"] = "true"
+    assert leaves_with_disks(vmi, "LiveMigrateIfPossible")
+    assert not any(leaves_with_disks(vmi, strategy) for strategy in ("None", "External"))
 
 
 def test_an_exchange_is_pending_while_the_vm_names_another_claim_or_the_run_says_so() -> None:

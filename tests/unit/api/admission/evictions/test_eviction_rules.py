@@ -19,7 +19,7 @@ from kvedge.api.admission.evictions.eviction_rules import (
     needs_a_node,
     vmi_of_launcher,
 )
-from kvedge.resources.meta import OwnerReference
+from kvedge.resources.meta import Condition, OwnerReference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import a_pod, vmi_with
@@ -75,6 +75,35 @@ def test_a_guest_of_the_only_node_is_not_marked_to_move(strategy: str, wanted: A
     vmi.status.evacuation_node_name = "node-1"
     if strategy != "External":
         assert judge_launcher(pod, vmi, "None", is_only_node=True) == wanted
+
+
+def held_by_disks(strategy: str, **annotations: str) -> VirtualMachineInstance:
+    vmi = a_run(strategy, "")
+    owner = OwnerReference(api_version="kubevirt.io/v1", kind="VirtualMachine", name="web", uid="v", controller=True)
+    vmi.metadata.owner_references = [owner]
+    vmi.metadata.annotations |= annotations
+    vmi.status.conditions = [
+        Condition(type="LiveMigratable", status="False", reason="DisksNotLiveMigratable"),
+        Condition(type="StorageLiveMigratable", status="True"),
+    ]
+    return vmi
+
+
+def test_a_guest_that_only_its_disks_keep_leaves_with_them_where_it_must_not_be_shut_down() -> None:
+    along = Mark("node-1", f"{TRIGGERED}, with its disks")
+    assert judged(held_by_disks("LiveMigrate")) == along
+    assert judged(held_by_disks("LiveMigrateIfPossible")) == Allow()
+    asked = held_by_disks("LiveMigrateIfPossible", **{"kvedge.io/evacuate-with-disks": "true"})
+    assert judged(asked) == along
+    assert judged(held_by_disks("None")) == Allow()
+    alone = held_by_disks("LiveMigrate")
+    alone.metadata.owner_references = []
+    assert judged(alone) == STUCK
+    vmi = held_by_disks("LiveMigrate")
+    only = judge_launcher(a_pod(vmi, "Running", "node-1"), vmi, "None", is_only_node=True)
+    assert only == Deny("VMI web is configured with an eviction strategy but has no other node to go to")
+    vmi.status.evacuation_node_name = "node-1"
+    assert judged(vmi) == Deny(f"Evacuation in progress: {TRIGGERED}, with its disks")
 
 
 def test_a_marked_guest_is_not_marked_again_wherever_the_pod_is() -> None:
