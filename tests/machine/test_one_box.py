@@ -58,7 +58,7 @@ def events(box: Box, name: str) -> set[str]:
 
 
 def test_a_vm_gets_its_address_by_dhcp_and_answers_http_on_it(box: Box, name: str) -> None:
-    box.apply(small_vm(name, IMAGE))
+    box.apply_by_verb(small_vm(name, IMAGE))
     vmi = box.wait_phase(name, "Running")
     assert [entry.phase for entry in vmi.status.phase_transition_timestamps] == [
         "Pending",
@@ -273,7 +273,7 @@ class TestBadInput:
         domain["devices"]["disks"][0]["disk"]["bus"] = "ide"
         domain["cpu"] = {"coers": 2}
         with pytest.raises(AssertionError) as caught:
-            box.apply(vm)
+            box.apply_by_verb(vm)
         text = str(caught.value)
         assert "spec.template.spec.domain.devices.gpus" in text
         assert "not supported by kvedge" in text
