@@ -6,12 +6,19 @@ everything that was made can go, and the VM has its old disks; the snapshot stay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from kvedge.controller.snapshots.restore_report import (
+    LOOK_SECONDS,
+    fail_restore,
+    report_restore,
+    unlock_target,
+    wait_for,
+)
+from kvedge.controller.snapshots.restore_target import is_same, judge_snapshot, plan_target
 from kvedge.controller.snapshots.restored_vm import (
     exchange_body,
     goes_with_vm,
@@ -33,29 +40,18 @@ from kvedge.controller.snapshots.snapshot_actions import (
     SnapshotPlan,
     Told,
 )
-from kvedge.controller.snapshots.snapshot_status import set_states
 from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies
-from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_FINALIZER
 from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.protection.snapshots import VirtualMachineRestoreStatus, VirtualMachineSnapshotContent
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.runtime.clock import rfc3339, seconds_since
+from kvedge.runtime.clock import rfc3339
 
-_GRACE_SECONDS: Final = 300.0
-_LOOK_SECONDS: Final = 5.0
 _INITIALIZING: Final = "Initializing VirtualMachineRestore"
-_POWER_OFF: Final = "Waiting for target VM to be powered off. Please stop the restore target to proceed with restore"
-_IN_TIME: Final = ", or the operation will fail after 5m0s"
-_STOPPING: Final = "Automatically stopping restore target for restore operation"
-_TOO_LATE: Final = (
-    "Restore target failed to be ready within 5m0s. Please power off the target VM before attempting restore"
-)
-_RUNS: Final = "Restore target VMI must be powered off before restore operation"
 _DONE: Final = "Operation complete"
 _TAKEN: Final = "restore source and restore target are different but restore target already exists"
 
@@ -69,102 +65,37 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if RESTORE_FINALIZER not in meta.finalizers:
         return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": [*meta.finalizers, RESTORE_FINALIZER]}}),))
     if status.complete:
-        return SnapshotPlan(_unlock(view))
+        return SnapshotPlan(unlock_target(view))
     if restore.has_failed:
-        return SnapshotPlan((*_unlock(view), *_drop_volumes(view)))
+        return SnapshotPlan((*unlock_target(view), *_drop_volumes(view)))
     if not status.conditions:
         begun = msgspec.structs.replace(status, complete=False)
-        return _report(view, now, begun, ("True", _INITIALIZING), ("False", _INITIALIZING))
+        return report_restore(view, now, begun, ("True", _INITIALIZING), ("False", _INITIALIZING))
     if is_exchanged(restore, view.vm):
         assert view.vm is not None
         return _plan_end(view, view.vm, now)
     content = view.content
-    fault, waits = _judge_snapshot(view)
+    fault, waits = judge_snapshot(view)
     if fault:
-        return _fail(view, now, fault)
+        return fail_restore(view, now, fault)
     if waits or content is None:
-        return _wait(view, now, waits)
+        return wait_for(view, now, waits)
     if is_unpatched(restore, view.vm):
         assert view.vm is not None
         return _plan_patches(view, view.vm, now)
     if view.vm is None and any(owner.kind == VirtualMachine.KIND.kind for owner in meta.owner_references):
         # It was there, and its user has deleted it: it is not made anew.
-        return _fail(view, now, "the target VM is gone")
+        return fail_restore(view, now, "the target VM is gone")
     if view.vm is not None:
-        if not _is_same(view, view.vm):
-            return _fail(view, now, _TAKEN)
-        held = _plan_target(view, view.vm, now)
+        if not is_same(view, view.vm):
+            return fail_restore(view, now, _TAKEN)
+        held = plan_target(view, view.vm, now)
         if held is not None:
             return held
     if not status.restores and content.spec.volume_backups:
         named = msgspec.structs.replace(status, restores=plan_volume_restores(restore, content))
-        return _report(view, now, named, ("True", "Creating new PVCs"), ("False", "Waiting for new PVCs"))
+        return report_restore(view, now, named, ("True", "Creating new PVCs"), ("False", "Waiting for new PVCs"))
     return _plan_volumes(view, content, now)
-
-
-def _judge_snapshot(view: RestoreView) -> tuple[str, str]:
-    """Why the snapshot can never be restored, or what is waited for."""
-    restore, snapshot, content = view.restore, view.snapshot, view.content
-    named = f"VMSnapshot {restore.metadata.namespace}/{restore.spec.virtual_machine_snapshot_name}"
-    if snapshot is None or snapshot.metadata.deletion_timestamp is not None:
-        # Nothing was begun: it may still come.
-        begun = bool(restore.status.restores)
-        return (f"{named} is gone", "") if begun else ("", f"{named} does not exist")
-    if snapshot.status.phase == "Failed":
-        return f"{named} failed and is invalid to use", ""
-    if not snapshot.status.ready_to_use or content is None or not content.status.ready_to_use:
-        if snapshot.status.phase == "Succeeded" and snapshot.status.error is not None:
-            return f"{named} is not usable any more: {snapshot.status.error.message}", ""
-        return "", f"{named} not ready"
-    return "", ""
-
-
-def _is_same(view: RestoreView, vm: VirtualMachine) -> bool:
-    """A VM that was deleted and made again under its name is another one."""
-    return view.snapshot is not None and vm.metadata.uid == view.snapshot.status.source_uid
-
-
-def _plan_target(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan | None:
-    """What has to be done before a VM that is there can be restored; None when it can."""
-    restore, name = view.restore, view.restore.metadata.name
-    if vm.metadata.deletion_timestamp is not None:
-        return _wait(view, now, f"VM {vm.metadata.name} is being deleted")
-    if vm.status.snapshot_in_progress:
-        return _wait(view, now, f'snapshot "{vm.status.snapshot_in_progress}" in progress')
-    if vm.status.restore_in_progress not in (None, "", name):
-        return _wait(view, now, f"vm restore {vm.status.restore_in_progress} in progress")
-    is_locked = vm.status.restore_in_progress == name
-    stops = restore.spec.target_readiness_policy == "StopTarget"
-    if view.vmi is not None and not stops:
-        # A VM that began to run before it was locked can be stopped by its user only when it is let go.
-        return _plan_running(view, now)
-    if not is_locked:
-        return SnapshotPlan((Patch(vm, {"status": {"restoreInProgress": name}}, "status"),))
-    if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
-        owners = [encode(each) for each in (*restore.metadata.owner_references, owner_reference(vm))]
-        return SnapshotPlan((Patch(restore, {"metadata": {"ownerReferences": owners}}),))
-    if view.vmi is not None:
-        plan = _report(view, now, restore.status, ("False", _STOPPING), ("False", _STOPPING), again=_LOOK_SECONDS)
-        # The lock keeps it from starting again: how it is to run stays as it is.
-        ends = (Delete(view.vmi),) if view.vmi.metadata.deletion_timestamp is None else ()
-        return SnapshotPlan((*plan.actions, *ends), plan.told, plan.again_after)
-    return None
-
-
-def _plan_running(view: RestoreView, now: datetime) -> SnapshotPlan:
-    policy = view.restore.spec.target_readiness_policy or "WaitGracePeriod"
-    if policy == "FailImmediate":
-        return _fail(view, now, _RUNS)
-    words = _POWER_OFF
-    left: float | None = None
-    if policy == "WaitGracePeriod":
-        age = seconds_since(view.restore.metadata.creation_timestamp, now)
-        left = _GRACE_SECONDS - (age or 0.0)
-        if left <= 0:
-            return _fail(view, now, _TOO_LATE, reason="RestoreTargetNotReady")
-        words += _IN_TIME
-    plan = _report(view, now, view.restore.status, ("False", words), ("False", words), again=left)
-    return SnapshotPlan((*plan.actions, *_unlock(view)), plan.told, plan.again_after)
 
 
 def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
@@ -176,31 +107,31 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
         name = volume.persistent_volume_claim
         found = there[name] = view.volumes.get(name)
         if found is not None and found.metadata.annotations.get(LAST_RESTORE) != mark_of(restore):
-            return _fail(
+            return fail_restore(
                 view,
                 now,
                 f"DataVolume {name} of volume {volume.volume_name} exists already: name another one"
                 " in spec.volumeRestoreOverrides",
             )
         if found is not None and found.status.phase == FAILED:
-            return _fail(view, now, f"copy failed: {describe_copies({name: found})}")
+            return fail_restore(view, now, f"copy failed: {describe_copies({name: found})}")
         if found is None:
             kept = view.claims.get(volume.volume_snapshot_name)
             if kept is None:
-                return _fail(view, now, f"PVC {volume.volume_snapshot_name}, which holds the copy, is gone")
+                return fail_restore(view, now, f"PVC {volume.volume_snapshot_name}, which holds the copy, is gone")
             made.append(Create(make_volume(restore, volume, kept, view.vm, str(source.get("name", "")))))
         elif found.status.phase == SUCCEEDED and PRE_POPULATED not in found.metadata.annotations:
             # Should its claim be deleted, nothing is filled again without a word.
             made.append(Patch(found, {"metadata": {"annotations": {PRE_POPULATED: name}}}))
     if made or any(each is None or each.status.phase != SUCCEEDED for each in there.values()):
-        plan = _report(
+        plan = report_restore(
             view,
             now,
             restore.status,
             ("True", "Creating new PVCs"),
             ("False", "Waiting for new PVCs"),
             message=view.refusal or describe_copies(there),
-            again=_LOOK_SECONDS if view.refusal else None,
+            again=LOOK_SECONDS if view.refusal else None,
         )
         return SnapshotPlan((*made, *plan.actions), plan.told, plan.again_after)
     return _plan_exchange(view, content, now)
@@ -209,24 +140,24 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
 def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
     restore, volumes = view.restore, view.restore.status.restores
     if view.refusal:
-        return _fail(view, now, f"the VM was refused: {view.refusal}")
+        return fail_restore(view, now, f"the VM was refused: {view.refusal}")
     if view.vm is None:
-        return SnapshotPlan((Create(make_vm(restore, volumes, content)),), again_after=_LOOK_SECONDS)
+        return SnapshotPlan((Create(make_vm(restore, volumes, content)),), again_after=LOOK_SECONDS)
     gone = superseded_data_volumes(view.vm, volumes, view.old)
     if gone != restore.status.deleted_data_volumes:
         # Written down before: after the exchange the VM names them no more.
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
-        return _report(view, now, told, ("True", "Updating target spec"), ("False", "Waiting for target update"))
+        return report_restore(view, now, told, ("True", "Updating target spec"), ("False", "Waiting for target update"))
     return SnapshotPlan((Patch(view.vm, exchange_body(restore, volumes, content, view.vm)),))
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
     if view.refusal:
-        return _fail(view, now, f"spec.patches: {view.refusal}")
+        return fail_restore(view, now, f"spec.patches: {view.refusal}")
     try:
         operations = patch_operations(view.restore)
     except ValueError as error:
-        return _fail(view, now, f"spec.patches: {error}")
+        return fail_restore(view, now, f"spec.patches: {error}")
     return SnapshotPlan((PatchByOperations(vm, operations),))
 
 
@@ -252,7 +183,7 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
     done = msgspec.structs.replace(status, complete=True, restore_time=rfc3339(now))
     text = f"Successfully completed VirtualMachineRestore {restore.metadata.name}"
     told = (Told("Normal", "VirtualMachineRestoreComplete", text),)
-    return _report(view, now, done, ("False", _DONE), ("True", _DONE), told=told)
+    return report_restore(view, now, done, ("False", _DONE), ("True", _DONE), told=told)
 
 
 def _plan_deletion(view: RestoreView) -> SnapshotPlan:
@@ -260,18 +191,11 @@ def _plan_deletion(view: RestoreView) -> SnapshotPlan:
     if RESTORE_FINALIZER not in restore.metadata.finalizers:
         return SnapshotPlan()
     is_over = bool(restore.status.complete) or is_exchanged(restore, view.vm)
-    writes: tuple[SnapshotAction, ...] = (*_unlock(view), *(() if is_over else _drop_volumes(view)))
+    writes: tuple[SnapshotAction, ...] = (*unlock_target(view), *(() if is_over else _drop_volumes(view)))
     if writes:
         return SnapshotPlan(writes)
     left = [each for each in restore.metadata.finalizers if each != RESTORE_FINALIZER]
     return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": left}}),))
-
-
-def _unlock(view: RestoreView) -> tuple[Patch, ...]:
-    vm = view.vm
-    if vm is None or vm.status.restore_in_progress != view.restore.metadata.name:
-        return ()
-    return (Patch(vm, {"status": {"restoreInProgress": None}}, "status"),)
 
 
 def _drop_volumes(view: RestoreView) -> tuple[Delete, ...]:
@@ -285,46 +209,3 @@ def _drop_volumes(view: RestoreView) -> tuple[Delete, ...]:
         and volume.metadata.deletion_timestamp is None
         and not is_unpatched(view.restore, view.vm)
     )
-
-
-def _wait(view: RestoreView, now: datetime, why: str) -> SnapshotPlan:
-    return _report(view, now, view.restore.status, ("False", why), ("False", why), again=_LOOK_SECONDS)
-
-
-def _fail(view: RestoreView, now: datetime, why: str, reason: str = "VirtualMachineRestoreError") -> SnapshotPlan:
-    """It ends here; the VM is let go and the new disks go in the next pass."""
-    prefix = "" if reason == "RestoreTargetNotReady" else "VirtualMachineRestore encountered error "
-    told = (Told("Warning", reason, f"{prefix}{why}"),)
-    return _report(
-        view,
-        now,
-        view.restore.status,
-        ("False", "Operation failed"),
-        ("False", "Operation failed"),
-        told=told,
-        failure=why,
-    )
-
-
-def _report(
-    view: RestoreView,
-    now: datetime,
-    status: VirtualMachineRestoreStatus,
-    progressing: tuple[str, str],
-    ready: tuple[str, str],
-    *,
-    message: str = "",
-    told: Sequence[Told] = (),
-    again: float | None = None,
-    failure: str = "",
-) -> SnapshotPlan:
-    states: list[tuple[str, str, str]] = [("Progressing", *progressing), ("Ready", *ready)]
-    if failure:
-        states.append(("Failure", "True", failure))
-    wanted = msgspec.structs.replace(
-        status, conditions=set_states(view.restore.status.conditions, now, *states, message=message)
-    )
-    body = merge_difference(encode(view.restore.status), encode(wanted))
-    if not body:
-        return SnapshotPlan(again_after=again)
-    return SnapshotPlan((Patch(view.restore, {"status": body}, "status"),), tuple(told), again)

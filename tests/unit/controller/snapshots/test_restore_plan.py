@@ -1,4 +1,5 @@
-# Tests: kvedge/controller/snapshots/restored_vm.py
+# Tests: kvedge/controller/snapshots/restored_vm.py, kvedge/controller/snapshots/restore_report.py
+# Tests: kvedge/controller/snapshots/restore_target.py
 """What becomes of a restore, its VM and the new disks."""
 
 from __future__ import annotations
