@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
+from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import (
     LIVE_MIGRATABLE,
@@ -35,10 +35,6 @@ from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemp
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
-# The strategy of a VM that has its claims exchanged while its guest runs.
-MIGRATION: Final = "Migration"
-# A condition of a VMI: it could move if its disks moved along.
-STORAGE_LIVE_MIGRATABLE: Final = "StorageLiveMigratable"
 # The reason of the condition LiveMigratable that disks are in the way.
 _BY_DISKS: Final = "DisksNotLiveMigratable"
 # On a VMI, by its VM's template: "true" has a drain move it with its disks although it might be shut down.
