@@ -63,7 +63,7 @@ def report_restore(
     again: float | None = None,
     failure: str = "",
 ) -> SnapshotPlan:
-    """Write a status where it is another one: Progressing and Ready by status and reason, and a message of the former."""
+    """Write a status where it is another one; Progressing and Ready are given by status and reason."""
     states: list[tuple[str, str, str]] = [("Progressing", *progressing), ("Ready", *ready)]
     if failure:
         states.append(("Failure", "True", failure))

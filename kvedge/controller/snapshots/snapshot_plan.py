@@ -6,7 +6,6 @@ complete: a snapshot is one point in time, or it has failed and says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -19,7 +18,13 @@ from kvedge.controller.snapshots.content_plan import (
     plan_content_status,
 )
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
-from kvedge.controller.snapshots.snapshot_status import set_states
+from kvedge.controller.snapshots.snapshot_report import (
+    NOT_READY,
+    fail_snapshot,
+    find_last_wait,
+    report_snapshot,
+    say_error,
+)
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.source_lock import find_obstacle, holds_lock, lock, runs, unlock
 from kvedge.controller.snapshots.volume_copies import (
@@ -32,27 +37,21 @@ from kvedge.controller.snapshots.volume_copies import (
     loses_data,
     make_copy,
 )
-from kvedge.kube.patches import merge_difference
-from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import CONTENT_FINALIZER, SNAPSHOT_FINALIZER
-from kvedge.resources.meta import condition
 from kvedge.resources.types.protection.snapshots import (
-    SnapshotError,
     SnapshotVolumes,
     SourceIndication,
-    VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
     VirtualMachineSnapshotStatus,
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.durations import DurationError, parse_duration
-from kvedge.runtime.clock import rfc3339, seconds_since
+from kvedge.runtime.clock import seconds_since
 
 _DEADLINE_SECONDS: Final = 300.0
 _LOCK_SECONDS: Final = 5.0
 _READY: Final = ("Ready", "True", "Ready")
-_NOT_READY: Final = ("Ready", "False", "Not ready")
 _COMPLETE: Final = ("Progressing", "False", "Operation complete")
 _PARTIAL: Final = SourceIndication(
     indication="PartialSnapshot",
@@ -72,15 +71,15 @@ def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
     if snapshot.is_final:
         return _plan_final(view, now)
     if not status.phase:
-        return _report(view, now, _begin(status), (_NOT_READY, ("Progressing", "False", "Source not locked")))
+        return report_snapshot(view, now, _begin(status), (NOT_READY, ("Progressing", "False", "Source not locked")))
     left = count_seconds_left(view, now)
     if left is not None and left <= 0:
-        return _fail(view, now, "snapshot deadline exceeded", _last_wait(view))
+        return fail_snapshot(view, now, "snapshot deadline exceeded", find_last_wait(view))
     if view.vm is None or (status.source_uid and view.vm.metadata.uid != status.source_uid):
         if view.content is not None:
-            return _fail(view, now, "the VM is gone")
+            return fail_snapshot(view, now, "the VM is gone")
         missing = ("Progressing", "False", "Source does not exist")
-        return _report(view, now, status, (_NOT_READY, missing), again=left)
+        return report_snapshot(view, now, status, (NOT_READY, missing), again=left)
     if view.content is None:
         return _plan_beginning(view, view.vm, now, left)
     return _plan_copies(view, view.content, view.vm, now, left)
@@ -119,7 +118,7 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
     status = view.snapshot.status
     if not holds_lock(view.snapshot, vm) and (obstacle := find_obstacle(view, vm)):
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
-        return _report(view, now, status, (_NOT_READY, waiting), again=_soonest(left, _LOCK_SECONDS))
+        return report_snapshot(view, now, status, (NOT_READY, waiting), again=_soonest(left, _LOCK_SECONDS))
     write = lock(view.snapshot, vm)
     if write is not None:
         return SnapshotPlan((write,))
@@ -127,12 +126,12 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
         # What it is taken of is written down before anything is made.
         locked = ("Progressing", "True", "Source locked and operation in progress")
         marked = msgspec.structs.replace(status, source_uid=vm.metadata.uid)
-        return _report(view, now, marked, (_NOT_READY, locked))
+        return report_snapshot(view, now, marked, (NOT_READY, locked))
     if obstacle := find_obstacle(view, vm):
         # It began to run before it was locked: a new look, once it waits for nobody.
         released = unlock(view.snapshot.metadata.name, vm)
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
-        plan = _report(view, now, msgspec.structs.replace(status, source_uid=None), (_NOT_READY, waiting))
+        plan = report_snapshot(view, now, msgspec.structs.replace(status, source_uid=None), (NOT_READY, waiting))
         return SnapshotPlan((*plan.actions, *_one(released)), again_after=_LOCK_SECONDS)
     content = make_content(view, vm)
     text = f"Successfully created VirtualMachineSnapshotContent {content.metadata.name}"
@@ -147,14 +146,14 @@ def _plan_copies(
     if done:
         return _plan_completion(view, content, vm, now)
     if content.metadata.deletion_timestamp is not None:
-        return _fail(view, now, "its VirtualMachineSnapshotContent was deleted")
+        return fail_snapshot(view, now, "its VirtualMachineSnapshotContent was deleted")
     if not holds_lock(view.snapshot, vm):
-        return _fail(view, now, "the VM was unlocked while its disks were copied")
+        return fail_snapshot(view, now, "the VM was unlocked while its disks were copied")
     if runs(view.vmi) or view.pods:
-        return _fail(view, now, "the VM was started while its disks were copied")
+        return fail_snapshot(view, now, "the VM was started while its disks were copied")
     failed = next((copy for copy in copies.values() if copy is not None and copy.status.phase == FAILED), None)
     if failed is not None:
-        return _fail(view, now, f"copy failed: {describe_copies({'': failed})}")
+        return fail_snapshot(view, now, f"copy failed: {describe_copies({'': failed})}")
     named = claim_names(content)
     made: list[SnapshotAction] = []
     told: list[Told] = []
@@ -162,7 +161,7 @@ def _plan_copies(
         name = backup.volume_snapshot_name or ""
         copy, source = copies.get(name), view.claims.get(named[backup.volume_name])
         if copy is None and source is None:
-            return _fail(view, now, f"PVC {named[backup.volume_name]} of volume {backup.volume_name} is gone")
+            return fail_snapshot(view, now, f"PVC {named[backup.volume_name]} of volume {backup.volume_name} is gone")
         if copy is None and source is not None:
             made.append(Create(make_copy(content, backup, source, vm.metadata.name)))
             told.append(Told("Normal", "SuccessfulVolumeSnapshotCreate", f"Successfully created VolumeSnapshot {name}"))
@@ -178,7 +177,9 @@ def _plan_copies(
         error=content.status.error,
     )
     going = ("Progressing", "True", "Source locked and operation in progress")
-    plan = _report(view, now, status, (_NOT_READY, going), again=left, message=view.refusal or describe_copies(copies))
+    plan = report_snapshot(
+        view, now, status, (NOT_READY, going), again=left, message=view.refusal or describe_copies(copies)
+    )
     # Copies first: all are begun before one is waited for.
     return SnapshotPlan((*made, *plan.actions), tuple(told), _soonest(left, _LOCK_SECONDS if view.refusal else None))
 
@@ -203,7 +204,7 @@ def _plan_completion(
         ),
         error=content.status.error,
     )
-    return _report(view, now, status, (_READY if content.status.ready_to_use else _NOT_READY, _COMPLETE))
+    return report_snapshot(view, now, status, (_READY if content.status.ready_to_use else NOT_READY, _COMPLETE))
 
 
 def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
@@ -216,9 +217,11 @@ def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan((Delete(content),) if content is not None and _stays(content) else ())
     if content is None or content.metadata.deletion_timestamp is not None:
         gone = msgspec.structs.replace(
-            snapshot.status, ready_to_use=False, error=_say(snapshot, "its VirtualMachineSnapshotContent is gone", now)
+            snapshot.status,
+            ready_to_use=False,
+            error=say_error(snapshot, "its VirtualMachineSnapshotContent is gone", now),
         )
-        return _report(view, now, gone, (_NOT_READY, ("Progressing", "False", "In error state")))
+        return report_snapshot(view, now, gone, (NOT_READY, ("Progressing", "False", "In error state")))
     body = plan_content_status(view, content, now, complete=True)
     if body:
         lost = content.status.ready_to_use and not body.get("readyToUse", True)
@@ -228,7 +231,7 @@ def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
     ready = bool(content.status.ready_to_use)
     status = msgspec.structs.replace(snapshot.status, ready_to_use=ready, error=content.status.error)
     progressing = _COMPLETE if ready else ("Progressing", "False", "In error state")
-    return _report(view, now, status, (_READY if ready else _NOT_READY, progressing))
+    return report_snapshot(view, now, status, (_READY if ready else NOT_READY, progressing))
 
 
 def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
@@ -241,35 +244,10 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     if content is not None and not retained:
         deleting = msgspec.structs.replace(snapshot.status, phase="Deleting", ready_to_use=False)
         words = ("Progressing", "False", "VM snapshot is deleting")
-        plan = _report(view, now, deleting, (_NOT_READY, words))
+        plan = report_snapshot(view, now, deleting, (NOT_READY, words))
         return SnapshotPlan((*plan.actions, *((Delete(content),) if _stays(content) else ())))
     left = [each for each in snapshot.metadata.finalizers if each != SNAPSHOT_FINALIZER]
     return SnapshotPlan((Patch(snapshot, {"metadata": {"finalizers": left}}),))
-
-
-def _last_wait(view: SnapshotView) -> str:
-    """What it waited for in the end."""
-    progress = condition(view.snapshot.status.conditions, "Progressing")
-    if progress is None:
-        return ""
-    return progress.message or (progress.reason if progress.status == "False" else "")
-
-
-def _fail(view: SnapshotView, now: datetime, why: str, detail: str = "") -> SnapshotPlan:
-    """It ends here; the VM is let go and the copies go in the next pass."""
-    text = f"{why}: {detail}" if detail else why
-    status = msgspec.structs.replace(
-        view.snapshot.status, phase="Failed", ready_to_use=False, error=_say(view.snapshot, text, now)
-    )
-    if view.content is not None:
-        status.virtual_machine_snapshot_content_name = view.content.metadata.name
-    return _report(
-        view,
-        now,
-        status,
-        (_NOT_READY, ("Progressing", "False", "Operation failed"), ("Failure", "True", why)),
-        told=(Told("Warning", "VirtualMachineSnapshotFailed", text),),
-    )
 
 
 def _release(view: SnapshotView) -> Patch | None:
@@ -282,30 +260,6 @@ def _release(view: SnapshotView) -> Patch | None:
 
 def _begin(status: VirtualMachineSnapshotStatus) -> VirtualMachineSnapshotStatus:
     return msgspec.structs.replace(status, phase="InProgress", ready_to_use=False)
-
-
-def _report(
-    view: SnapshotView,
-    now: datetime,
-    status: VirtualMachineSnapshotStatus,
-    states: Sequence[tuple[str, str, str]],
-    *,
-    again: float | None = None,
-    message: str = "",
-    told: tuple[Told, ...] = (),
-) -> SnapshotPlan:
-    wanted = msgspec.structs.replace(
-        status, conditions=set_states(view.snapshot.status.conditions, now, *states, message=message)
-    )
-    body = merge_difference(encode(view.snapshot.status), encode(wanted))
-    if not body:
-        return SnapshotPlan(again_after=again)
-    return SnapshotPlan((Patch(view.snapshot, {"status": body}, "status"),), told, again)
-
-
-def _say(snapshot: VirtualMachineSnapshot, text: str, now: datetime) -> SnapshotError:
-    old = snapshot.status.error
-    return old if old is not None and old.message == text else SnapshotError(time=rfc3339(now), message=text)
 
 
 def _stays(content: VirtualMachineSnapshotContent) -> bool:

@@ -1,5 +1,6 @@
 # Tests: kvedge/controller/snapshots/content_plan.py, kvedge/controller/snapshots/source_lock.py
 # Tests: kvedge/controller/snapshots/volume_copies.py, kvedge/controller/snapshots/snapshot_status.py
+# Tests: kvedge/controller/snapshots/snapshot_report.py
 # Tests: kvedge/controller/snapshots/snapshot_actions.py, kvedge/controller/snapshots/snapshot_view.py
 """What becomes of a snapshot, its VM and its copies."""
 
