@@ -43,7 +43,10 @@ class IncomingServer(LauncherService):
         self, request: messages.ReleaseIncomingRequest, context: grpc.ServicerContext
     ) -> messages.DomainStatus:
         """Let it run."""
-        return answer(context, lambda: self._guest.release(request.migration_uid, paused=request.paused))
+        uid = request.migration_uid
+        if request.disks_only:
+            return answer(context, lambda: self._guest.accept_disks(uid))
+        return answer(context, lambda: self._guest.release(uid, paused=request.paused))
 
     def DiscardIncoming(
         self, request: messages.DiscardIncomingRequest, context: grpc.ServicerContext

@@ -273,12 +273,14 @@ class PrepareIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., guest: _Optional[_Union[SyncRequest, _Mapping]] = ..., image_bytes: _Optional[_Mapping[str, int]] = ..., copied_disk_bytes: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ReleaseIncomingRequest(_message.Message):
-    __slots__ = ("migration_uid", "paused")
+    __slots__ = ("migration_uid", "paused", "disks_only")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    DISKS_ONLY_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     paused: bool
-    def __init__(self, migration_uid: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+    disks_only: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., paused: _Optional[bool] = ..., disks_only: _Optional[bool] = ...) -> None: ...
 
 class DiscardIncomingRequest(_message.Message):
     __slots__ = ("migration_uid", "if_nothing_came")

@@ -61,6 +61,13 @@ def copying_vmi(mode: str = "Filesystem", size: int = 24 << 20, **state: Any) ->
     return vmi_of(document)
 
 
+def exchanged_vmi(**state: Any) -> VirtualMachineInstance:
+    """As :func:`copying_vmi`, once the guest has the other claim."""
+    document = encode(copying_vmi(**state))
+    document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "new"}}]
+    return vmi_of(document)
+
+
 class Server:
     """One VMI; what is written against another version than it has is refused."""
 

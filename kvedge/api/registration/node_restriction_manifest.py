@@ -74,7 +74,7 @@ _TAKES_OVER: Final = (
 )
 
 
-# The write that takes a VMI over also names the claims that its disks were copied to, and changes nothing else.
+# Before its guest runs there, the target names the claims that its disks were copied to, and changes nothing else.
 _CLAIM_OF: Final = (
     "('persistentVolumeClaim' in o ? o.persistentVolumeClaim.claimName : ('dataVolume' in o ? o.dataVolume.name : ''))"
 )
@@ -85,7 +85,7 @@ _IS_EXCHANGED: Final = (
     f" && oldObject.spec.volumes.exists(o, o.name == v.name && {_CLAIM_OF} == m.sourcePVCInfo.claimName)"
 )
 _EXCHANGES_CLAIMS: Final = (
-    "variables.takesOver && variables.moved.size() > 0"
+    "variables.isTarget && variables.sourceIsGone && variables.moved.size() > 0"
     " && object.spec.all(k, k == 'volumes' || (k in oldObject.spec && object.spec[k] == oldObject.spec[k]))"
     " && oldObject.spec.all(k, k in object.spec)"
     " && object.spec.volumes.map(v, v.name) == oldObject.spec.volumes.map(v, v.name)"

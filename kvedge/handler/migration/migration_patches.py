@@ -11,7 +11,7 @@ import msgspec
 
 from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE, as_moved, destinations
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE, as_moved
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import LAUNCHER_SILENT, MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.phases import check_transition
@@ -76,10 +76,18 @@ def detection_patch(vmi: VirtualMachineInstance) -> MergePatch:
     return _state_patch(vmi, {"targetNodeDomainDetected": True})
 
 
+def exchange_patch(vmi: VirtualMachineInstance) -> MergePatch:
+    """The guest has the claims from now on that its disks were copied to."""
+    moved = as_moved(vmi)
+    body: JsonObject = {
+        "spec": {"volumes": [encode(volume) for volume in moved.spec.volumes]},
+        "status": {"volumeStatus": [encode(entry) for entry in moved.status.volume_status]},
+    }
+    return at_version(body, vmi.metadata.resource_version)
+
+
 def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> MergePatch:
-    """The guest is this node's, with the claims that its disks were copied to: one write, so that nobody ever reads a
-    half of it.
-    """
+    """The guest is this node's: one write, so that nobody ever reads a half of it."""
     state = vmi.status.migration_state
     assert state is not None
     status: JsonObject = {
@@ -100,14 +108,9 @@ def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> Mer
     if len(kept) < len(vmi.status.conditions):
         status["conditions"] = [encode(item) for item in kept]
     labels = {NODE_NAME: node, MIGRATION_TARGET_NODE: None}
-    body: JsonObject = {"metadata": {"labels": labels}, "status": status}
-    if destinations(vmi):
-        moved = as_moved(vmi)
-        body["spec"] = {"volumes": [encode(volume) for volume in moved.spec.volumes]}
-        status["volumeStatus"] = [encode(entry) for entry in moved.status.volume_status]
     if vmi.status.migrated_volumes:
         status["migratedVolumes"] = None
-    return at_version(body, vmi.metadata.resource_version)
+    return at_version({"metadata": {"labels": labels}, "status": status}, vmi.metadata.resource_version)
 
 
 def loss_patch(vmi: VirtualMachineInstance, reason: str, now: datetime) -> MergePatch:

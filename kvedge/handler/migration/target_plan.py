@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from kvedge.handler.migration.outcome_plan import OutcomeSeen, Ruling, rule
+from kvedge.resources.disks.moved_volumes import destinations
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -39,6 +40,7 @@ class TargetStep(Enum):
     EXPECT = "let the guest in"
     ANNOUNCE = "write down where the guest is to come to"
     DETECT = "write down that the guest is on its way"
+    EXCHANGE = "write down that the guest has its other claims from now on"
     RELEASE = "let the guest run"
     ADOPT = "write down that the guest is this node's"
     GIVE_UP = "make sure that nothing has come, and end what waits"
@@ -95,6 +97,10 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted))
     if ruling is Ruling.MOVED:
         return TargetPlan((TargetStep.ADOPT,))
+    if ruling is Ruling.RELEASE and destinations(vmi):
+        # Before it runs: were this launcher lost before the VMI is this node's, the guest would else start anew on
+        # claims that lack what it has written here.
+        return TargetPlan((TargetStep.EXCHANGE,), again=AGAIN_SECONDS)
     if ruling is Ruling.RELEASE:
         return TargetPlan((TargetStep.RELEASE,), again=AGAIN_SECONDS)
     if ruling is Ruling.DISCARD:

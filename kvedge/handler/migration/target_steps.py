@@ -22,6 +22,7 @@ from kvedge.handler.migration.migration_patches import (
     address_patch,
     adoption_patch,
     detection_patch,
+    exchange_patch,
     is_paused_by_user,
     loss_patch,
 )
@@ -211,6 +212,11 @@ class TargetSteps:
             self._tell(vmi, memory, "PreparingTarget", f"Migration Target is listening at {address}")
         elif step is TargetStep.DETECT:
             self._write(key, detection_patch(vmi))
+        elif step is TargetStep.EXCHANGE:
+            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
+            if self._call(key, "ReleaseIncoming", request) is not None:
+                # Only disks are named in a VMI.
+                self._write(key, exchange_patch(vmi))
         elif step is TargetStep.RELEASE:
             request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, paused=is_paused_by_user(vmi))
             self._call(key, "ReleaseIncoming", request)

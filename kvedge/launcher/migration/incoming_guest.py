@@ -161,12 +161,8 @@ class IncomingGuest:
         with self._lock:
             if self.is_released:
                 return self._look()
-            seen = self._observe()
-            if not may_release(seen):
-                raise WrongState(f"no guest waits to be released: {judge_incoming(seen).value}")
-            # In this order: a launcher that is killed in between finds what is still to be done. Until the source has
-            # gone for good, which is known here, what was copied was no disk.
-            accept_copies(self._root, self._copied)
+            self._accept_disks()
+            # In this order: a launcher that is killed in between finds what is still to be done.
             self._keep(goes_on=not paused)
             try:
                 self._begun.begin()
@@ -176,6 +172,27 @@ class IncomingGuest:
             finally:
                 # Whatever failed after the mark: nobody is awaited any more.
                 self._on_end()
+
+    def accept_disks(self, uid: str) -> DomainStatus:
+        """The source is off for good: what was copied is a disk from now on, and the guest still waits.
+
+        Raises:
+            WrongState: when no guest waits here.
+        """
+        self._check(uid)
+        with self._lock:
+            if not self.is_released:
+                self._accept_disks()
+            return self._look()
+
+    def _accept_disks(self) -> None:
+        seen = self._observe()
+        if not may_release(seen):
+            raise WrongState(f"no guest waits to be released: {judge_incoming(seen).value}")
+        if self._copied and not self._record.accepted:
+            # Before it is done: what may be a disk is never dropped.
+            self._keep(accepted=True)
+        accept_copies(self._root, self._copied)
 
     def _let_run(self) -> None:
         try:
@@ -206,7 +223,8 @@ class IncomingGuest:
                     raise WrongState("a guest has come here meanwhile")
             self._keep(discarded=True, message=self._record.message or why)
             status = self._look()
-            drop_copies(self._root, self._copied, self._uid)
+            if not self._record.accepted:
+                drop_copies(self._root, self._copied, self._uid)
         self._on_end()
         return status
 

@@ -35,7 +35,7 @@ class OutgoingRecord(NamedTuple):
 
 class IncomingRecord(NamedTuple):
     """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run, `copied` are the
-    volumes whose disks come with it, with a comma between.
+    volumes whose disks come with it, with a comma between, and `accepted` says that these are disks by now.
     """
 
     uid: str = ""
@@ -44,6 +44,7 @@ class IncomingRecord(NamedTuple):
     discarded: bool = False
     goes_on: bool = False
     copied: str = ""
+    accepted: bool = False
     message: str = ""
 
 

@@ -1,8 +1,8 @@
 """Disks that move along: a VMI's volumes whose claims are exchanged when the guest changes its node.
 
 Called by the controller, both handlers and admission. Pure. A VMI's spec names the claims that its guest uses: those of
-the source until another handler takes the VMI over, which exchanges them in that very write. What a target Pod is made
-from is `as_moved`.
+the source until another handler, before it lets the guest run, writes that they are exchanged. A target Pod is made
+from `as_moved`.
 """
 
 from __future__ import annotations

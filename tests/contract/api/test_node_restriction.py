@@ -273,7 +273,7 @@ def test_the_target_of_a_migration_takes_a_vmi_over_once_its_source_is_gone(
     check_a_guest_comes(handler, controller)
 
 
-def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_copied_to(
+def test_the_target_names_the_claims_that_disks_were_copied_to_once_the_source_is_gone(
     two_nodes: None, handler: KubeClient, controller: KubeClient
 ) -> None:
     vmi, path = small_vmi(), f"{VMIS}/exchanging"
@@ -289,16 +289,16 @@ def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_co
     status = {"phase": "Running", "nodeName": THEIRS, "migratedVolumes": [moved]}
     controller.request("PATCH", path, {"metadata": {"labels": labels}, "status": status}, None, MERGE)
     gone = {**STATE, "sourceNodeDomainGoneTimestamp": "now"}
-    controller.request("PATCH", path, state(**gone), None, MERGE)
+    controller.request("PATCH", path, state(**STATE), None, MERGE)
 
     def on(claim: JsonObject, other: str = "stays", **spec: object) -> JsonObject:
         there = [{"name": "data", "persistentVolumeClaim": claim}]
         there.append({"name": "more", "persistentVolumeClaim": {"claimName": other}})
-        taken = {**TAKEN, "status": {**TAKEN["status"], "migratedVolumes": None}}
-        return {**taken, "spec": {"volumes": there, **spec}}
+        return {"spec": {"volumes": there, **spec}}
 
+    assert refused(handler, path, on({"claimName": "new"})), "its source may go on"
+    controller.request("PATCH", path, state(**gone), None, MERGE)
     for change in (
-        {"spec": on({"claimName": "new"})["spec"]},
         on({"claimName": "third"}),
         on({"claimName": "new", "readOnly": True}),
         on({"claimName": "new"}, other="new"),
@@ -308,6 +308,8 @@ def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_co
     assert refused(handler, path, on({"claimName": "new"})) == ""
     written = controller.request("GET", path, None, None)
     assert written["spec"]["volumes"][0] == {"name": "data", "persistentVolumeClaim": {"claimName": "new"}}
+    taken = {**TAKEN, "status": {**TAKEN["status"], "migratedVolumes": None}}
+    assert refused(handler, path, taken) == ""
     remove(controller, path)
 
 

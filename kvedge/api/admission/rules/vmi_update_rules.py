@@ -144,9 +144,9 @@ def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:
 
 
 def _exchanges_claims(old: JsonObject, new: JsonObject, node: str) -> bool:
-    """Whether the write that takes a VMI over changes claims alone, and those as was written into its status before."""
+    """Whether a guest's target, once its source is gone, changes claims alone, and those as its status has it."""
     before, after = ({name: value for name, value in spec.items() if name != "volumes"} for spec in _specs(old, new))
-    if before != after or not _takes_over(old, new, node):
+    if before != after or not _is_target(old, node) or not _source_is_gone(old):
         return False
     moved = {entry["volumeName"]: entry for entry in (old.get("status") or {}).get("migratedVolumes") or []}
     volumes, exchanged = (spec.get("volumes") or [] for spec in _specs(old, new))

@@ -11,9 +11,9 @@ from kvedge.handler.migration import migration_patches as patches
 from kvedge.kube.errors import Conflict
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import encode
+from kvedge.resources.disks.moved_volumes import destinations
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from tests.support.builders import vmi_of
 from tests.support.migration_world import ADDRESS, HERE, THERE, Server, copying_vmi, moving_vmi
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -112,20 +112,14 @@ def test_nothing_is_written_over_what_was_not_read(name: str) -> None:
         server.patch(None, "", "", ALL[name](vmi))
 
 
-def test_an_adopted_guest_has_the_claims_that_its_disks_were_copied_to() -> None:
+def test_a_guest_has_the_claims_that_its_disks_were_copied_to_before_it_is_adopted() -> None:
     vmi = copying_vmi()
-    found = write(vmi, patches.adoption_patch(vmi, THERE, NOW))
+    exchanged = write(vmi, patches.exchange_patch(vmi))
+    assert (exchanged.status.node_name, destinations(exchanged)) == (HERE, {})
+    found = write(exchanged, patches.adoption_patch(exchanged, THERE, NOW))
     assert encode(found.spec.volumes[0]) == {"name": "data", "persistentVolumeClaim": {"claimName": "new"}}
     assert found.status.migrated_volumes == []
     info = found.status.volume_status[0].persistent_volume_claim_info
     assert info is not None
     assert info.claim_name == "new"
     assert [item.type for item in found.status.conditions] == ["Ready"]
-
-
-def test_a_volume_that_has_another_claim_by_now_keeps_it() -> None:
-    document = encode(copying_vmi())
-    document["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "third"}}]
-    patch = patches.adoption_patch(vmi_of(document), THERE, NOW)
-    assert "spec" not in patch.body
-    assert patch.body["status"]["migratedVolumes"] is None

@@ -4,7 +4,8 @@
 
 As `test_one_guest`, whose launchers and libvirt these are; here the handlers' own plans decide, each from the VMI as it
 last heard of it. What is written against another version than the server has is refused. The controller writes a
-cancel, the proof that the source's Pod runs nothing, and the end of a migration that had not begun.
+cancel, the proof that the source's Pod runs nothing, and the end of a migration that had not begun. The guest has a
+disk that moves along: its VMI names the other claim before the guest runs on it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kvedge.launcher.migration.incoming_plan import Incoming, IncomingQemu, judg
 from kvedge.launcher.migration.outgoing_plan import Outgoing, OutgoingQemu, judge_outgoing
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import IncomingState, OutgoingState
-from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
+from tests.support.migration_world import ADDRESS, HERE, THERE, copying_vmi, exchanged_vmi
 from tests.unit.handler.migration import test_one_guest as launchers
 from tests.unit.handler.migration.test_one_guest import World, give_up
 
@@ -41,6 +42,7 @@ class Written(NamedTuple):
     left: bool = False
     off: bool = False
     failed: bool = False
+    exchanged: bool = False
     owned: bool = False
     ended: bool = False
 
@@ -84,7 +86,8 @@ def vmi_of(written: Written) -> VirtualMachineInstance:
         "targetNodeDomainDetected": True,
     }
     status = {"phase": "Failed" if written.ended else "Running"}
-    return moving_vmi(THERE if written.owned else HERE, status, **flags)
+    make = exchanged_vmi if written.exchanged else copying_vmi
+    return make(node=THERE if written.owned else HERE, status=status, **flags)
 
 
 @cache
@@ -198,6 +201,8 @@ def target_pass(scene: Scene) -> Iterator[tuple[str, Scene]]:
             yield "the target prepares", scene.change(prepared=True)
         elif step is TargetStep.ANNOUNCE:
             yield "the address is written", scene.write(heard, address=True)
+        elif step is TargetStep.EXCHANGE and up and now is Incoming.COMPLETE:
+            yield "the claims are exchanged", scene.write(heard, exchanged=True)
         elif step is TargetStep.RELEASE and up and not settled and not world.release:
             yield "release", scene.change(release=True)
         elif step is TargetStep.DISCARD and up and not settled and not world.discard:
@@ -314,6 +319,15 @@ def test_in_the_end_the_vmi_tells_where_its_guest_runs() -> None:
         assert runs(scene.world) == 1, story(scene)
         assert not scene.vmi.ended, story(scene)
         assert scene.vmi.owned is (scene.world.come is IncomingQemu.RUNS), story(scene)
+
+
+def test_a_guest_runs_on_copied_disks_only_once_its_vmi_names_them_and_its_own_are_not_written_any_more() -> None:
+    for scene in everything():
+        if scene.world.begun:
+            assert scene.vmi.exchanged, story(scene)
+        if scene.vmi.exchanged:
+            assert scene.vmi.left, story(scene)
+            assert scene.world.left not in (OutgoingQemu.RUNS, OutgoingQemu.HELD) or scene.world.missed, story(scene)
 
 
 def test_a_run_is_not_called_ended_while_its_guest_runs() -> None:

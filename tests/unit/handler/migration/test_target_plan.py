@@ -8,7 +8,7 @@ import pytest
 
 from kvedge.handler.migration.target_plan import TargetPlan, TargetSeen, TargetStep, plan_target
 from kvedge.rpc import launcher_pb2 as pb
-from tests.support.migration_world import ADDRESS, HERE, THERE, moving_vmi
+from tests.support.migration_world import ADDRESS, HERE, THERE, copying_vmi, exchanged_vmi, moving_vmi
 
 TOLD: dict[str, Any] = {"targetNodeAddress": ADDRESS}
 BEGUN: dict[str, Any] = {**TOLD, "startTimestamp": "2026-05-01T00:00:00Z"}
@@ -61,6 +61,15 @@ STEPS = [
     pytest.param(TOLD, READY, {"stuck": "no way", "address": ""}, ["EXPECT"], id="unless it was told before"),
     pytest.param(TOLD, EMPTY, {"stuck": "no disk"}, ["PREPARE"], id="unless the source may have begun"),
 ]
+
+
+def test_a_guest_on_other_claims_runs_only_once_its_vmi_names_them() -> None:
+    for vmi, step in ((copying_vmi(**LEFT), TargetStep.EXCHANGE), (exchanged_vmi(**LEFT), TargetStep.RELEASE)):
+        assert plan_target(vmi, THERE, TargetSeen(COMPLETE, address=ADDRESS)).steps == (step,)
+    # Nor is it exchanged before it is known that the source is off.
+    assert plan_target(copying_vmi(**BEGUN), THERE, TargetSeen(COMPLETE, address=ADDRESS)).steps != (
+        TargetStep.EXCHANGE,
+    )
 
 
 @pytest.mark.parametrize(("state", "word", "seen", "steps"), STEPS)

@@ -133,6 +133,19 @@ def test_a_copied_disk_is_one_from_the_release_on(pod: PlayedPod) -> None:
     assert (os.listdir(place), pod.unpaused) == (["disk.img"], [True])
 
 
+def test_disks_are_accepted_while_the_guest_waits_and_are_dropped_no_more(pod: PlayedPod) -> None:
+    guest = copying(pod)
+    with pytest.raises(WrongState):
+        guest.accept_disks("m-1")
+    pod.found = CAME
+    assert guest.accept_disks("m-1").incoming.state == m.INCOMING_COMPLETE
+    assert (os.listdir(place_of(pod.directory, "data")), pod.unpaused) == (["disk.img"], [])
+    # Whatever is left beside it: from here on it may be all that there is of the disk.
+    (place_of(pod.directory, "data") / ARRIVING).write_text("u m-1\n")
+    pod.launcher().discard("m-1", "it has ended")
+    assert "disk.img" in os.listdir(place_of(pod.directory, "data"))
+
+
 def test_a_launcher_killed_after_a_disk_was_accepted_accepts_it_again(pod: PlayedPod) -> None:
     copying(pod)
     (place_of(pod.directory, "data") / ARRIVING).unlink()

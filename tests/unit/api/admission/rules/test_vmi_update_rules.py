@@ -281,12 +281,16 @@ def test_the_write_that_takes_a_vmi_over_names_the_claims_that_its_disks_were_co
     assert exchanging({}, volumes=renamed[1:]) == ["spec"]
 
 
-def test_no_other_write_of_a_handler_exchanges_claims() -> None:
-    old = moving()
+@pytest.mark.parametrize(
+    ("gone", "user", "found"), [("", TARGET, ["spec"]), ("now", TARGET, []), ("now", HANDLER, ["spec"])]
+)
+def test_claims_are_exchanged_by_the_target_alone_and_not_before_the_source_is_gone(
+    gone: str, user: UserInfo, found: list[str]
+) -> None:
+    old = moving(sourceNodeDomainGoneTimestamp=gone)
     old["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "old"}}]
-    found = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
-    old["status"]["migratedVolumes"] = [{"volumeName": "data", **found}]
+    claims = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    old["status"]["migratedVolumes"] = [{"volumeName": "data", **claims}]
     new = copy.deepcopy(old)
     new["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "new"
-    for user in (HANDLER, TARGET):
-        assert fields(old, new, user) == ["spec"]
+    assert fields(old, new, user) == found
