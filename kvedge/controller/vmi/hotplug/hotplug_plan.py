@@ -253,6 +253,10 @@ def _deletions(view: HotplugView, entries: Sequence[VolumeStatus]) -> Iterator[D
             needed.add(entry.hotplug_volume.attach_pod_name)
             if entry.phase in HANDED_OVER:
                 given.add(entry.hotplug_volume.attach_pod_name)
+        info = entry.persistent_volume_claim_info
+        if entry.phase in HANDED_OVER and info is not None:
+            # The one that was made for a Pod that was lost, and of which the status does not tell yet.
+            needed.add(attachment_pod_name(view.vmi, entry.name, info.claim_name, view.launcher))
     # A Pod that was its claim's first consumer has done its work: the worker may have to be alone with the claim.
     early = {
         name: volume
