@@ -21,7 +21,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 ABORT_REQUESTED: Final = "migrationAbortRequested"
 REJECTED_BY_QUOTA: Final = "migrationRejectedByResourceQuota"
-# Ours: true while a migration is pending, with what it waits for.
+# Ours: true while a migration waits before its hand-over, with what for.
 WAITING: Final = "migrationWaiting"
 # In these phases the handlers have it.
 HANDED_OVER: Final = frozenset({"PreparingTarget", "TargetReady", "Running"})
