@@ -28,6 +28,7 @@ MIGRATION_JOB_NAME: Final = "kubevirt.io/migrationJobName"
 MigrationPhase = Literal[
     "", "Pending", "Scheduling", "Scheduled", "PreparingTarget", "TargetReady", "Running", "Succeeded", "Failed"
 ]
+FINAL_MIGRATION_PHASES: Final[frozenset[MigrationPhase]] = frozenset({"Succeeded", "Failed"})
 MigrationPriority = Literal["system-critical", "user-triggered", "system-maintenance"]
 AbortStatus = Literal["", "Aborting", "Succeeded", "Failed"]
 
@@ -152,7 +153,7 @@ class VirtualMachineInstanceMigration(KubeStruct, kw_only=True):
     @property
     def is_final(self) -> bool:
         """Whether it has ended for good."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in FINAL_MIGRATION_PHASES
 
 
 class PolicySelectors(KubeStruct, kw_only=True):

@@ -19,6 +19,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import is_label_value
 from kvedge.resources.meta import condition
 from kvedge.resources.types.migrations import (
+    FINAL_MIGRATION_PHASES,
     MIGRATION_FINALIZER,
     VMI_NAME_LABEL,
     VirtualMachineInstanceMigration,
@@ -29,7 +30,6 @@ _SPEC: Final = Field("spec")
 _LONGEST_NAME: Final = 63
 # The nodes that have them are asked for in one URL, of which a server takes 8 KiB.
 _MOST_LABELS: Final = 16
-_FINAL: Final = ("Succeeded", "Failed")
 _BETWEEN_CLUSTERS: Final = (
     "migrations between clusters are not supported yet: leave it out, and the VMI moves to another node of its cluster"
 )
@@ -155,7 +155,7 @@ def judge_update(document: JsonObject, old: JsonObject) -> Iterator[Cause]:
         yield unsupported_cause("spec", "update of Migration object's spec is restricted")
         return
     before, after = _labels(old), _labels(document)
-    if member_of(document, "status").get("phase") in _FINAL:
+    if str(member_of(document, "status").get("phase")) in FINAL_MIGRATION_PHASES:
         return
     if MIGRATION_FINALIZER in _finalizers(old) and MIGRATION_FINALIZER not in _finalizers(document):
         text = f"{MIGRATION_FINALIZER} can't be removed from an in-flight migration: delete it, which cancels it"

@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.role_users import NODE_PREFIX
 from kvedge.standalone.apiserver.access.authorizer_rules import AGENTS
 from kvedge.standalone.apiserver.access.service_tokens import (
@@ -43,7 +44,6 @@ _API_VERSION: Final = "authentication.k8s.io/v1"
 _DEFAULT_SECONDS: Final = 3600
 # Of Pods that name none.
 _DEFAULT_ACCOUNT: Final = "default"
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class TokenRoutes:
@@ -120,7 +120,7 @@ def judge_agent(user: str, pod: JsonObject, uid: str) -> str:
         return "the node agent names the Pod's uid in spec.boundObjectRef.uid"
     if not user.startswith(NODE_PREFIX) or pod["spec"].get("nodeName") != user.removeprefix(NODE_PREFIX):
         return "the node agent gets tokens of Pods that run on its node alone"
-    if (pod.get("status") or {}).get("phase") in _ENDED:
+    if (pod.get("status") or {}).get("phase") in FINAL_POD_PHASES:
         return "the node agent gets no tokens of Pods that have ended"
     return ""
 
