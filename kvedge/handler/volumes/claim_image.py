@@ -19,6 +19,7 @@ from kvedge.resources.types.vmi import ClaimInfo
 from kvedge.resources.values.quantities import QuantityError, parse_bytes
 from kvedge.runtime.linux.privileges import act_as
 from kvedge.storage import blank_image
+from kvedge.storage.arriving_mark import read_arriving
 from kvedge.storage.beneath import open_beneath
 from kvedge.storage.blank_image import MEBIBYTE, count_free_bytes, fitting_bytes, no_room
 
@@ -34,10 +35,13 @@ def hold_claim_image(claim: int) -> Iterator[int]:
     """A descriptor (O_PATH) of the image in a claim's directory.
 
     Raises:
-        ImageRefused: when it is no regular file, or empty.
+        ImageRefused: when it is no regular file, or empty, or the unfinished copy of a disk.
         FileNotFoundError: when there is none.
     """
     try:
+        if found := read_arriving(claim):
+            text = f"{IMAGE_FILE} is the unfinished copy of a disk of the VMI {found[0]}, which has not moved here"
+            raise ImageRefused(f"{text}; empty the claim, or use another one")
         opened = open_beneath(claim, IMAGE_FILE, os.O_PATH | os.O_NOFOLLOW)
     except FileNotFoundError:
         raise

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory, device_path
+from kvedge.storage.arriving_mark import ARRIVING, read_arriving
 from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_beneath
 
 if TYPE_CHECKING:
@@ -25,24 +26,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Beside the image as long as it is no disk yet: whose guest comes, and by which migration.
-ARRIVING: Final = f".{IMAGE_FILE}.arriving"
-_LONGEST: Final = 256
 _MODE: Final = 0o660
 # Tables of partitions, and nearly every file system, begin in these bytes of a device; one begins later.
 _HEAD: Final = 4096
 _LATE_SIGNATURE: Final = (0x10040, b"_BHRfS_M")
 _WIPED: Final = 1 << 20
 _REMEDY: Final = "put the volume back on the claim that it had, and choose another one or empty this one"
-
-
-def read_arriving(directory: int) -> list[str]:
-    """What is said beside an image that is no disk yet: the UIDs of its VMI and of the migration; empty for a disk."""
-    try:
-        with hold_open_beneath(directory, ARRIVING, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as mark:
-            return os.read(mark, _LONGEST).decode(errors="replace").split() or ["?"]
-    except FileNotFoundError:
-        return []
 
 
 def refuse_arriving(directory: int, plan: ClaimPlan) -> None:

@@ -16,10 +16,10 @@ import grpc
 import pytest
 
 from kvedge.handler.migration.migration_patches import is_paused_by_user
-from kvedge.launcher.disks.arriving_disk import ARRIVING
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.migration_channels import MEMORY
 from kvedge.rpc import launcher_pb2 as m
+from kvedge.storage.arriving_mark import ARRIVING
 from tests.support.guest import build_guest
 from tests.support.launcher_pod import NETWORK as POD_NETWORK
 from tests.support.launcher_pod import QEMU_USER, LauncherPod, guest_interface, kill, launcher_pod

@@ -11,8 +11,9 @@ import pytest
 
 from kvedge.handler.volumes import claim_image
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
-from kvedge.handler.volumes.claim_image import ImageRefused, image_size, make_image
+from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, image_size, make_image
 from kvedge.resources.types.vmi import ClaimInfo
+from kvedge.storage.arriving_mark import ARRIVING
 from kvedge.storage.beneath import hold_directory
 from kvedge.storage.blank_image import MEBIBYTE
 
@@ -75,3 +76,14 @@ def test_what_lies_where_the_image_is_made_is_removed_and_never_opened(
 def test_a_pod_that_is_not_here_is_not_looked_for_among_all_processes(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         assert find_attachment_pods(tmp_path, ["pod-1"], stack) == {}
+
+
+def test_an_unfinished_copy_of_a_disk_is_no_volume(tmp_path: Path) -> None:
+    (tmp_path / "disk.img").write_bytes(b"half")
+    (tmp_path / ARRIVING).write_text("u m-1\n")
+    with hold_directory(tmp_path) as claim:
+        with pytest.raises(ImageRefused, match="unfinished copy of a disk of the VMI u"), hold_claim_image(claim):
+            pass
+        (tmp_path / ARRIVING).unlink()
+        with hold_claim_image(claim) as image:
+            assert os.fstat(image).st_size == 4

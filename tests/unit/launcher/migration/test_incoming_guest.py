@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.launcher.disks.arriving_disk import ARRIVING
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable, Unanswered, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.migration.incoming_guest import IncomingGuest
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.rpc import launcher_pb2 as m
+from kvedge.storage.arriving_mark import ARRIVING
 
 ARRIVING_GUEST = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.MIGRATING)
 WAITS = DomainFacts(uuid="u", life=Life.PAUSED, why=Why.USER, is_persistent=True)
