@@ -72,6 +72,13 @@ def is_moving_data(vm: VirtualMachine) -> bool:
     return vm.spec.update_volumes_strategy == MIGRATION
 
 
+def recorded_of(vm: VirtualMachine) -> Sequence[MigratedVolume]:
+    """What a VM's status says of claims that are exchanged."""
+    update = vm.status.volume_update_state
+    state = None if update is None else update.volume_migration_state
+    return () if state is None else state.migrated_volumes
+
+
 def template_volumes(vm: VirtualMachine) -> dict[str, Volume]:
     """The volumes of a VM's template, by name."""
     return {volume.name: volume for volume in (vm.spec.template or VirtualMachineInstanceTemplate()).spec.volumes}

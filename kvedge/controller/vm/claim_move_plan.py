@@ -7,7 +7,7 @@ them, and says so until a run is known that uses what the template names, or the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -22,6 +22,7 @@ from kvedge.controller.vm.claim_changes import (
     find_exchanges,
     is_moving_data,
     judge_exchanges,
+    recorded_of,
     template_volumes,
 )
 from kvedge.kube.patches import merge_difference
@@ -29,9 +30,11 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, VOLUMES_CHANGE, destinations
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance
+from kvedge.resources.types.volumes import PersistentVolumeClaimSource
 
 CANCELLATION: Final = "VolumesChangeCancellation"
 # Of the VM's condition Failure.
@@ -51,7 +54,8 @@ class ClaimMove:
     """What becomes of exchanged claims.
 
     `recorded` is what the VM's status says of them; `is_blocked` that no run may start with them; `body` a merge patch
-    of the VMI; `restart` why only a restart brings them, `is_carried` that none is needed for them.
+    of the VMI; `restart` why only a restart brings them, `is_carried` that none is needed for them. `put_back` is a
+    merge patch of the VM that names the old claims again.
     """
 
     recorded: Sequence[MigratedVolume] = ()
@@ -61,6 +65,7 @@ class ClaimMove:
     is_carried: bool = False
     failure: Condition | None = None
     again_after: float | None = None
+    put_back: JsonObject = field(default_factory=dict)
 
 
 def plan_claim_move(
@@ -68,7 +73,8 @@ def plan_claim_move(
 ) -> ClaimMove:
     """Decide it; `vmi` is the VM's own run."""
     if vmi is None or vmi.is_final:
-        return _plan_unseen(vm, vmi, sights) or _plan_without_run(vm, vmi)
+        move = _plan_unseen(vm, vmi, sights) or _plan_without_run(vm, vmi)
+        return replace(move, put_back=_put_back(vm, move.recorded, sights)) if move.is_blocked else move
     if vmi.status.migrated_volumes:
         return _plan_pending(vm, vmi, now)
     exchanges = find_exchanges(vm, vmi, sights)
@@ -113,7 +119,7 @@ def _plan_unseen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, sights:
 
     Its user wants the guest's data there, and the claim may have some of it from an earlier time.
     """
-    if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers or _recorded(vm) or not is_moving_data(vm):
+    if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers or recorded_of(vm) or not is_moving_data(vm):
         return None
     exchanges = find_exchanges(vm, vmi, sights)
     if not exchanges or judge_exchanges(vm, vmi, exchanges, sights) is not None:
@@ -121,19 +127,13 @@ def _plan_unseen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, sights:
     return ClaimMove(exchanges, is_blocked=True)
 
 
-def _recorded(vm: VirtualMachine) -> Sequence[MigratedVolume]:
-    update = vm.status.volume_update_state
-    state = None if update is None else update.volume_migration_state
-    return () if state is None else state.migrated_volumes
-
-
 def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimMove:
     """A run that is over says by its spec where its data is; without one, the VM's status says it."""
-    if not _recorded(vm) or not is_moving_data(vm):
+    if not recorded_of(vm) or not is_moving_data(vm):
         # Whoever takes the strategy away wants the claims as they are.
         return ClaimMove()
     last = {} if vmi is None else {volume.name: claim_of(volume) for volume in vmi.spec.volumes}
-    left = [_turn(each, last.get(each.volume_name)) for each in _recorded(vm)]
+    left = [_turn(each, last.get(each.volume_name)) for each in recorded_of(vm)]
     wanted = {name: claim_of(volume) for name, volume in template_volumes(vm).items()}
     sources = {each.volume_name: each.source_pvc_info.claim_name for each in left if each.source_pvc_info is not None}
     destinations_left = {each.destination_pvc_info.claim_name for each in left if each.destination_pvc_info is not None}
@@ -143,6 +143,27 @@ def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) ->
     if any(elsewhere) or any(given):
         return ClaimMove(left, is_blocked=True)
     return ClaimMove()
+
+
+def _put_back(vm: VirtualMachine, left: Sequence[MigratedVolume], sights: ClaimSights) -> JsonObject:
+    """A merge patch of a VM that names the claims again that have its data, where new ones were made for its guest to
+    leave a node with its disks: nobody chose these, and the VM starts again by itself. Empty where a user chose one.
+    """
+    back: dict[str, str] = {}
+    for each in left:
+        source, destination = each.source_pvc_info, each.destination_pvc_info
+        claim = None if destination is None else sights.found.get(destination.claim_name)
+        if source is None or claim is None or claim.metadata.annotations.get(MOVED_FROM) != source.claim_name:
+            return {}
+        back[claim.metadata.name] = source.claim_name
+    volumes = []
+    for volume in template_volumes(vm).values():
+        claim_name = back.get(claim_of(volume) or "")
+        if claim_name is not None:
+            given = PersistentVolumeClaimSource(claim_name=claim_name)
+            volume = msgspec.structs.replace(volume, persistent_volume_claim=given, data_volume=None)
+        volumes.append(encode(volume))
+    return {"spec": {"template": {"spec": {"volumes": volumes}}}}
 
 
 def _turn(each: MigratedVolume, last: str | None) -> MigratedVolume:

@@ -5,11 +5,17 @@ Held by vm_loop.py. Reads informers only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kvedge.controller.claim_copy import claim_info
-from kvedge.controller.vm.claim_changes import ClaimSights, find_exchanges, is_moving_data, template_volumes
+from kvedge.controller.vm.claim_changes import (
+    ClaimSights,
+    find_exchanges,
+    is_moving_data,
+    recorded_of,
+    template_volumes,
+)
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.kube.work_queue import Key
@@ -45,12 +51,16 @@ class ClaimWatch:
 
     def view(self, vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimSights:
         """What is known of the claims that a run is to exchange; nothing while none are to be."""
-        if vmi is None or vmi.status.migrated_volumes or not is_moving_data(vm):
+        if not is_moving_data(vm):
+            return ClaimSights()
+        if (vmi is None or vmi.is_final) and (left := recorded_of(vm)):
+            infos = [each.destination_pvc_info for each in left]
+            return ClaimSights(self._find(vm, [info.claim_name for info in infos if info is not None]))
+        if vmi is None or vmi.status.migrated_volumes:
             return ClaimSights()
         infos = [info for each in find_exchanges(vm, vmi) for info in (each.source_pvc_info, each.destination_pvc_info)]
         names = [info.claim_name for info in infos if info is not None]
-        seen = [self._claims.get(vm.metadata.namespace, name) for name in names]
-        found = {claim.metadata.name: claim for claim in seen if claim is not None}
+        found = self._find(vm, names)
         cdi = self._cdi_config()
         copies = {name: claim_info(claim, cdi, None) for name, claim in found.items()}
         others = {name: other for name in names if (other := self._find_other(vm, vmi, name))}
@@ -61,6 +71,10 @@ class ClaimWatch:
         """The VMs whose templates name a claim."""
         found = self._vms.find_indexed(_INDEX, f"{claim.metadata.namespace}/{claim.metadata.name}")
         return {Key(vm.metadata.namespace, vm.metadata.name) for vm in found}
+
+    def _find(self, vm: VirtualMachine, names: Iterable[str]) -> dict[str, PersistentVolumeClaim]:
+        seen = (self._claims.get(vm.metadata.namespace, name) for name in names)
+        return {claim.metadata.name: claim for claim in seen if claim is not None}
 
     def _find_other(self, vm: VirtualMachine, vmi: VirtualMachineInstance, claim: str) -> str:
         """Who else has a claim, or is to have it: a VM that is stopped, too."""

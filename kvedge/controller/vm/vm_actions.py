@@ -24,6 +24,13 @@ class PatchVm:
 
 
 @dataclass(frozen=True, slots=True)
+class PutBack:
+    """Have the VM name the claims again that have its data; `body` is a merge patch for the version that was read."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class PatchVmStatus:
     """Change the VM's status; `body` is a merge patch for the version that was read."""
 
@@ -85,7 +92,9 @@ class ChangeRun:
     what: Live = Live.VOLUMES
 
 
-VmAction: TypeAlias = PatchVm | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
+VmAction: TypeAlias = (
+    PatchVm | PutBack | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from kvedge.controller.vm.vm_actions import (
     PatchVm,
     PatchVmi,
     PatchVmStatus,
+    PutBack,
     VmAction,
 )
 from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
@@ -214,6 +215,11 @@ class VmLoop:
             case PatchVm(body):
                 patched = self._patch_vm(vm, body, "")
                 return patched if patched.metadata.is_left else Again(_CAUGHT_UP_SECONDS)
+            case PutBack(body):
+                patched = self._patch_vm(vm, body, "")
+                text = "The run ended before its disks had moved: the VM names the claims again that have its data"
+                self._events.record(vm, "Warning", "VolumesPutBack", text)
+                return patched
             case PatchVmStatus(body):
                 return self._patch_vm(vm, body, "status")
             case PatchVmi(vmi, body):

@@ -28,6 +28,7 @@ from kvedge.controller.vm.vm_actions import (
     PatchVm,
     PatchVmi,
     PatchVmStatus,
+    PutBack,
     VmAction,
     VmPlan,
 )
@@ -133,6 +134,8 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     if decision.ask_to_start:
         requests = (*requests, START_REQUEST)
     move = plan_claim_move(vm, own, hotplug.claims, now)
+    if move.put_back and not lock_of(vm):
+        return VmPlan((PutBack(move.put_back),))
     view = replace(seen, vmi=own, start_failure=failure, requests=requests, move=move)
     if decision.verdict == "start" and vmi is not None:
         return _plan_blocked(view, vmi, now)

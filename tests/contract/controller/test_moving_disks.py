@@ -12,7 +12,9 @@ from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, VOLUMES_CHANGE, as_moved
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import Condition, ObjectMeta, condition
+from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
@@ -72,6 +74,11 @@ class Moving:
         self.client.create(decode(PersistentVolumeClaim, claim))
         bound = MergePatch({"status": {"phase": "Bound", "capacity": size}})
         self.client.patch(PersistentVolumeClaim, self.namespace, name, bound, "status")
+
+    def names(self) -> list[str | None]:
+        """The claims of the VM's template."""
+        template = self.vm().spec.template
+        return [] if template is None else [claim_of(volume) for volume in template.spec.volumes]
 
     def wants(self, claim: str) -> None:
         spec = {"updateVolumesStrategy": "Migration", "template": {"spec": {"volumes": on(claim)["volumes"]}}}
@@ -226,3 +233,14 @@ def test_a_vm_whose_run_ends_on_the_way_waits_for_its_claims(moving: Moving) -> 
 
     wait_until(runs_anew, "the VM starts on the claim that has its data")
     wait_until(lambda: not moving.needs(MANUAL_RECOVERY_REQUIRED) and moving.recorded() == [], "it is over")
+
+
+def test_claims_that_were_made_to_leave_a_node_are_put_back_when_the_run_ends(moving: Moving) -> None:
+    made = MergePatch({"metadata": {"annotations": {MOVED_FROM: "old"}}})
+    moving.client.patch(PersistentVolumeClaim, moving.namespace, "new", made)
+    moving.wants("new")
+    wait_until(lambda: moving.destinations() == ["new"], "the VMI says what its volume becomes")
+    moving.node.enters("Failed")
+    wait_until(lambda: moving.names() == ["old"], "the VM names the claim that has its data")
+    wait_until(lambda: moving.recorded() == [], "nothing is incomplete")
+    assert not moving.needs(MANUAL_RECOVERY_REQUIRED)

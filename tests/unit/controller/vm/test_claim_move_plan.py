@@ -9,14 +9,16 @@ import pytest
 
 from kvedge.controller.vm.claim_changes import NOT_FOUND, ClaimSights
 from kvedge.controller.vm.claim_move_plan import CANCELLATION, ClaimMove, plan_claim_move
-from kvedge.controller.vm.vm_actions import CreateVmi, Hotplug, PatchVmi, PatchVmStatus, VmPlan
+from kvedge.controller.vm.vm_actions import CreateVmi, Hotplug, PatchVmi, PatchVmStatus, PutBack, VmPlan
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.resources.codec import decode, encode, encode_json
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, REPLACEMENT, VOLUMES_CHANGE, as_moved
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.migrations import MigrationState
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -245,6 +247,47 @@ def test_some_of_the_old_claims_are_not_enough() -> None:
     vm, _ = accepted({"root": "root-old", "data": "data-new"})
     record(vm, MOVE, exchange("data", "data-old", "data-new"))
     assert planned(vm, None).is_blocked
+
+
+def made_for_a_move(name_: str, source: str) -> PersistentVolumeClaim:
+    claim = a_claim(name_)
+    claim.metadata.annotations[MOVED_FROM] = source
+    return claim
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("source", [{"persistentVolumeClaim": {"claimName": "new"}}, {"dataVolume": {"name": "new"}}])
+def test_claims_that_nobody_chose_are_put_back(is_there: bool, source: dict[str, Any]) -> None:
+    vm, vmi = accepted()
+    vmi.status.phase = "Failed"
+    other = {"name": "scratch", "emptyDisk": {"capacity": "1Gi"}}
+    assert vm.spec.template is not None
+    vm.spec.template.spec.volumes = [decode(Volume, other), decode(Volume, {"name": "root", **source})]
+    run, seen = vmi if is_there else None, sights(made_for_a_move("new", "root-old"))
+    assert whole(vm, run, seen).actions == (PutBack(planned(vm, run, seen).put_back),)
+    vm = decode(VirtualMachine, patched(encode(vm), planned(vm, run, seen).put_back))
+    assert vm.spec.template is not None
+    assert [encode(each) for each in vm.spec.template.spec.volumes] == [other, on_claim("root", "root-old")]
+    assert planned(vm, run, seen) == ClaimMove()
+    assert run is not None or any(isinstance(action, CreateVmi) for action in whole(vm, run, seen).actions)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [[], [a_claim("new")], [made_for_a_move("new", "another")]],
+    ids=["gone", "chosen by a user", "made for another disk"],
+)
+def test_claims_that_somebody_chose_are_not_put_back(claims: list[PersistentVolumeClaim]) -> None:
+    vm, _ = accepted()
+    move = planned(vm, None, sights(*claims))
+    assert (move.is_blocked, move.put_back) == (True, {})
+
+
+def test_a_vm_that_is_restored_is_left_alone() -> None:
+    vm, _ = accepted()
+    vm.status.restore_in_progress = "r1"
+    plan = whole(vm, None, sights(made_for_a_move("new", "root-old")))
+    assert {type(action) for action in plan.actions} <= {PatchVmStatus}
 
 
 def test_who_takes_the_strategy_away_wants_the_claims_as_they_are() -> None:

@@ -12,6 +12,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig
+from kvedge.resources.types.vm import VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.vmi import ClaimInfo, MigratedVolume
 from tests.support.builders import a_claim
 from tests.unit.controller.vm.claim_pairs import a_pair
@@ -72,6 +73,15 @@ def test_nothing_is_looked_up_while_nothing_is_to_be_exchanged(world: World) -> 
     assert world.watch.view(world.vm, world.vmi).found == {}
     world.vm.spec.update_volumes_strategy = "Migration"
     assert world.watch.view(world.vm, None).found == {}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_claims_of_a_change_that_ended_with_its_run_are_seen(world: World, is_there: bool) -> None:
+    world.vmi.status.phase = "Failed"
+    moved = MigratedVolume(volume_name="root", destination_pvc_info=ClaimInfo(claim_name="new"))
+    state = VolumeMigrationState(migrated_volumes=[moved])
+    world.vm.status.volume_update_state = VolumeUpdateState(volume_migration_state=state)
+    assert set(world.watch.view(world.vm, world.vmi if is_there else None).found) == {"new"}
 
 
 def test_a_vm_that_names_the_claim_has_it_although_it_is_stopped(world: World) -> None:

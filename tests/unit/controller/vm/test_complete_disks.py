@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vm.vm_actions import CreateVmi, DeleteVmi, Hotplug, PatchVm, PatchVmi, PatchVmStatus
+from kvedge.controller.vm.claim_changes import ClaimSights
+from kvedge.controller.vm.vm_actions import CreateVmi, DeleteVmi, Hotplug, PatchVm, PatchVmi, PatchVmStatus, PutBack
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, as_moved, destinations
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import condition
+from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vm import VirtualMachine
@@ -23,20 +25,23 @@ from tests.support.builders import NOW, a_claim, patched
 from tests.unit.controller.vm.claim_pairs import a_pair, on_claim, sights
 
 CLAIMS = ("a", "b", "c")
-SEEN = sights(*(a_claim(name) for name in CLAIMS))
 STEPS = 60
 
 
 class World:
-    """A VM whose one disk goes from claim to claim; `bad` are those that no guest may start on."""
+    """A VM whose one disk goes from claim to claim; `bad` are those that no guest may start on.
 
-    def __init__(self, seed: int) -> None:
+    With `put_back` the claims were made for it to leave a node, and the old ones are put back without its user.
+    """
+
+    def __init__(self, seed: int, put_back: bool = False) -> None:
+        self.put_back = put_back
         self.random = random.Random(seed)
         self.vm: VirtualMachine
         self.vmi: VirtualMachineInstance | None
         self.vm, self.vmi = a_pair({"root": "a"}, {"root": "a"})
         self.bad: set[str] = set()
-        self.starts = self.moves = self.blocks = 0
+        self.starts = self.moves = self.blocks = self.returns = 0
 
     def goes_on(self) -> None:
         self.random.choice(
@@ -59,14 +64,21 @@ class World:
 
     def controller_works(self) -> None:
         """One pass, which may break off after any of its writes."""
-        actions = plan_vm(self.vm, self.vmi, NOW, 0.0, Hotplug(claims=SEEN)).actions
+        actions = plan_vm(self.vm, self.vmi, NOW, 0.0, Hotplug(claims=self.seen())).actions
         for action in actions[: self.random.randint(0, len(actions))]:
             self.carry_out(action)
         self.blocks += self.is_blocked()
 
+    def seen(self) -> ClaimSights:
+        claims = [a_claim(name) for name in CLAIMS]
+        for claim in claims if self.put_back else ():
+            claim.metadata.annotations[MOVED_FROM] = self.random.choice(CLAIMS)
+        return sights(*claims)
+
     def carry_out(self, action: Any) -> None:
         match action:
-            case PatchVm(body) | PatchVmStatus(body):
+            case PatchVm(body) | PatchVmStatus(body) | PutBack(body):
+                self.returns += isinstance(action, PutBack)
                 self.vm = decode(VirtualMachine, patched(encode(self.vm), body))
             case PatchVmi(_, body):
                 assert self.vmi is not None
@@ -120,13 +132,13 @@ class World:
             self.vmi = None
 
 
-@pytest.mark.parametrize("round_", range(4))
-def test_a_vm_starts_on_no_disk_that_is_incomplete_or_stale(round_: int) -> None:
-    starts = moves = blocks = 0
-    for seed in range(round_ * 50, round_ * 50 + 50):
-        world = World(seed)
+@pytest.mark.parametrize("put_back", [False, True])
+def test_a_vm_starts_on_no_disk_that_is_incomplete_or_stale(put_back: bool) -> None:
+    worlds = [World(seed, put_back) for seed in range(100)]
+    for world in worlds:
         for _ in range(STEPS):
             world.goes_on()
-        starts, moves, blocks = starts + world.starts, moves + world.moves, blocks + world.blocks
     # The walks come to all of it.
-    assert min(starts, moves, blocks) > 10
+    counts = [sum(getattr(world, what) for world in worlds) for what in ("starts", "moves", "blocks")]
+    assert min(counts) > 10
+    assert (sum(world.returns for world in worlds) > 10) is put_back
