@@ -28,6 +28,7 @@ from kvedge.controller.late_work import LateWork
 from kvedge.controller.migrations.migration_loop import make_migration_work
 from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
+from kvedge.controller.node.remediations import Remediations
 from kvedge.controller.pools.pool_loop import make_pool_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
 from kvedge.controller.snapshots.restore_loop import make_restore_work
@@ -48,6 +49,7 @@ from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import APP, SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, OF_NODE
+from kvedge.resources.node_loss.remediations import SelfNodeRemediation
 from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import (
@@ -207,7 +209,10 @@ class _Work:
         self._evacuation = make_evacuation_work(
             client, emptied, (self._vms, self._claims), self._events, clock, self._configuration
         )
-        self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock))
+        self._remediations = Informer(client, SelfNodeRemediation)
+        remediations = Remediations(self._remediations)
+        self._node_loop = NodeLoop(NodeSources(client, self._nodes, self._events, clock, remediations.is_reset))
+        remediations.on_change(self._node_loop.look_at)
         leases = Informer(client, ConfigMap, NODES_NAMESPACE, label_selector=f"{OF_NODE}=true")
         self._fence_loop = FenceLoop(FenceSources(client, leases, self._events, clock))
         # Its rights may be missing while a cluster is upgraded: nothing waits for it.
@@ -378,6 +383,8 @@ class _Work:
             Part("start of the loops", self._starter.start, self._stop_starting, needs=tuple(self._loops)),
             part("datavolumes", self._data_volumes, *known),
             part("fencing", self._fencing, *known),
+            # Medik8s may be installed some day, or never.
+            part("remediations", self._remediations, *known),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),

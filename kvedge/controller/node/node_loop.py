@@ -38,6 +38,8 @@ class NodeSources:
     nodes: Informer[Node]
     events: EventRecorder
     clock: Clock
+    # Whether Medik8s has reset a node.
+    is_reset: Callable[[str], bool] = lambda name: False
 
 
 class NodeLoop:
@@ -48,6 +50,7 @@ class NodeLoop:
         self._nodes = sources.nodes
         self._events = sources.events
         self._clock = sources.clock
+        self._is_reset = sources.is_reset
         self._book = HeartbeatBook()
         self._told: dict[str, NodeState] = {}
         self._callbacks: list[Callable[[str], None]] = []
@@ -69,7 +72,11 @@ class NodeLoop:
     def state(self, name: str) -> NodeState | None:
         """What a node is now; None for one that is not there."""
         node = self._nodes.get("", name)
-        return None if node is None else node_state(node, self._silent_seconds(name))
+        return None if node is None else node_state(node, self._silent_seconds(name), is_reset=self._is_reset(name))
+
+    def look_at(self, name: str) -> None:
+        """Something is said of a node elsewhere."""
+        self.loop.add(Key("", name))
 
     def has_schedulable(self) -> bool:
         """Whether any node's handler is there to take a VM."""

@@ -5,7 +5,8 @@ Called by the node loop, and through it by the plans of VMIs. Pure.
 Nothing here ends a run, and nothing says that a guest runs no more: that is only known when its Pod's object has gone
 or its kubelet has reported it ended. A node that is lost keeps its Pods: Kubernetes asks them to end after five
 minutes (taint eviction), and there they stay until the node is back, or somebody has said that it is dead by deleting
-its Node or by the taint `node.kubernetes.io/out-of-service`. Then Kubernetes' Pod garbage collector removes them.
+its Node or by the taint `node.kubernetes.io/out-of-service`. Then Kubernetes' Pod garbage collector removes them. One
+that Medik8s has reset is as good as that.
 """
 
 from __future__ import annotations
@@ -55,13 +56,18 @@ class NodePlan:
     again_after: float | None = None
 
 
-def node_state(node: Node, silent_seconds: float | None) -> NodeState:
-    """What a node is; `silent_seconds` is for how long its heartbeat has not changed, None without any."""
+def node_state(node: Node, silent_seconds: float | None, *, is_reset: bool = False) -> NodeState:
+    """What a node is; `silent_seconds` is for how long its heartbeat has not changed, None without any.
+
+    `is_reset` says that somebody who resets nodes has reset it: that counts as long as its kubelet says nothing.
+    """
+    trouble = _trouble(node)
     return NodeState(
         name=node.metadata.name,
-        trouble=_trouble(node),
+        trouble=trouble,
         unresponsive=silent_seconds is None or silent_seconds >= UNRESPONSIVE_SECONDS,
-        out_of_service=any(taint.get("key") == _OUT_OF_SERVICE for taint in node.spec.taints),
+        out_of_service=any(taint.get("key") == _OUT_OF_SERVICE for taint in node.spec.taints)
+        or (is_reset and trouble != ""),
     )
 
 

@@ -128,6 +128,8 @@ _CONTROLLER: Final = (
     right(("patch",), "kubevirt.io", "kubevirts/status"),
     # It takes the label kubevirt.io/schedulable from a node whose handler says nothing any more.
     right((*READ, "patch"), "core", "nodes"),
+    # Medik8s' word of nodes that it has reset.
+    right(READ, "self-node-remediation.medik8s.io", "selfnoderemediations"),
     right(("create", "patch"), "core", "events"),
     # Certificates of uploads' workers, in the namespaces of their claims, and the authority that signs them.
     right(("create",), "core", "secrets"),
