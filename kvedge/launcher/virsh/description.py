@@ -5,6 +5,8 @@ Made by `virsh_command`, read by its views. Imports only what is built into the 
 
 from __future__ import annotations
 
+import time
+
 from kvedge.launcher.grpc_call import OK, UnaryCall
 from kvedge.launcher.launcher_call import SERVICE, carry, fields
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER = 1 << 20
 _SECONDS = 10
 _UNIMPLEMENTED = 12
+# A launcher to which a guest has just moved replaces itself, and one that was killed starts anew: so long it is awaited.
+_RESTART_SECONDS = 10.0
+_POLL_SECONDS = 0.1
 
 
 class Unanswered(Exception):
@@ -79,11 +84,7 @@ def ask(socket: str) -> Description:
     Raises:
         Unanswered: when it says nothing.
     """
-    call = UnaryCall(f"{SERVICE}DescribeDomain", b"", _SECONDS, _LONGEST_ANSWER)
-    try:
-        carry(call, socket, _SECONDS + 1)
-    except OSError as error:
-        raise Unanswered(f"the launcher cannot be asked: {error}") from error
+    call = _call(socket)
     if call.status == _UNIMPLEMENTED:
         raise Unanswered(
             "this guest's launcher is of a version of kvedge that cannot be asked for its domain; "
@@ -92,6 +93,21 @@ def ask(socket: str) -> Description:
     if call.status != OK:
         raise Unanswered(call.detail)
     return Description(call.reply)
+
+
+def _call(socket: str) -> UnaryCall:
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        call = UnaryCall(f"{SERVICE}DescribeDomain", b"", _SECONDS, _LONGEST_ANSWER)
+        try:
+            carry(call, socket, _SECONDS + 1)
+        except OSError as error:
+            is_away = isinstance(error, FileNotFoundError | ConnectionError)
+            if not is_away or time.monotonic() >= deadline:
+                raise Unanswered(f"the launcher cannot be asked: {error}") from error
+        else:
+            return call
+        time.sleep(_POLL_SECONDS)
 
 
 def _addresses(message: bytes) -> list[Address]:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import grpc
 import pytest
 
+from kvedge.launcher.virsh import description
 from kvedge.launcher.virsh.virsh_command import main
 from kvedge.rpc import launcher_pb2 as m
 from kvedge.rpc.launcher_pb2_grpc import LauncherServicer, add_LauncherServicer_to_server
@@ -255,10 +256,39 @@ def test_a_launcher_of_before_is_said_to_need_a_restart(tmp_path: Path, virsh: V
     assert "once the VM has been restarted" in said
 
 
-def test_no_launcher_is_said_so(tmp_path: Path, virsh: Virsh) -> None:
+class PlayedTime:
+    """Goes by while somebody sleeps, and does something once."""
+
+    def __init__(self, then: Callable[[], object] = bool) -> None:
+        self.now = 0.0
+        self._then = then
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self._then()
+        self._then = bool
+
+
+def test_no_launcher_is_said_so_after_a_while(tmp_path: Path, virsh: Virsh, monkeypatch: pytest.MonkeyPatch) -> None:
+    time = PlayedTime()
+    monkeypatch.setattr(description, "time", time)
     code, _, said = virsh("list", socket=f"{tmp_path}/none")
     assert code == 1
     assert said.startswith("error: the launcher cannot be asked: ")
+    assert 10 <= time.now < 11
+
+
+def test_a_launcher_that_replaces_itself_is_waited_for(
+    tmp_path: Path, served: tuple[PlayedLauncher, str], virsh: Virsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = tmp_path / "sock"
+    monkeypatch.setattr(description, "time", PlayedTime(lambda: socket.symlink_to(served[1])))
+    served[0].__init__()  # type: ignore[misc]  # as new for each test
+    code, output, _ = virsh("list", "--name", socket=str(socket))
+    assert (code, output) == (0, f"{NAME}\n\n")
 
 
 def test_it_starts_fast_as_it_loads_nothing_of_note() -> None:
