@@ -31,7 +31,7 @@ from kvedge.controller.migrations.migration_view import (
 )
 from kvedge.controller.migrations.readiness import WAITS, explain_wait, find_refusal, find_rests, is_ready_to_begin
 from kvedge.controller.migrations.target_attachments import Attachments, find_ended, look_at_attachments
-from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, Wait, find_wait, seconds_to_prepare
+from kvedge.controller.migrations.target_wait import PREPARE_SECONDS, Wait, find_wait, patience_of, seconds_to_prepare
 from kvedge.controller.vmi.interface_status import plan_networks
 from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_containers
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
@@ -113,7 +113,7 @@ def _plan_scheduling(view: MigrationView, target: Pod, now: datetime) -> Migrati
     if has_ready_containers(target):
         found = _look_at_attachments(view, target, now)
         return _plan_attachments(view, target, found, now) or _enter(view, "Scheduled", now)
-    wait = find_wait(target, view.migration.spec.vmi_name, now)
+    wait = find_wait(target, view.migration.spec.vmi_name, now, patience_of(view.migration))
     if wait.failure:
         return _plan_failure(view, target, wait.failure, now)
     return MigrationPlan(told=_warn(wait), again_after=wait.seconds)

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from kvedge.controller.migrations.target_wait import find_wait
+from kvedge.controller.migrations.target_wait import find_wait, patience_of
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Pod
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, a_vmi
-from tests.support.migrating import TARGET, a_target_pod
+from tests.support.migrating import TARGET, a_migration, a_target_pod
 
 WHERE = f"default/{TARGET}"
 UNSCHEDULABLE = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/2 nodes")
@@ -48,3 +48,22 @@ def test_a_pod_that_takes_too_long_is_given_up_with_what_keeps_it():
     waits.reason = "CreateContainerError"
     failure = find_wait(pod, "web", NOW).failure
     assert failure == f"pending pod {WHERE} timeout period exceeded: no such image"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "unschedulable", "pending"),
+    [
+        ({}, 300, 900),
+        ({"kubevirt.io/migrationUnschedulablePodTimeoutSeconds": "130"}, 130, 900),
+        ({"kubevirt.io/migrationPendingPodTimeoutSeconds": "20"}, 20, 20),
+        ({"kubevirt.io/migrationUnschedulablePodTimeoutSeconds": "soon"}, 300, 900),
+    ],
+    ids=["usual", "of one that no node can take", "of any", "no number"],
+)
+def test_a_migration_may_name_its_own_times(annotations, unschedulable, pending):
+    patience = patience_of(a_migration(annotations=annotations))
+    limit = min(unschedulable, pending)
+    assert not find_wait(waiting(limit - 1, unschedulable=True), "web", NOW, patience).failure
+    assert find_wait(waiting(limit, unschedulable=True), "web", NOW, patience).failure
+    assert find_wait(waiting(pending - 1), "web", NOW, patience).seconds == 1.0
+    assert find_wait(waiting(pending), "web", NOW, patience).failure
