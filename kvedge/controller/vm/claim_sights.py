@@ -58,7 +58,10 @@ class ClaimWatch:
             return ClaimSights(self._find(vm, [info.claim_name for info in infos if info is not None]))
         if vmi is None or vmi.status.migrated_volumes:
             return ClaimSights()
-        infos = [info for each in find_exchanges(vm, vmi) for info in (each.source_pvc_info, each.destination_pvc_info)]
+        exchanges = find_exchanges(vm, vmi)
+        if not exchanges:
+            return ClaimSights()
+        infos = [info for each in exchanges for info in (each.source_pvc_info, each.destination_pvc_info)]
         names = [info.claim_name for info in infos if info is not None]
         found = self._find(vm, names)
         cdi = self._cdi_config()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -73,6 +74,10 @@ def test_nothing_is_looked_up_while_nothing_is_to_be_exchanged(world: World) -> 
     assert world.watch.view(world.vm, world.vmi).found == {}
     world.vm.spec.update_volumes_strategy = "Migration"
     assert world.watch.view(world.vm, None).found == {}
+    world.vmi.spec.volumes = world.vm.spec.template.spec.volumes  # type: ignore[union-attr]
+    world.nodes.list = MagicMock()  # type: ignore[method-assign]
+    assert world.watch.view(world.vm, world.vmi).found == {}
+    world.nodes.list.assert_not_called()
 
 
 @pytest.mark.parametrize("is_there", [True, False])
