@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER = 1 << 20
 _SECONDS = 10
 _UNIMPLEMENTED = 12
-# A launcher to which a guest has just moved replaces itself, and one that was killed starts anew: so long it is awaited.
+# A launcher to which a guest has just moved replaces itself, and one that was killed starts anew: both are awaited.
 _RESTART_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
