@@ -145,3 +145,16 @@ def test_only_what_came_by_this_migration_is_dropped(place: Path, tmp_path: Path
 def test_a_claim_that_is_not_there_is_no_reason_to_fail(tmp_path: Path) -> None:
     accept_copies(str(tmp_path), ["gone"])
     drop_copies(str(tmp_path), ["gone"], "m-1")
+
+
+@pytest.mark.parametrize("is_device", [True, False], ids=["a device", "what is none"])
+def test_what_began_on_a_device_begins_there_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_device: bool
+) -> None:
+    content = b"half" * MIB
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/data").write_bytes(content)
+    monkeypatch.setattr(arriving_disk.stat, "S_ISBLK", lambda _: is_device)
+    drop_copies(str(tmp_path), ["data"], "m-1")
+    left = (tmp_path / "dev/data").read_bytes()
+    assert left == (bytes(MIB) + content[MIB:] if is_device else content)
