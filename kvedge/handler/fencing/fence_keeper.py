@@ -68,7 +68,9 @@ class FenceKeeper:
         self._tools = tools
         self._node = node
         self._boot_id = boot_id
-        self._lock = threading.Lock()
+        # Held while the promise or the watchdog changes: nobody feeds or arms for what is promised no more.
+        self._lock = threading.RLock()
+        self._has_left = False
         self._promise = Promise(boot_id)
         self._watchdog: Watchdog | None = None
         # The lease as the server has it; None while that is not known.
@@ -99,7 +101,9 @@ class FenceKeeper:
         with self._lock:
             promise = self._promise
         order = plan_look(promise, self._tools.boottime())
-        if order is Order.KILL:
+        if order is not Order.KILL:
+            self._clean = frozenset()
+        else:
             left = self._tools.kill(promise.guests)
             self._clean = frozenset(promise.guests) if left == 0 else frozenset()
             if left:
@@ -107,7 +111,7 @@ class FenceKeeper:
                 self._tell(_FENCED, "the node could not renew its lease, and has ended the guests that it promised to")
                 return
         if order is not Order.REST:
-            self._feed(promise)
+            self._feed()
 
     def renew(self) -> None:
         """Bring the lease to what it should say, and renew it while it promises anything."""
@@ -134,7 +138,9 @@ class FenceKeeper:
 
     def leave(self) -> None:
         """The handler ends in order: promise nothing any more. Where that cannot be said, the timer runs on."""
-        armed, self._watchdog = self._watchdog, None
+        with self._lock:
+            armed, self._watchdog = self._watchdog, None
+            self._has_left = True
         try:
             if self._promise.guests:
                 self._release()
@@ -236,21 +242,25 @@ class FenceKeeper:
             return
         self._watchdog = armed
 
-    def _feed(self, promise: Promise) -> None:
-        if self._watchdog is None:
-            if promise.terms is not None:
-                self._arm(promise.terms.watchdog, promise.terms.watchdog)
-            return
-        try:
-            self._watchdog.feed()
-        except WatchdogError as error:
-            self._tell(_NO_WATCHDOG, str(error))
+    def _feed(self) -> None:
+        with self._lock:
+            terms = self._promise.terms
+            if self._has_left or not self._promise.guests or terms is None:
+                return
+            if self._watchdog is None:
+                self._arm(terms.watchdog, terms.watchdog)
+                return
+            try:
+                self._watchdog.feed()
+            except WatchdogError as error:
+                self._tell(_NO_WATCHDOG, str(error))
 
     def _rest(self) -> None:
         """Nothing is promised: the watchdog is not needed."""
-        if not self._promise.guests and self._watchdog is not None:
-            armed, self._watchdog = self._watchdog, None
-            armed.disarm()
+        with self._lock:
+            if not self._promise.guests and self._watchdog is not None:
+                armed, self._watchdog = self._watchdog, None
+                armed.disarm()
 
     def _keep(self, promise: Promise) -> None:
         if promise == self._promise:

@@ -253,6 +253,35 @@ def test_a_handler_that_ends_in_order_takes_its_promise_back_and_leaves_guests_a
     assert world.running == {"a", "waits"}
 
 
+def test_a_look_that_comes_after_the_end_arms_nothing(world: World) -> None:
+    world.keeper.renew()
+    lose_api(world)
+    world.keeper.leave()
+    world.keeper.look()
+    assert len(world.watchdogs) == 1
+
+
+def test_what_an_earlier_loss_has_ended_says_nothing_of_the_next_one(world: World) -> None:
+    world.keeper.renew()
+    lose_api(world)
+    world.now += TERMS.silence + 1
+    world.keeper.look()
+    world.keeper.look()
+    world.server.failure = None
+    world.keeper.renew()
+    world.keeper.renew()
+    # It comes to this node again, by a migration.
+    world.running.add("a")
+    world.keeper.look()
+    world.declare()
+    world.keeper.renew()
+    world.keeper.renew()
+    assert world.server.fence("n").gone == {"a"}
+    assert world.record.load("boot").guests == {"a": "pod-a"}
+    world.keeper.look()
+    assert world.running == {"waits"}
+
+
 def test_a_handler_that_ends_tells_which_guests_are_gone_already(world: World) -> None:
     world.keeper.renew()
     world.running = {"waits"}
