@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,8 +89,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    return World(tmp_path)  # type: ignore[return-value]
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
 def lose_api(world: World) -> None:
