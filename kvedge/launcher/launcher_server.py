@@ -129,6 +129,12 @@ class LauncherServer(LauncherService):
         """The guest stays."""
         return answer(context, lambda: self._run.orders.abort_migration(request.migration_uid))
 
+    def HoldMigrating(
+        self, request: messages.HoldMigratingRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """Stop the CPUs of a guest that moves."""
+        return answer(context, lambda: self._run.orders.hold_migrating(request.migration_uid))
+
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext
     ) -> messages.DomainDescription:

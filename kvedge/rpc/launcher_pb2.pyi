@@ -316,8 +316,14 @@ class AbortMigrationRequest(_message.Message):
     migration_uid: str
     def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
 
+class HoldMigratingRequest(_message.Message):
+    __slots__ = ("migration_uid",)
+    MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
+    migration_uid: str
+    def __init__(self, migration_uid: _Optional[str] = ...) -> None: ...
+
 class OutgoingMigration(_message.Message):
-    __slots__ = ("migration_uid", "state", "message", "started_unix_ms", "ended_unix_ms", "total_bytes", "sent_bytes", "left_bytes", "memory_rate_bytes", "downtime_ms", "aborting", "paused")
+    __slots__ = ("migration_uid", "state", "message", "started_unix_ms", "ended_unix_ms", "total_bytes", "sent_bytes", "left_bytes", "memory_rate_bytes", "downtime_ms", "aborting", "paused", "held")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +336,7 @@ class OutgoingMigration(_message.Message):
     DOWNTIME_MS_FIELD_NUMBER: _ClassVar[int]
     ABORTING_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     state: OutgoingState
     message: str
@@ -342,7 +349,8 @@ class OutgoingMigration(_message.Message):
     downtime_ms: int
     aborting: bool
     paused: bool
-    def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[OutgoingState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., total_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., left_bytes: _Optional[int] = ..., memory_rate_bytes: _Optional[int] = ..., downtime_ms: _Optional[int] = ..., aborting: _Optional[bool] = ..., paused: _Optional[bool] = ...) -> None: ...
+    held: bool
+    def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[OutgoingState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., total_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., left_bytes: _Optional[int] = ..., memory_rate_bytes: _Optional[int] = ..., downtime_ms: _Optional[int] = ..., aborting: _Optional[bool] = ..., paused: _Optional[bool] = ..., held: _Optional[bool] = ...) -> None: ...
 
 class IncomingMigration(_message.Message):
     __slots__ = ("migration_uid", "state", "message")

@@ -159,6 +159,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.AbortMigrationRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.HoldMigrating = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/HoldMigrating',
+                request_serializer=launcher__pb2.HoldMigratingRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -340,6 +345,13 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldMigrating(self, request, context):
+        """Stops the CPUs of a guest that moves and changes memory faster than it can be sent; it goes on where it will be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -466,6 +478,11 @@ def add_LauncherServicer_to_server(servicer, server):
             'AbortMigration': grpc.unary_unary_rpc_method_handler(
                     servicer.AbortMigration,
                     request_deserializer=launcher__pb2.AbortMigrationRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'HoldMigrating': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldMigrating,
+                    request_deserializer=launcher__pb2.HoldMigratingRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
     }
@@ -1143,6 +1160,33 @@ class Launcher:
             target,
             '/kvedge.launcher.v1.Launcher/AbortMigration',
             launcher__pb2.AbortMigrationRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldMigrating(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/HoldMigrating',
+            launcher__pb2.HoldMigratingRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,

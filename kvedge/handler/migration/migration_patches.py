@@ -20,6 +20,8 @@ from kvedge.resources.types.vmi import PhaseTransition, VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 
 PRE_COPY = "PreCopy"
+# The guest's CPUs stand while it moves.
+STOPPED = "Paused"
 _PAUSED = "Paused"
 _BY_USER = "PausedByUser"
 
@@ -44,6 +46,11 @@ def begin_patch(vmi: VirtualMachineInstance, now: datetime) -> MergePatch:
 def abort_patch(vmi: VirtualMachineInstance, status: AbortStatus) -> MergePatch:
     """How far it is that the guest stays because somebody wants it to."""
     return _state_patch(vmi, {"abortStatus": status})
+
+
+def stopped_patch(vmi: VirtualMachineInstance) -> MergePatch:
+    """The guest was stopped on its way, so that it gets there."""
+    return _state_patch(vmi, {"mode": STOPPED})
 
 
 def stay_patch(vmi: VirtualMachineInstance, reason: str, status: AbortStatus, now: datetime) -> MergePatch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from kvedge.handler.migration.migration_patches import STOPPED
 from kvedge.resources.types.migrations import AbortStatus, MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -37,6 +38,7 @@ class SourceStep(Enum):
     BEGIN = "write down that the guest begins to move"
     MOVE = "open the way, and have the launcher move the guest"
     ABORT = "have the launcher keep the guest"
+    HOLD = "have the launcher stop the guest on its way, and write that down"
     RECORD_STAY = "write down that the guest stays"
     RECORD_LEFT = "write down that nothing of the guest is left here"
     ACKNOWLEDGE = "tell the launcher that this is written down"
@@ -48,8 +50,9 @@ class SourceSeen(NamedTuple):
 
     `word` is of this very migration: NONE from a launcher that was not asked for it, None when nobody answers and none
     was left. `said` are libvirt's words. `gone` says that the launcher left no word, and that nothing of it runs here.
-    `alive` tells a guest that can move. `overrun` is why it has taken too long,
-    `refused` why the launcher has not begun although it was asked for as long as that makes sense.
+    `alive` tells a guest that can move. `overrun` is why it has taken too long, `slow` says that it is to be stopped
+    so that it gets away, `refused` why the launcher has not begun, although it was asked for as long as that makes
+    sense.
     """
 
     word: OutgoingState | None = None
@@ -59,6 +62,7 @@ class SourceSeen(NamedTuple):
     alive: bool = False
     migrates: bool = True
     overrun: str = ""
+    slow: bool = False
     refused: str = ""
 
 
@@ -115,6 +119,8 @@ def _plan_moving(vmi: VirtualMachineInstance, state: MigrationState, seen: Sourc
     unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None or bool(seen.overrun)
     if seen.word == OUTGOING_ACTIVE and unwanted and seen.connected:
         return SourcePlan((SourceStep.ABORT,), seen.overrun, "Aborting", again=ABORT_SECONDS)
+    if seen.word == OUTGOING_ACTIVE and seen.slow and seen.connected and state.mode != STOPPED:
+        return SourcePlan((SourceStep.HOLD,), again=WATCH_SECONDS)
     return SourcePlan(again=WATCH_SECONDS)
 
 

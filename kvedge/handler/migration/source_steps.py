@@ -18,8 +18,8 @@ from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView
 from kvedge.handler.migration.copied_claims import copied_bytes, copied_devices
-from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress
-from kvedge.handler.migration.migration_patches import abort_patch, begin_patch, left_patch, stay_patch
+from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress, is_too_slow
+from kvedge.handler.migration.migration_patches import abort_patch, begin_patch, left_patch, stay_patch, stopped_patch
 from kvedge.handler.migration.outgoing_channels import LeavingGuest
 from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.migration.source_plan import (
@@ -68,6 +68,7 @@ class _Memory:
     uid: str
     progress: Progress | None = None
     overrun: str = ""
+    slow: bool = False
     asked_since: float | None = None
     trouble: str = ""
     refused: str = ""
@@ -134,12 +135,10 @@ class SourceSteps:
         if said is not None and said.state == OUTGOING_ACTIVE:
             now = self.clock.monotonic()
             memory.progress = follow_progress(memory.progress, said, now)
-            memory.overrun = memory.overrun or find_overrun(
-                memory.progress,
-                (memory_bytes(vmi), sum(copied_bytes(vmi).values())),
-                state.migration_configuration,
-                now,
-            )
+            sizes = (memory_bytes(vmi), sum(copied_bytes(vmi).values()))
+            limits = state.migration_configuration
+            memory.overrun = memory.overrun or find_overrun(memory.progress, sizes, limits, now)
+            memory.slow = memory.slow or is_too_slow(memory.progress, sizes, limits, now)
         word = said.state if said is not None else OUTGOING_NONE if view.connected else None
         return SourceSeen(
             word=word,
@@ -149,6 +148,7 @@ class SourceSteps:
             alive=status is not None and status.state in ALIVE,
             migrates=status is not None and status.migrates,
             overrun=memory.overrun,
+            slow=memory.slow,
             refused=memory.refused,
         )
 
@@ -170,6 +170,8 @@ class SourceSteps:
             return True
         if step is SourceStep.MOVE:
             self._move(key, vmi, state, memory)
+        elif step is SourceStep.HOLD:
+            return self._hold(key, vmi, memory)
         elif step is SourceStep.ABORT:
             return self._abort(key, vmi, state, plan, memory)
         elif step is SourceStep.RECORD_STAY:
@@ -229,6 +231,20 @@ class SourceSteps:
             self._write(key, abort_patch(vmi, plan.abort_status))
             return True
         return False
+
+    def _hold(self, key: Key, vmi: VirtualMachineInstance, memory: _Memory) -> bool:
+        request = launcher_pb2.HoldMigratingRequest(migration_uid=memory.uid)
+        try:
+            self.connections.call(key, "HoldMigrating", request, _CALL_SECONDS)
+        except LauncherCallError as error:
+            if memory.trouble != error.detail:
+                memory.trouble = error.detail
+                log.warning("a guest is not stopped", extra={"facts": {"vmi": "/".join(key), "why": error.detail}})
+            return False
+        text = "The guest changes memory faster than it can be sent: it stands still until it has moved."
+        self.events.record(vmi, "Normal", "Migrating", text)
+        self._write(key, stopped_patch(vmi))
+        return True
 
     def _acknowledge(self, key: Key, memory: _Memory) -> None:
         memory.untold = True

@@ -18,8 +18,8 @@ _LONGEST: Final = 16 << 10
 
 
 class OutgoingRecord(NamedTuple):
-    """`kept` says that the guest stays, or ended here, `paused` that a user had paused it;
-    `qemu_pid` is its QEMU here.
+    """`kept` says that the guest stays, or ended here, `paused` that a user had paused it, `held` that its CPUs were
+    stopped so that it gets away; `qemu_pid` is its QEMU here.
 
     Times are in milliseconds since 1970.
     """
@@ -28,6 +28,7 @@ class OutgoingRecord(NamedTuple):
     kept: bool = False
     message: str = ""
     paused: bool = False
+    held: bool = False
     qemu_pid: int = 0
     started_ms: int = 0
     ended_ms: int = 0

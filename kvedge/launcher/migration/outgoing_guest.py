@@ -153,6 +153,24 @@ class OutgoingGuest:
         if self._moving:
             self._end_move()
 
+    def hold(self, uid: str) -> None:
+        """Stop the CPUs of the guest that moves, so that no more memory changes; it goes on where it will be.
+
+        Raises:
+            WrongState: when this migration does not move it, or is about to end.
+            OSError: when that cannot be written down; then it runs on.
+            LauncherError: when libvirt does not stop it.
+        """
+        with self._changing:
+            if uid != self._record.uid or not self._moving or self._aborting:
+                raise WrongState(f"migration {uid} does not move the guest now")
+            if self._record.held:
+                return
+            # Before it is stopped: one that is stopped just when the migration has failed looks as if by a user.
+            self._keep(self._record._replace(held=True))
+        log.info("the guest is stopped to get away", extra={"facts": {"migration": uid}})
+        self._session.pause()
+
     def give_way(self) -> None:
         """Something else is wanted of the guest: end a migration that is under way, and wait for its end."""
         if self._moving:
@@ -164,7 +182,8 @@ class OutgoingGuest:
         """For orders that have to wait. Raises WrongState while the guest moves."""
         # One that is just about to begin is waited for.
         with self._changing:
-            is_moving = self._moving
+            # Nor one that is stopped for it and does not go on yet: a user's pause would look the same.
+            is_moving = self._moving or self._record.held
         if is_moving:
             raise WrongState("the guest is moving to another node; try again when that is over")
 
@@ -175,7 +194,8 @@ class OutgoingGuest:
             step = plan_outgoing(seen)
             if step is OutgoingStep.KEEP:
                 log.info("the guest stays", extra={"facts": {"migration": self._record.uid}})
-                record = self._record._replace(kept=True, ended_ms=self._record.ended_ms or _now_ms())
+                held = self._record.held and seen.qemu is OutgoingQemu.HELD
+                record = self._record._replace(kept=True, held=held, ended_ms=self._record.ended_ms or _now_ms())
                 self._store.keep_stay(record)
                 self._record = record
                 seen = seen._replace(kept=True)
@@ -183,6 +203,9 @@ class OutgoingGuest:
         if step is OutgoingStep.RESUME:
             log.info("the guest goes on here", extra={"facts": {"migration": self._record.uid}})
             self._session.unpause()
+            if self._record.held:
+                with self._changing:
+                    self._note(self._record._replace(held=False))
         word = judge_outgoing(seen)
         self._has_left |= word is Outgoing.GONE
         return word
@@ -197,6 +220,7 @@ class OutgoingGuest:
             state=_STATES[word],
             message=record.message,
             paused=record.paused,
+            held=record.held,
             started_unix_ms=record.started_ms,
             ended_unix_ms=record.ended_ms,
             aborting=self._aborting and self._moving,
@@ -207,7 +231,7 @@ class OutgoingGuest:
         return found
 
     def _observe(self, facts: DomainFacts | None, *, killed: bool) -> OutgoingSeen:
-        qemu = _qemu(facts, killed=killed)
+        qemu = _qemu(facts, killed=killed, held=self._record.held and not self._record.paused)
         self._lingers = qemu is OutgoingQemu.GONE and self._is_there()
         if self._lingers:
             qemu = OutgoingQemu.HELD
@@ -254,7 +278,7 @@ class OutgoingGuest:
                 time.sleep(_LINGER_POLL)
         finally:
             with self._changing:
-                self._note_end(self._record._replace(message=message, ended_ms=_now_ms()))
+                self._note(self._record._replace(message=message, ended_ms=_now_ms()))
                 self._moving = False
             self._moved.set()
             self._look_soon()
@@ -267,12 +291,12 @@ class OutgoingGuest:
             # It is over already, or just begins: the next look shows which, and the abort may be repeated.
             log.info("no migration was ended", extra={"facts": {"why": str(error)}})
 
-    def _note_end(self, record: OutgoingRecord) -> None:
+    def _note(self, record: OutgoingRecord) -> None:
         try:
             self._keep(record)
         except OSError as error:
-            # Words and a time, which only another launcher would miss.
-            log.warning("the end of a migration is not written down", extra={"facts": {"why": str(error)}})
+            # Words and a time, which only another launcher would miss, or that a guest goes on, which it would see.
+            log.warning("news of a migration are not written down", extra={"facts": {"why": str(error)}})
             self._record = record
 
     def _keep(self, record: OutgoingRecord) -> None:
@@ -280,13 +304,13 @@ class OutgoingGuest:
         self._record = record
 
 
-def _qemu(facts: DomainFacts | None, *, killed: bool) -> OutgoingQemu:
+def _qemu(facts: DomainFacts | None, *, killed: bool, held: bool) -> OutgoingQemu:
     if facts is None or facts.life in ENDED:
         if facts is not None and facts.why is Why.MIGRATED:
             return OutgoingQemu.GONE
         return OutgoingQemu.ENDED if killed or (facts is not None and facts.why in _ENDINGS) else OutgoingQemu.GONE
-    held = facts.life is Life.PAUSED and facts.why is Why.MIGRATING
-    return OutgoingQemu.HELD if held else OutgoingQemu.RUNS
+    is_held = facts.life is Life.PAUSED and (facts.why is Why.MIGRATING or (held and facts.why is Why.USER))
+    return OutgoingQemu.HELD if is_held else OutgoingQemu.RUNS
 
 
 def is_running(pid: int) -> bool:

@@ -103,6 +103,11 @@ class DomainOrders:
         self._view.outgoing.abort(uid)
         return self._view.look()
 
+    def hold_migrating(self, uid: str) -> DomainStatus:
+        """Stop the CPUs of a guest that moves."""
+        self._view.outgoing.hold(uid)
+        return self._view.look()
+
     def freeze(self, unfreeze_seconds: int) -> DomainStatus:
         """Have the guest's agent freeze its file systems; they thaw after so many seconds, 0 for when asked.
 

@@ -324,11 +324,9 @@ _MIGRATIONS: Final = (
         _NO_POST_COPY,
         same=(False,),
     ),
-    _make_later(
+    _make_applied(
         "configuration.migrations.allowWorkloadDisruption",
-        "Pause guests that do not converge; as allowPostCopy by default.",
-        "a guest that does not converge stays where it is",
-        same=(False,),
+        "Stop guests that write faster than their memory can be sent, once their time is over; false by default.",
     ),
     _make_later(
         "configuration.migrations.disableTLS", "Migrate in clear text.", "what moves is encrypted", same=(False,)

@@ -75,8 +75,8 @@ MIGRATION_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "bandwidthPerMigration": "Bytes per second of one migration; 0 for any.",
         "completionTimeoutPerGiB": "Seconds for one GiB of memory and disks that move.",
         "allowPostCopy": "Not supported by this release: refused when it is true.",
-        "allowWorkloadDisruption": "Not supported by this release: refused when it is true. A guest that does not "
-        "converge stays where it is.",
+        "allowWorkloadDisruption": "A guest that writes faster than its memory can be sent is stopped when its time is "
+        "over, and moves while it stands still.",
         "maxDowntimeMs": "How long the guest may stand still at the end, in milliseconds: 1 to 2000000.",
         "experimental": "Not supported: refused when it is given.",
     },

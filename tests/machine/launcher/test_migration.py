@@ -369,6 +369,14 @@ def test_handlers_that_know_of_each_other_by_the_vmi_alone_move_a_guest(
     assert source.wait_exit() == 0
 
 
+def hold(source: LauncherPod, uid: str) -> None:
+    """Stop the guest on its way, as for one that changes memory too fast."""
+    status = source.call("HoldMigrating", m.HoldMigratingRequest(migration_uid=uid))
+    assert (status.outgoing.state, status.outgoing.held) == (m.OUTGOING_ACTIVE, True)
+    assert status.state == m.DOMAIN_STATE_RUNNING
+    assert source.call("DescribeDomain").state == "paused"
+
+
 def test_a_target_that_was_not_released_never_runs_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
     source = running["here"]
     target, wire = begin(place, source, "m-3")
@@ -403,6 +411,7 @@ def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, ru
     wait_coming(target, m.INCOMING_ARRIVING)
     with pytest.raises(grpc.RpcError, match="moving to another node"):
         source.call("Pause")
+    hold(source, "m-4")
     source.call("AbortMigration", m.AbortMigrationRequest(migration_uid="m-4"))
     wait_leaving(source, m.OUTGOING_KEPT)
     wait_coming(target, m.INCOMING_FAILED)
@@ -432,6 +441,7 @@ def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, runni
     target, _wire = begin(place, source, "m-5")
     migrate(place, source, target, "m-5", bandwidth_bytes=1 << 20)
     wait_coming(target, m.INCOMING_ARRIVING)
+    hold(source, "m-5")
     kill_launcher(source)
     owned(source)
     wait_leaving(source, m.OUTGOING_KEPT)

@@ -78,11 +78,6 @@ def _is_supported(spec: MigrationPolicySpec) -> Iterator[Cause]:
             f"{at}: post-copy is not supported yet: set it to false; allowAutoConverge slows a guest down that writes "
             "too fast",
         )
-    if spec.allow_workload_disruption:
-        at = _SPEC.at("allowWorkloadDisruption")
-        yield unsupported_cause(
-            at, f"{at}: guests that do not converge stay where they are: set it to false, or give more time"
-        )
     if spec.experimental is not None:
         at = _SPEC.at("experimental")
         yield unsupported_cause(at, f"{at}: not supported: remove it")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress
+from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress, is_too_slow
 from kvedge.resources.types.kubevirt_configuration import MigrationConfiguration
 from kvedge.rpc.launcher_pb2 import OutgoingMigration
 
@@ -44,6 +44,18 @@ def test_what_takes_longer_than_its_size_allows_ends() -> None:
     assert "completionTimeoutPerGiB allows 100 s" in find_overrun(seen, (GIB, 0), LIMITS, 101)
     # Two for the memory, begun GB and all.
     assert find_overrun(seen, (GIB + 1, 0), LIMITS, 200) == ""
+
+
+def test_a_guest_that_may_stand_still_gets_its_time_twice_and_is_too_slow_after_the_first() -> None:
+    seen = follow((0, 500), (150, 400), (190, 300))
+    limits = MigrationConfiguration(
+        progress_timeout=150, completion_timeout_per_gib=100, allow_workload_disruption=True
+    )
+    assert [is_too_slow(seen, (GIB, 0), limits, at) for at in (100, 101)] == [False, True]
+    assert not is_too_slow(seen, (GIB, 0), LIMITS, 101)
+    assert [bool(find_overrun(seen, (GIB, 0), limits, at)) for at in (200, 201)] == [False, True]
+    unlimited = MigrationConfiguration(completion_timeout_per_gib=0, allow_workload_disruption=True)
+    assert not is_too_slow(seen, (GIB, 0), unlimited, 1000)
 
 
 @pytest.mark.parametrize(

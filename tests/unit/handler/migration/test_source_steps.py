@@ -138,6 +138,24 @@ def test_a_guest_that_gets_nowhere_stays_and_the_limit_is_named() -> None:
     assert "progressTimeout is 150 s" in at.state.failure_reason
 
 
+def test_a_guest_that_may_stand_still_is_stopped_when_its_time_is_over_and_kept_after_twice_that_time() -> None:
+    limits = {"allowWorkloadDisruption": True, "completionTimeoutPerGiB": 20, "progressTimeout": 0}
+    at = source(leaving(pb.OUTGOING_ACTIVE, total_bytes=1 << 20), **BEGUN, migrationConfiguration=limits)
+    at.look()
+    at.clock.seconds += 41
+    at.launcher.answers["HoldMigrating"] = refusal("busy", grpc.StatusCode.UNAVAILABLE)
+    at.look()
+    assert at.state.mode == ""
+    del at.launcher.answers["HoldMigrating"]
+    at.look()
+    assert (at.launcher.methods, at.state.mode) == (["HoldMigrating"] * 2, "Paused")
+    assert "stands still" in at.events.said[-1][1]
+    at.look()
+    at.clock.seconds += 40
+    at.look()
+    assert at.launcher.methods == ["HoldMigrating", "HoldMigrating", "AbortMigration"]
+
+
 @pytest.mark.parametrize(
     ("trouble", "seconds"),
     [

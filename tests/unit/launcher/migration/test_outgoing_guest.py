@@ -38,6 +38,7 @@ def facts(life: Life, why: Why = Why.OTHER) -> DomainFacts:
 
 RUNS = facts(Life.RUNNING, Why.BOOTED)
 HELD = facts(Life.PAUSED, Why.MIGRATING)
+PAUSED = facts(Life.PAUSED, Why.USER)
 CANCELLED = facts(Life.RUNNING, Why.CANCELLED)
 LEFT = facts(Life.SHUTOFF, Why.MIGRATED)
 
@@ -51,6 +52,7 @@ class PlayedLibvirt:
         self.go = threading.Event()
         self.failure = ""
         self.unpaused = 0
+        self.paused = 0
 
     def move(self, wish: Any) -> None:
         self.wishes.append(wish)
@@ -67,6 +69,9 @@ class PlayedLibvirt:
 
     def unpause(self) -> None:
         self.unpaused += 1
+
+    def pause(self) -> None:
+        self.paused += 1
 
 
 @pytest.fixture
@@ -147,6 +152,72 @@ def test_a_guest_that_libvirt_let_go_on_is_kept_before_its_call_returns(libvirt:
     begin(guest)
     guest.look(HELD, killed=False)
     assert guest.look(CANCELLED, killed=False) is Outgoing.KEPT
+
+
+def test_a_guest_is_stopped_on_its_way_once_and_leaves(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    with pytest.raises(WrongState, match="does not move the guest"):
+        guest.hold("m-1")
+    begin(guest)
+    with pytest.raises(WrongState, match="does not move the guest"):
+        guest.hold("m-2")
+    guest.hold("m-1")
+    guest.hold("m-1")
+    assert libvirt.paused == 1
+    told = guest.describe(guest.look(HELD, killed=False))
+    assert told is not None
+    assert (told.state, told.held, told.paused) == (m.OUTGOING_ACTIVE, True, False)
+    end(libvirt, done)
+    assert guest.look(LEFT, killed=False) is Outgoing.GONE
+    assert libvirt.unpaused == 0
+
+
+@pytest.mark.parametrize("found", [HELD, PAUSED], ids=["by the migration", "just when libvirt had given up"])
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same launcher", "the next launcher"])
+def test_a_guest_that_was_stopped_and_stays_goes_on_and_may_be_paused_again(
+    libvirt: PlayedLibvirt, tmp_path: Path, found: DomainFacts, is_new: bool
+) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    begin(guest)
+    guest.hold("m-1")
+    if is_new:
+        guest = new_guest(libvirt, tmp_path)
+    else:
+        libvirt.failure = "no route"
+        end(libvirt, done)
+    with pytest.raises(WrongState, match="try again"):
+        guest.refuse_while_moving()
+    assert guest.look(found, killed=False) is Outgoing.RESUMING
+    assert libvirt.unpaused == 1
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+    guest.refuse_while_moving()
+    assert guest.look(PAUSED, killed=False) is Outgoing.KEPT
+    assert libvirt.unpaused == 1
+
+
+def test_a_guest_that_libvirt_let_go_on_is_held_no_more(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    libvirt.failure = "no route"
+    begin(guest)
+    guest.hold("m-1")
+    end(libvirt, done)
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+    assert guest.look(PAUSED, killed=False) is Outgoing.KEPT
+    assert (libvirt.unpaused, MigrationRecord(str(tmp_path)).outgoing().held) == (0, False)
+
+
+def test_a_guest_runs_on_when_it_cannot_be_written_that_it_is_stopped(
+    libvirt: PlayedLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = new_guest(libvirt, tmp_path)
+    begin(guest)
+    monkeypatch.setattr(migration_record, "replace_json", refuse_to_write)
+    with pytest.raises(OSError, match="No space"):
+        guest.hold("m-1")
+    assert libvirt.paused == 0
 
 
 def test_the_cancelled_move_before_says_nothing_of_the_next(libvirt: PlayedLibvirt, tmp_path: Path) -> None:

@@ -257,8 +257,9 @@ def test_limits_of_migrations_are_in_force_and_what_they_cannot_be_yet_is_told()
         "completionTimeoutPerGiB": 60,
         "progressTimeout": 60,
         "maxDowntimeMs": 300,
+        "allowWorkloadDisruption": True,
     }
-    unlike = {"allowPostCopy": True, "allowWorkloadDisruption": True, "disableTLS": True}
+    unlike = {"allowPostCopy": True, "disableTLS": True}
     assert read_configuration(configured(migrations=limits)).findings == ()
     told_of = read_configuration(configured(migrations={**limits, **unlike})).of(Issue.NO_EFFECT)
     assert [item.path.rpartition(".")[2] for item in told_of] == list(unlike)

@@ -35,7 +35,7 @@ def test_a_policy_with_all_that_works_enters_without_a_word() -> None:
         bandwidthPerMigration="64Mi",
         completionTimeoutPerGiB=120,
         allowPostCopy=False,
-        allowWorkloadDisruption=False,
+        allowWorkloadDisruption=True,
         maxDowntimeMs=2_000_000,
     )
     assert verdict(document) == Verdict()
@@ -50,7 +50,6 @@ def test_a_policy_with_all_that_works_enters_without_a_word() -> None:
         ({"maxDowntimeMs": 0}, "spec.maxDowntimeMs", "greater than or equal to 1 and less than or equal to 2000000"),
         ({"maxDowntimeMs": 2_000_001}, "spec.maxDowntimeMs", "less than or equal to 2000000"),
         ({"allowPostCopy": True}, "spec.allowPostCopy", "post-copy is not supported yet: set it to false"),
-        ({"allowWorkloadDisruption": True}, "spec.allowWorkloadDisruption", "stay where they are: set it to false"),
         ({"experimental": {"stallDetector": {}}}, "spec.experimental", "not supported: remove it"),
         ({"selectors": None}, "spec.selectors", "which VMIs the policy is for"),
         ({"selectors": {"namespaceSelector": {"a b": "c"}}}, "spec.selectors.namespaceSelector", '"a b"'),
