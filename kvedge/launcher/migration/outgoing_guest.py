@@ -116,6 +116,8 @@ class OutgoingGuest:
                 raise WrongState(f"migration {self._record.uid} moves the guest already")
             if not request.migration_uid:
                 raise WrongState("a migration has a UID")
+            if self._record.held:
+                raise WrongState("the guest was stopped for another migration, and is about to go on; try again then")
             if facts is None or not facts.is_active:
                 raise WrongState("there is no guest to move")
             if is_frozen():
@@ -148,7 +150,9 @@ class OutgoingGuest:
                     # The record is all that says so. One whose end nobody has looked at yet is looked at soon.
                     raise WrongState(f"migration {self._record.uid} has taken the guest away, or has just ended")
                 now = _now_ms()
-                self._keep(OutgoingRecord(uid, kept=True, message="cancelled", started_ms=now, ended_ms=now))
+                held = self._record.held
+                record = OutgoingRecord(uid, kept=True, held=held, message="cancelled", started_ms=now, ended_ms=now)
+                self._keep(record)
                 return
         if self._moving:
             self._end_move()

@@ -189,6 +189,8 @@ def test_a_guest_that_was_stopped_and_stays_goes_on_and_may_be_paused_again(
         end(libvirt, done)
     with pytest.raises(WrongState, match="try again"):
         guest.refuse_while_moving()
+    with pytest.raises(WrongState, match="try again"):
+        begin(guest, "m-2", found)
     assert guest.look(found, killed=False) is Outgoing.RESUMING
     assert libvirt.unpaused == 1
     assert guest.look(RUNS, killed=False) is Outgoing.KEPT
