@@ -80,10 +80,13 @@ CANNOT_APPLY: Final = (
         "asks virt-launcher to fail by an annotation of KubeVirt's tests",
     ),
     KnownSpecs(
-        r"Domain resilience|test_id:(6977|2303|6978)|dedicated migration network",
+        r"Domain resilience|test_id:(6977|2303|6978)|dedicated migration network|Migration Metrics",
         "looks into the Pods of virt-handler, which are none of kvedge's",
     ),
     KnownSpecs(r"test_id:4746", "kills virtqemud, which a launcher of kvedge's has not got"),
+    KnownSpecs(r"test_id:7680", "has budgets removed that earlier releases of KubeVirt made"),
+    KnownSpecs(r"with Headless service", "needs a name server of the cluster's, which is no part", _CLUSTER),
+    KnownSpecs(r"migrate with a downwardMetrics", "downwardMetrics are refused"),
     KnownSpecs(r"migration to (non)?root", "a launcher of kvedge's never runs as root"),
     KnownSpecs(r"VM Post Copy|postcopy combined", "post-copy is refused: a target waits until its source is off"),
     KnownSpecs(r"Live Migrate A Paused VMI", "allowWorkloadDisruption is refused"),
@@ -116,7 +119,6 @@ WAITING: Final = (
     KnownSpecs(
         r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second", _BOX
     ),
-    KnownSpecs(r"EvictionStratgy: External", "evictions that somebody else answers"),
 )
 
 

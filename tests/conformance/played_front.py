@@ -222,7 +222,7 @@ class PlayedFront:
                 upstream_writer.write(one_request_head(request))
             ways = [
                 asyncio.ensure_future(_pump(reader, upstream_writer)),
-                asyncio.ensure_future(_pump(upstream_reader, writer)),
+                asyncio.ensure_future(relay_answer(upstream_reader, writer, is_watch="watch=" in request.path)),
             ]
             # Whichever side goes first, nothing that the other still says reaches anybody.
             _, unfinished = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -276,6 +276,18 @@ def _response(code: int, answer: dict[str, Any]) -> bytes:
 
 async def _body(request: Request, reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(int(request.headers.get("content-length", 0)))
+
+
+async def relay_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_watch: bool) -> None:
+    """Hand on an answer as it comes; a watch also begins with an empty line.
+
+    nginx tells an HTTP/2 client of an answer when its body begins, and a watch without events has none for long.
+    """
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        if is_watch:
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(head + (b"1\r\n\n\r\n" if b"transfer-encoding: chunked" in head.lower() else b""))
+        await _pump(reader, writer)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,14 @@ import yaml
 
 from tests.conformance.http2_door import http2_door
 from tests.conformance.known_specs import Place
-from tests.conformance.played_front import Played, PlayedFront, handler_pod, one_request_head, parse_head, with_bridges
+from tests.conformance.played_front import (
+    Played,
+    PlayedFront,
+    handler_pod,
+    one_request_head,
+    parse_head,
+    with_bridges,
+)
 from tests.conformance.played_jobs import PlayedJobs
 from tests.conformance.spec_server import SpecServer
 from tests.conformance.suite import SpecResult, first_line, result_of
