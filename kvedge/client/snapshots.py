@@ -19,6 +19,7 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.nearest_names import or_nearest
 
 T = TypeVar("T", VirtualMachineSnapshot, VirtualMachineRestore)
@@ -54,6 +55,14 @@ def take_snapshot(
         spec["failureDeadline"] = deadline
     document = {"metadata": {"name": check_name(name), "namespace": session.namespace}, "spec": spec}
     return session.client.create(decode(VirtualMachineSnapshot, document))
+
+
+def is_running(session: Session, vm: str) -> bool:
+    """Whether a guest of the VM may write its disks: a snapshot of it waits."""
+    try:
+        return not session.client.get(VirtualMachineInstance, session.namespace, vm).is_final
+    except NotFound:
+        return False
 
 
 def restore_snapshot(

@@ -47,6 +47,7 @@ class Api:
         self.statuses: list[JsonObject] = [READY]
         self.made: list[JsonObject] = []
         self.deleted: list[str] = []
+        self.phase = ""
 
     def answer(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -57,6 +58,9 @@ class Api:
         elif request.method == "DELETE":
             self.deleted.append(name)
             exchange.answer(200, {"kind": "Status", "status": "Success"})
+        elif head.endswith("/virtualmachineinstances"):
+            made = {"metadata": {"name": name}, "spec": {}, "status": {"phase": self.phase}, "reason": "NotFound"}
+            exchange.answer(200 if self.phase else 404, made)
         elif head.endswith("/virtualmachines"):
             found = name == "web"
             exchange.answer(200 if found else 404, {"metadata": {"name": name}, "spec": {}, "reason": "NotFound"})
@@ -95,6 +99,14 @@ def test_a_snapshot_is_asked_for_and_waited_for(run: Any, api: Api) -> None:
     code, text = run("create", "web", "before", "--retain", "--failure-deadline", "1h", "--wait")
     assert (code, text) == (0, "snapshot before of VM web created\nsnapshot before is ready\n")
     assert api.made[0]["spec"] == {"source": SOURCE, "deletionPolicy": "Retain", "failureDeadline": "1h"}
+
+
+@pytest.mark.parametrize(("phase", "is_told"), [("Running", True), ("Succeeded", False), ("", False)])
+def test_a_vm_that_runs_is_said_to_be_waited_for(run: Any, api: Api, phase: str, is_told: bool) -> None:
+    api.phase = phase
+    code, text = run("create", "web", "before")
+    assert code == 0
+    assert ("the snapshot begins when it is stopped: kvedge stop web" in text) is is_told
 
 
 def test_one_without_a_name_is_called_by_its_time(run: Any, api: Api) -> None:
