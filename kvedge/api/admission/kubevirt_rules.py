@@ -12,7 +12,7 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules.causes import Cause
 from kvedge.api.admission.rules.size_rules import size_is_sane
-from kvedge.api.admission.spec_verdict import Verdict
+from kvedge.api.admission.spec_verdict import MOST_WARNINGS, Verdict
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
@@ -20,8 +20,6 @@ from kvedge.resources.node_loss.fence_terms import SELF_FENCING, TermsError, par
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 
 ALREADY_CREATED: Final = "Kubevirt is already created"
-# A client shows each warning by itself; the object's conditions have all.
-_MOST_WARNINGS: Final = 15
 _LONGEST_WARNING: Final = 250
 
 
@@ -77,10 +75,10 @@ def uninstall_refusal(document: JsonObject | None, workloads: str) -> str | None
 
 def _warnings(reading: Reading) -> Iterator[str]:
     told = [item.message for item in reading.of(Issue.UNKNOWN, Issue.NO_EFFECT)]
-    for message in told[:_MOST_WARNINGS]:
+    for message in told[:MOST_WARNINGS]:
         yield message if len(message) <= _LONGEST_WARNING else f"{message[: _LONGEST_WARNING - 1]}…"
-    if len(told) > _MOST_WARNINGS:
-        yield f"and {len(told) - _MOST_WARNINGS} more; see the object's conditions"
+    if len(told) > MOST_WARNINGS:
+        yield f"and {len(told) - MOST_WARNINGS} more; see the object's conditions"
 
 
 def _spec(document: JsonObject | None) -> JsonObject:

@@ -50,7 +50,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
 # The API server itself checks these members of a document.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 # A client shows each warning by itself.
-_MOST_WARNINGS: Final = 15
+MOST_WARNINGS: Final = 15
 TEMPLATE: Final = Field("spec").at("template")
 
 
@@ -65,8 +65,8 @@ class Verdict:
 def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     """Warn of annotations without effect; they are accepted because many manifests have them."""
     names = find_kept_back(metadata.annotations)
-    told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:_MOST_WARNINGS]]
-    more = len(names) - _MOST_WARNINGS
+    told = [f"{at.at('annotations')}: {name} is not handed on to the VM's pod" for name in names[:MOST_WARNINGS]]
+    more = len(names) - MOST_WARNINGS
     return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
 
 

@@ -14,7 +14,7 @@ from kvedge.api.admission.rules.causes import Cause, Field, required_cause
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster, Subject
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
-from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct, document_causes, member_of
+from kvedge.api.admission.spec_verdict import MOST_WARNINGS, Verdict, body_of, distinct, document_causes, member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import selector_problems
 from kvedge.resources.types.presets import VirtualMachineInstancePreset
@@ -29,7 +29,6 @@ _RULES: Final = (
     platform_rules.clock_is_possible,
     platform_rules.features_are_possible,
 )
-_MOST_WARNINGS: Final = 15
 
 
 def judge_preset(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
@@ -61,5 +60,5 @@ def judge_preset(request: AdmissionRequest, document: JsonObject, cluster: Clust
     )
     causes += [cause for rule in _RULES for cause in rule(subject)]
     unused = unused_members(member_of(spec, "domain"))
-    told = [f"spec.domain.{name}: no VMI gets this of a preset. {INSTEAD}" for name in unused[:_MOST_WARNINGS]]
+    told = [f"spec.domain.{name}: no VMI gets this of a preset. {INSTEAD}" for name in unused[:MOST_WARNINGS]]
     return Verdict(tuple(distinct(causes)), tuple(told or [INSTEAD]))
