@@ -92,6 +92,10 @@ class OutgoingGuest:
     @property
     def is_unsettled(self) -> bool:
         """Whether the domain is to be looked at often."""
+        return self._is_under_way or (self._record.held and self._record.kept)
+
+    @property
+    def _is_under_way(self) -> bool:
         return self._moving or self._lingers
 
     @property
@@ -174,6 +178,11 @@ class OutgoingGuest:
             self._keep(self._record._replace(held=True))
         log.info("the guest is stopped to get away", extra={"facts": {"migration": uid}})
         self._session.pause()
+        with self._changing:
+            came_too_late = not self._moving and self._record.uid == uid and not self._record.paused
+        if came_too_late:
+            # The migration has ended meanwhile, and may have been seen to leave a guest that runs.
+            self._session.unpause()
 
     def give_way(self) -> None:
         """Something else is wanted of the guest: end a migration that is under way, and wait for its end."""
@@ -194,16 +203,19 @@ class OutgoingGuest:
     def look(self, facts: DomainFacts | None, *, killed: bool) -> Outgoing:
         """Do what the domain's state calls for, and say what is to be said; `killed` says that its end was ordered."""
         with self._changing:
+            was_kept = self._record.kept
             seen = self._observe(facts, killed=killed and not self._has_left)
             step = plan_outgoing(seen)
             if step is OutgoingStep.KEEP:
                 log.info("the guest stays", extra={"facts": {"migration": self._record.uid}})
-                held = self._record.held and seen.qemu is OutgoingQemu.HELD
-                record = self._record._replace(kept=True, held=held, ended_ms=self._record.ended_ms or _now_ms())
+                record = self._record._replace(kept=True, ended_ms=self._record.ended_ms or _now_ms())
                 self._store.keep_stay(record)
                 self._record = record
                 seen = seen._replace(kept=True)
                 step = plan_outgoing(seen)
+            elif self._record.held and was_kept and not seen.moving and seen.qemu is OutgoingQemu.RUNS:
+                # Only now: at the look before, the order to stop it may still have been under way.
+                self._note(self._record._replace(held=False))
         if step is OutgoingStep.RESUME:
             log.info("the guest goes on here", extra={"facts": {"migration": self._record.uid}})
             self._session.unpause()
@@ -243,7 +255,7 @@ class OutgoingGuest:
         why = Why.OTHER if facts is None else facts.why
         cancelled = qemu is OutgoingQemu.RUNS and (self._was_held or (why is Why.CANCELLED and not self._was_cancelled))
         record = self._record
-        return OutgoingSeen(bool(record.uid), record.kept, self.is_unsettled, qemu, cancelled)
+        return OutgoingSeen(bool(record.uid), record.kept, self._is_under_way, qemu, cancelled)
 
     def _is_there(self) -> bool:
         """Whether the process of the QEMU that was to move is there; a zombie runs no guest."""

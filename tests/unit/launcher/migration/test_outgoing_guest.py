@@ -207,8 +207,45 @@ def test_a_guest_that_libvirt_let_go_on_is_held_no_more(libvirt: PlayedLibvirt, 
     guest.hold("m-1")
     end(libvirt, done)
     assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+    assert guest.is_unsettled
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
     assert guest.look(PAUSED, killed=False) is Outgoing.KEPT
     assert (libvirt.unpaused, MigrationRecord(str(tmp_path)).outgoing().held) == (0, False)
+    assert not guest.is_unsettled
+
+
+def test_a_guest_that_is_stopped_just_after_it_was_seen_to_stay_goes_on(libvirt: PlayedLibvirt, tmp_path: Path) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    libvirt.failure = "no route"
+    begin(guest)
+    guest.hold("m-1")
+    end(libvirt, done)
+    # What was read before libvirt had stopped it.
+    assert guest.look(RUNS, killed=False) is Outgoing.KEPT
+    assert guest.look(PAUSED, killed=False) is Outgoing.RESUMING
+    assert libvirt.unpaused == 1
+
+
+@pytest.mark.parametrize("is_by_user", [False, True])
+def test_an_order_to_stop_a_guest_that_comes_too_late_is_taken_back(
+    libvirt: PlayedLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_by_user: bool
+) -> None:
+    done = threading.Event()
+    guest = new_guest(libvirt, tmp_path, done)
+    libvirt.failure = "no route"
+    begin(guest, found=PAUSED if is_by_user else RUNS)
+    pause = libvirt.pause
+
+    def be_slow() -> None:
+        end(libvirt, done)
+        for _ in range(2):
+            guest.look(PAUSED if is_by_user else RUNS, killed=False)
+        pause()
+
+    monkeypatch.setattr(libvirt, "pause", be_slow)
+    guest.hold("m-1")
+    assert (libvirt.paused, libvirt.unpaused) == (1, 0 if is_by_user else 1)
 
 
 def test_a_guest_runs_on_when_it_cannot_be_written_that_it_is_stopped(
