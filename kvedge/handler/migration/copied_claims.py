@@ -30,7 +30,8 @@ def known_bytes(vmi: VirtualMachineInstance) -> dict[str, int]:
     found = copied_bytes(vmi)
     unknown = [name for name, size in found.items() if not size]
     if unknown:
-        raise PodNotReady(f"the size of disk {unknown[0]}, which is to be copied to another claim, is not known yet")
+        text = f"the size of disk {unknown[0]}, which is to be copied to another claim, is not known yet"
+        raise PodNotReady(f"{text}; a launcher of an earlier version does not tell it: restart the VM then")
     return found
 
 

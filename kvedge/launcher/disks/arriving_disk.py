@@ -67,8 +67,9 @@ def make_arriving(directory: int, plan: ClaimPlan, free: int) -> None:
         if image < 0:
             image = open_beneath(directory, IMAGE_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=_MODE)
             os.fchmod(image, _MODE)
-        # First to nothing: so that nothing is left of what came before.
-        os.ftruncate(image, 0)
+        if found:
+            # First to nothing, so that nothing is left of the attempt before. An empty one keeps what it has allocated.
+            os.ftruncate(image, 0)
         os.ftruncate(image, plan.copied)
         os.fsync(image)
     finally:

@@ -158,3 +158,11 @@ def test_what_began_on_a_device_begins_there_no_more(
     drop_copies(str(tmp_path), ["data"], "m-1")
     left = (tmp_path / "dev/data").read_bytes()
     assert left == (bytes(MIB) + content[MIB:] if is_device else content)
+
+
+def test_an_empty_image_keeps_the_blocks_that_were_allocated_for_it(place: Path) -> None:
+    with (place / "disk.img").open("wb") as image:
+        os.posix_fallocate(image.fileno(), 0, 8 * MIB)
+    claim_disk.claim_disk(a_plan(place, copied=4 * MIB), OPTIONS)
+    found = (place / "disk.img").stat()
+    assert (found.st_size, found.st_blocks * 512 >= 4 * MIB) == (4 * MIB, True)
