@@ -99,7 +99,7 @@ def plan_content_status(
         VolumeSnapshotStatus(
             volume_snapshot_name=name,
             creation_time=taken,
-            ready_to_use=taken is not None and is_usable(view.copies.get(name), view.claims.get(name), taken),
+            ready_to_use=taken is not None and is_usable(view.copies.get(name), view.claims.get(name)),
         )
         for name in copy_names(content)
     ]

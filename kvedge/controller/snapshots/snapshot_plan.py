@@ -36,8 +36,8 @@ from kvedge.controller.snapshots.volume_copies import (
     left_out_volumes,
     loses_data,
     make_copy,
+    seal,
 )
-from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import CONTENT_FINALIZER, SNAPSHOT_FINALIZER
 from kvedge.resources.types.protection.snapshots import (
     SnapshotVolumes,
@@ -51,6 +51,8 @@ from kvedge.runtime.clock import seconds_since
 
 _DEADLINE_SECONDS: Final = 300.0
 _LOCK_SECONDS: Final = 5.0
+# No change of a claim is told.
+_LOOK_SECONDS: Final = 30.0
 _READY: Final = ("Ready", "True", "Ready")
 _COMPLETE: Final = ("Progressing", "False", "Operation complete")
 _PARTIAL: Final = SourceIndication(
@@ -165,8 +167,8 @@ def _plan_copies(
         if copy is None and source is not None:
             made.append(Create(make_copy(content, backup, source, vm.metadata.name)))
             told.append(Told("Normal", "SuccessfulVolumeSnapshotCreate", f"Successfully created VolumeSnapshot {name}"))
-        elif copy is not None and copy.status.phase == SUCCEEDED and not is_sealed(copy):
-            made.append(Patch(copy, {"metadata": {"annotations": {PRE_POPULATED: name}}}))
+        elif copy is not None and copy.status.phase == SUCCEEDED and not is_sealed(copy) and name in view.claims:
+            made.append(Patch(copy, seal(name, view.claims[name])))
     body = plan_content_status(view, content, now, complete=False, error=view.refusal)
     if body:
         made.append(Patch(content, {"status": body}, "status"))
@@ -181,7 +183,9 @@ def _plan_copies(
         view, now, status, (NOT_READY, going), again=left, message=view.refusal or describe_copies(copies)
     )
     # Copies first: all are begun before one is waited for.
-    return SnapshotPlan((*made, *plan.actions), tuple(told), _soonest(left, _LOCK_SECONDS if view.refusal else None))
+    return SnapshotPlan(
+        (*made, *plan.actions), tuple(told), _soonest(left, _LOCK_SECONDS if view.refusal else _LOOK_SECONDS)
+    )
 
 
 def _plan_completion(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
-from kvedge.resources.disks.snapshot_names import SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
+from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (
@@ -95,19 +96,25 @@ def claim_like(claim: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
     )
 
 
+def seal(name: str, claim: PersistentVolumeClaim) -> JsonObject:
+    """A merge patch that says of a complete copy in which claim it is, and that no other claim is ever filled: the
+    VM's disk may have changed since.
+    """
+    return {"metadata": {"annotations": {PRE_POPULATED: name, SEALED_CLAIM: claim.metadata.uid}}}
+
+
 def is_sealed(copy: DataVolume) -> bool:
-    """Whether a copy is complete, and is never filled again should its claim be deleted: the VM's disk has changed."""
-    return copy.status.phase == SUCCEEDED and PRE_POPULATED in copy.metadata.annotations
+    """Whether a copy is complete, and is never filled again should its claim be deleted."""
+    return copy.status.phase == SUCCEEDED and SEALED_CLAIM in copy.metadata.annotations
 
 
-def is_usable(copy: DataVolume | None, claim: PersistentVolumeClaim | None, taken: str | None) -> bool:
-    """Whether a copy is still what it was when the snapshot was complete, at `taken`."""
+def is_usable(copy: DataVolume | None, claim: PersistentVolumeClaim | None) -> bool:
+    """Whether a copy is still what it was when it was sealed: another claim of its name would be empty."""
     if copy is None or claim is None or not is_sealed(copy):
         return False
     if copy.metadata.deletion_timestamp is not None or claim.metadata.deletion_timestamp is not None:
         return False
-    # Another claim of that name would be empty. Both times are as the API writes them, in whole seconds of UTC.
-    return taken is not None and (claim.metadata.creation_timestamp or "") <= taken
+    return copy.metadata.annotations[SEALED_CLAIM] == claim.metadata.uid
 
 
 def is_going_well(copy: DataVolume | None) -> bool:

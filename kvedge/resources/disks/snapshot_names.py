@@ -25,6 +25,9 @@ RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
 
+# Ours, on the DataVolume of a copy that is complete: the UID of the claim that it is in.
+SEALED_CLAIM: Final = "kvedge.io/sealed-claim"
+
 _LONGEST_CLAIM: Final = 253
 _LONGEST_LABEL: Final = 63
 _UID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -127,7 +127,6 @@ class World:
             status.phase, status.restart_count = phase, restarts
             status.conditions = [CdiCondition(type="Running", status="False", message=message)] if message else []
             self.claims[name] = a_claim(name, storage_class_name="disks")
-            self.claims[name].metadata.creation_timestamp = rfc3339(self.now)
 
     def run(self) -> None:
         assert self.vm is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.data_volume_names import PRE_POPULATED
-from kvedge.resources.disks.snapshot_names import METHOD, SOURCE_FINALIZER
+from kvedge.resources.disks.snapshot_names import METHOD, SEALED_CLAIM, SOURCE_FINALIZER
 from kvedge.resources.types.storage import VolumeResources
 from kvedge.resources.types.vm import VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.volumes import HostDisk, Volume
@@ -262,7 +262,31 @@ def test_what_the_server_refuses_is_told_and_tried_again():
 def test_a_complete_copy_is_never_filled_again():
     world = World()
     world.take()
-    assert all(world.volumes[name].metadata.annotations[PRE_POPULATED] == name for name in COPIES.values())
+    for name in COPIES.values():
+        assert world.volumes[name].metadata.annotations[PRE_POPULATED] == name
+        assert world.volumes[name].metadata.annotations[SEALED_CLAIM] == f"uid-of-{name}"
+
+
+def test_a_clock_that_is_put_back_loses_no_snapshot():
+    world = World()
+    world.settle()
+    world.fill(*COPIES.values())
+    world.wait(-3600)
+    world.settle()
+    world.settle()
+    assert status(world).ready_to_use
+
+
+def test_a_copy_whose_claim_is_not_seen_yet_is_not_sealed():
+    world = World()
+    world.settle()
+    world.fill(*COPIES.values())
+    claim = world.claims.pop(COPIES["data"])
+    world.settle()
+    assert status(world).phase == "InProgress"
+    world.claims[COPIES["data"]] = claim
+    world.settle()
+    assert status(world).ready_to_use
 
 
 @pytest.mark.parametrize("what", ["volume", "claim", "another claim", "claim that goes"])
@@ -276,7 +300,7 @@ def test_a_copy_that_is_lost_is_told(what: str):
         case "claim":
             del world.claims[name]
         case "another claim":
-            world.claims[name].metadata.creation_timestamp = "2027-01-01T00:00:00Z"
+            world.claims[name].metadata.uid = "another"
         case "claim that goes":
             world.claims[name].metadata.deletion_timestamp = "2027-01-01T00:00:00Z"
     world.settle()
