@@ -78,6 +78,8 @@ class FenceKeeper:
         # The guests of which the latest look has found nothing.
         self._clean: frozenset[str] = frozenset()
         self._told = ""
+        # Whether the record knows less of renewals than this does.
+        self._is_late = False
 
     def load(self) -> None:
         """Find what an earlier handler has promised."""
@@ -265,7 +267,19 @@ class FenceKeeper:
     def _keep(self, promise: Promise) -> None:
         if promise == self._promise:
             return
-        self._tools.record.save(promise)
+        try:
+            self._tools.record.save(promise)
+        except RecordError as error:
+            if replace(promise, t_ok=self._promise.t_ok) != self._promise:
+                raise
+            # That the node was heard may be told late to a handler that starts anew: it only ends guests the earlier.
+            if not self._is_late:
+                log.warning(
+                    "renewals of this node's lease are not written down", extra={"facts": {"error": str(error)}}
+                )
+            self._is_late = True
+        else:
+            self._is_late = False
         with self._lock:
             self._promise = promise
 

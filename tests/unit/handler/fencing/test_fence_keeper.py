@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from kvedge.handler.fencing import promise_record
 from kvedge.handler.fencing.fence_keeper import FenceKeeper, FenceTools
 from kvedge.handler.fencing.fence_plan import Promise
 from kvedge.handler.fencing.lease_door import LeaseDoor
@@ -372,3 +374,24 @@ def test_a_record_of_another_boot_says_nothing(world: World) -> None:
     world.record.save(Promise("one", 5.0, TERMS, {"a": ""}, frozenset({"b"})))
     assert world.record.load("one") == Promise("one", 5.0, TERMS, {"a": ""}, frozenset({"b"}))
     assert world.record.load("two") == Promise("two")
+
+
+def test_a_full_disk_ends_no_guest_and_promises_no_new_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.keeper.renew()
+    monkeypatch.setattr(promise_record, "write_whole", refuse_to_write)
+    for _ in range(10):
+        world.now += 30.0
+        world.keeper.renew()
+        world.keeper.look()
+    assert "a" in world.running
+    assert world.watchdogs[0].is_running
+    world.wish = Wish(TERMS, {"a": "pod-a", "b": "pod-b"}, frozenset({"a", "b"}))
+    world.keeper.renew()
+    assert world.server.fence("n").promised == {"a"}
+    # A handler that starts anew knows no better than what is written down, and ends its guest rather too early.
+    world.start_handler().look()
+    assert "a" not in world.running
+
+
+def refuse_to_write(_path: object, _content: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
