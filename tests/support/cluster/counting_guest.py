@@ -27,8 +27,8 @@ _COUNTER = """#!/bin/sh
 ( n=0; while sleep 1; do
     for disk in vdb vdd sda; do
         [ -b /dev/$disk ] || { rm -f /run/written-$disk; continue; }
-        found=$(head -n 1 /dev/$disk 2>/dev/null) || continue
-        [ ! -e /run/written-$disk ] || [ "$found" = $n ] || echo "WRONG $n on $disk" >/dev/console
+        [ ! -e /run/written-$disk ] || [ "$(head -n 1 /dev/$disk)" = $n ] || [ ! -b /dev/$disk ] ||
+            echo "WRONG $n on $disk" >/dev/console
         { echo $((n + 1)); } | dd of=/dev/$disk conv=fsync 2>/dev/null
         : >/run/written-$disk
     done
