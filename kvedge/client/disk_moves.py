@@ -19,7 +19,15 @@ from kvedge.kube.kube_client import Preconditions
 from kvedge.kube.patches import JsonPatch, content_type, document
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.disks.volume_facts import claims as claims_of
-from kvedge.resources.moves.disk_moves import MOVED_FROM, DiskMove, Exchange, NoMove, moved_name, plan_disk_move
+from kvedge.resources.moves.disk_moves import (
+    MOVED_FROM,
+    DiskMove,
+    Exchange,
+    NoMove,
+    moved_name,
+    plan_disk_move,
+    plan_return,
+)
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -81,6 +89,28 @@ def move_disks(session: Session, name: str, *, dry_run: bool) -> Moved:
             raise
         break
     return Moved(name, plan.exchanges)
+
+
+def put_back(session: Session, name: str, *, dry_run: bool) -> list[str]:
+    """Have a VM name the claims again that its guest uses, while their exchange is under way: the claims that it drops.
+
+    Without that the next migration would follow the one that is canceled.
+
+    Raises:
+        KubeError: when the server refuses; the VM is as it was.
+    """
+    client, namespace = session.client, session.namespace
+    try:
+        vm = client.get(VirtualMachine, namespace, check_name(name))
+        vmi = client.get(VirtualMachineInstance, namespace, name)
+    except NotFound:
+        return []
+    ops, dropped = plan_return(vm, vmi)
+    if dropped:
+        patch = JsonPatch(ops)
+        path = vm.KIND.path(namespace, name)
+        client.request("PATCH", path, document(patch), _query(dry_run=dry_run), content_type(patch))
+    return dropped
 
 
 def _undo(session: Session, vm: VirtualMachine, plan: DiskMove, made: list[str], error: KubeError) -> bool | None:

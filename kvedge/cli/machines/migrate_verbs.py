@@ -5,6 +5,7 @@ Called by the group. Prints one line when the request was accepted, and with --w
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,18 +82,31 @@ def migrate(
 def migrate_cancel(
     vm: str, kubeconfig: Path | None, namespace: str | None, dry_run: bool, wait: bool, timeout: float
 ) -> None:
-    """Have a VM stay that is about to move."""
-    from kvedge.client.migrations import cancel, find_active
+    """Have a VM stay that is about to move.
+
+    One that moves with its disks gets its old claims back.
+    """
+    from kvedge.client.disk_moves import put_back
+    from kvedge.client.migrations import cancel, find_active, list_migrations
+    from kvedge.kube.errors import NotFound
 
     session = open_session(kubeconfig, namespace)
-    migration = find_active(session, vm)
-    waiting = _wait(session, vm, timeout) if wait and not dry_run else None
+    active = [each for each in list_migrations(session, vm) if not each.is_final]
+    waiting = _wait(session, vm, timeout) if wait and not dry_run and active else None
     if dry_run:
         click.echo("Dry Run execution")
-    cancel(session, migration, dry_run=dry_run)
-    click.echo(f"VM {vm} was scheduled to migrate-cancel")
+    # First: with the change there, another migration would follow this one.
+    dropped = put_back(session, vm, dry_run=dry_run)
+    if dropped:
+        click.echo(f"VM {vm} keeps its claims; `kvedge delete pvc {' '.join(dropped)}` removes the new ones")
+    if active or not dropped:
+        migration = active[0] if active else find_active(session, vm)
+        # The controller gives up a migration for disks that stay: it may be gone already.
+        with contextlib.suppress(*([NotFound] if dropped else [])):
+            cancel(session, migration, dry_run=dry_run)
+        click.echo(f"VM {vm} was scheduled to migrate-cancel")
     if waiting is not None:
-        click.echo(waiting.wait_until_cancelled(migration))
+        click.echo(waiting.wait_until_cancelled(active[0]))
 
 
 def _migrate_with_disks(session: Session, vm: str, waiting: MigrationWait | None, *, dry_run: bool) -> None:

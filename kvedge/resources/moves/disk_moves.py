@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE
+from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE, destinations
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import (
     LIVE_MIGRATABLE,
@@ -132,6 +132,22 @@ def plan_disk_move(
         for volume, old in held
     )
     return DiskMove(exchanges, tuple(_patch(vm, exchanges)))
+
+
+def plan_return(vm: VirtualMachine, vmi: VirtualMachineInstance) -> tuple[list[JsonObject], list[str]]:
+    """The JSON patch by which a VM names the claims again that its guest uses, and the claims that it then drops."""
+    ops: list[JsonObject] = [{"op": "test", "path": "/metadata/resourceVersion", "value": vm.metadata.resource_version}]
+    places = {volume.name: (index, claim_of(volume)) for index, volume in enumerate(_template(vm).spec.volumes)}
+    used = {volume.name: claim_of(volume) for volume in vmi.spec.volumes}
+    dropped = []
+    for name, destination in destinations(vmi).items():
+        index, wanted = places.get(name, (0, None))
+        if wanted == destination.claim_name:
+            source = {"claimName": used[name]}
+            at = f"/spec/template/spec/volumes/{index}"
+            ops.append({"op": "replace", "path": at, "value": {"name": name, "persistentVolumeClaim": source}})
+            dropped.append(wanted)
+    return ops, dropped
 
 
 def _find_refusal(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str | None:

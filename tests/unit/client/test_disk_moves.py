@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.client.disk_moves import move_disks
+from kvedge.client.disk_moves import move_disks, put_back
 from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.session import Session, connect
@@ -183,4 +183,39 @@ def test_a_vm_that_does_not_run_or_cannot_is_refused_before_anything_is_made(tmp
     server.run = encode(a_run(disks={"data": {"lun": {}}}))
     with connected(server, tmp_path) as session, pytest.raises(RefusedError, match="volume data is a LUN"):
         move_disks(session, "web", dry_run=False)
+    assert server.queries == []
+
+
+def moving(server: Server, *claims: str) -> None:
+    """The run says that `data` moves, by now to each of these claims in turn."""
+    for claim in claims:
+        server.vm["spec"]["template"]["spec"]["volumes"][3] = {
+            "name": "data",
+            "persistentVolumeClaim": {"claimName": claim},
+        }
+    assert server.run is not None
+    names = {"sourcePVCInfo": {"claimName": "data"}, "destinationPVCInfo": {"claimName": claims[0]}}
+    server.run["status"]["migratedVolumes"] = [{"volumeName": "data", **names}]
+
+
+def test_a_move_that_is_called_off_has_the_vm_name_what_its_guest_uses(tmp_path: Path) -> None:
+    server = Server()
+    with connected(server, tmp_path) as session:
+        assert put_back(session, "web", dry_run=False) == []
+        assert server.queries == []
+        moving(server, "data-moved-abcde")
+        assert put_back(session, "web", dry_run=True) == ["data-moved-abcde"]
+        assert server.queries == [{"dryRun": "All"}]
+        assert "data-moved-abcde" in server.named()
+        assert put_back(session, "web", dry_run=False) == ["data-moved-abcde"]
+    assert server.named() == {"data", "shared"}
+
+
+def test_what_the_vms_user_has_named_meanwhile_is_left_and_a_vm_without_a_run_too(tmp_path: Path) -> None:
+    server = Server()
+    moving(server, "data-moved-abcde", "another")
+    with connected(server, tmp_path) as session:
+        assert put_back(session, "web", dry_run=False) == []
+        server.run = None
+        assert put_back(session, "web", dry_run=False) == []
     assert server.queries == []
