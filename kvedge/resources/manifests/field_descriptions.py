@@ -47,9 +47,9 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "priorityClassName": "The priority of its launcher Pod.",
         "schedulerName": "Which scheduler finds its node.",
         "serviceAccountName": _LATER,
-        "evictionStrategy": "What a drain of its node does: None shuts the guest down; LiveMigrate moves it, with its local "
-        "disks if need be, and holds the drain while it cannot move; LiveMigrateIfPossible moves it, or shuts it down; "
-        "External marks it for another controller, and holds the drain.",
+        "evictionStrategy": "What a drain of its node does: None shuts the guest down; LiveMigrate moves it, with its "
+        "local disks if need be, and holds the drain while it cannot move; LiveMigrateIfPossible moves it, or shuts it "
+        "down; External marks it for another controller, and holds the drain.",
         "startStrategy": "Paused: the guest's CPUs stand still until somebody unpauses it.",
         "terminationGracePeriodSeconds": "Seconds the guest may take to shut down before it is killed; 30 by default.",
         "hostname": "The guest's host name; made from the object's name unless given.",
