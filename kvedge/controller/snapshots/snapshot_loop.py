@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 12
 _REFUSED_SECONDS: Final = 5.0
+# The finalizer, and the status.
+_UNLOCKING_WRITES: Final = 2
 _OF_VM: Final = "snapshots-of-vm"
 _OF_SNAPSHOT: Final = "contents-of-snapshot"
 _LOCKED_BY: Final = "vms-by-snapshot"
@@ -174,11 +176,11 @@ class SnapshotLoop:
 
     def _unlock_orphans(self, key: Key) -> None:
         """A snapshot that somebody has removed with its finalizer lets go of its VM."""
-        for vm in self._vms.find_indexed(_LOCKED_BY, f"{key.namespace}/{key.name}"):
-            write = unlock(key.name, vm)
-            if write is not None:
-                # Its finalizer goes with the next look, which this change brings.
-                self._writes.patch(write)
+        for _ in range(_UNLOCKING_WRITES):
+            for vm in self._vms.find_indexed(_LOCKED_BY, f"{key.namespace}/{key.name}"):
+                write = unlock(key.name, vm)
+                if write is not None:
+                    self._writes.patch(write)
 
     def _on_snapshot(self, old: VirtualMachineSnapshot | None, new: VirtualMachineSnapshot | None) -> None:
         item = new or old

@@ -57,24 +57,26 @@ def holds_lock(snapshot: VirtualMachineSnapshot, vm: VirtualMachine | None) -> b
 
 
 def lock(snapshot: VirtualMachineSnapshot, vm: VirtualMachine) -> Patch | None:
-    """The next write that locks the VM; None when it is locked. First it is kept, then it is told."""
-    if SOURCE_FINALIZER not in vm.metadata.finalizers:
-        return Patch(vm, {"metadata": {"finalizers": [*vm.metadata.finalizers, SOURCE_FINALIZER]}})
+    """The next write that locks the VM; None when it is locked.
+
+    The status names the snapshot before the VM has the finalizer, and as long as it has that: a finalizer that nobody
+    answers for would keep the VM for ever.
+    """
     if vm.status.snapshot_in_progress != snapshot.metadata.name:
         return Patch(vm, {"status": {"snapshotInProgress": snapshot.metadata.name}}, "status")
+    if SOURCE_FINALIZER not in vm.metadata.finalizers:
+        return Patch(vm, {"metadata": {"finalizers": [*vm.metadata.finalizers, SOURCE_FINALIZER]}})
     return None
 
 
 def unlock(name: str, vm: VirtualMachine | None) -> Patch | None:
     """The next write that lets go of a VM that a snapshot of this name has locked; None when there is none."""
-    if vm is None:
+    if vm is None or vm.status.snapshot_in_progress != name:
         return None
-    if vm.status.snapshot_in_progress == name:
-        return Patch(vm, {"status": {"snapshotInProgress": None}}, "status")
-    if SOURCE_FINALIZER in vm.metadata.finalizers and not vm.status.snapshot_in_progress:
+    if SOURCE_FINALIZER in vm.metadata.finalizers:
         left = [each for each in vm.metadata.finalizers if each != SOURCE_FINALIZER]
         return Patch(vm, {"metadata": {"finalizers": left}})
-    return None
+    return Patch(vm, {"status": {"snapshotInProgress": None}}, "status")
 
 
 def _find_fault(claim: PersistentVolumeClaim | None) -> str:

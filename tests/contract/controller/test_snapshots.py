@@ -266,3 +266,31 @@ def test_a_lost_copy_is_told_and_never_made_again(either_server: EitherServer, n
     told = server.admin.get(VirtualMachineSnapshot, namespace, "before").status
     assert (told.phase, told.ready_to_use) == ("Succeeded", False)
     assert is_gone(server, PersistentVolumeClaim, namespace, copy)
+
+
+def test_what_somebody_removes_with_its_finalizer_lets_go_of_its_vm(
+    either_server: EitherServer, namespace: str
+) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    taken = take_snapshot(server, namespace, "before")
+    free = MergePatch({"metadata": {"finalizers": []}})
+    restore = ask_restore(server, namespace, "back", "web")
+    bound_claim(server, namespace, f"restore-{restore.metadata.uid}-root")
+    ask_snapshot(server, namespace, "next")
+    assert vm_of_test(server, namespace).status.restore_in_progress == "back"
+    server.admin.patch(VirtualMachineRestore, namespace, "back", free)
+    server.admin.delete(VirtualMachineRestore, namespace, "back")
+    # The next in the queue has its turn, and is removed in the same way.
+    wait_until(lambda: vm_of_test(server, namespace).status.snapshot_in_progress == "next", "the next one begins", 30)
+    server.admin.patch(VirtualMachineSnapshot, namespace, "next", free)
+    server.admin.delete(VirtualMachineSnapshot, namespace, "next")
+
+    def is_free() -> bool:
+        vm = vm_of_test(server, namespace)
+        is_locked = vm.status.restore_in_progress or vm.status.snapshot_in_progress
+        return not is_locked and "snapshot.kubevirt.io/snapshot-source-protection" not in vm.metadata.finalizers
+
+    wait_until(is_free, "the VM is let go", 30)
+    assert server.admin.get(VirtualMachineSnapshot, namespace, "before").status.ready_to_use
+    assert taken.status.ready_to_use is not False

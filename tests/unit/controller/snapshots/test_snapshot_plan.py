@@ -341,6 +341,20 @@ def test_a_snapshot_that_is_deleted_on_its_way_lets_go_of_its_vm_and_leaves_noth
     assert SOURCE_FINALIZER not in the_vm_of(world).metadata.finalizers
 
 
+def test_a_controller_that_dies_at_any_step_leaves_no_finalizer_behind():
+    for step in range(1, 12):
+        world = World()
+        for _ in range(step):
+            plan = world.look()
+            if plan.actions:
+                world._do(plan.actions[0])
+        world.delete("snapshot")
+        world.settle()
+        assert world.snapshot is None, step
+        assert not the_vm_of(world).status.snapshot_in_progress, step
+        assert SOURCE_FINALIZER not in the_vm_of(world).metadata.finalizers, step
+
+
 def test_the_lock_of_another_snapshot_is_left_alone():
     world = World()
     the_vm_of(world).status.snapshot_in_progress = "other"
