@@ -210,8 +210,8 @@ _GUESTS: Final = (
     _make_applied(
         "configuration.evictionStrategy",
         "What a drain does to VMs that say nothing: None, the default, shuts them down; LiveMigrate moves them, with "
-        "their local disks if need be, and holds the drain where one cannot move; LiveMigrateIfPossible moves them, and "
-        "shuts down what cannot move; External marks them for another controller, and holds the drain.",
+        "their local disks if need be, and holds the drain where one cannot move; LiveMigrateIfPossible moves them, "
+        "and shuts down what cannot move; External marks them for another controller, and holds the drain.",
     ),
     _make_applied(
         "configuration.additionalGuestMemoryOverheadRatio",
