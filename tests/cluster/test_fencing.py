@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -47,6 +48,8 @@ def fencing(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
         cluster.programs[name] = [sys.executable, played_watchdog.__file__, FED]
         cluster.restart_kvedge(name)
         wait_until(lambda name=name: cluster.is_schedulable(name), f"{name} serves", 120, 0.2)  # type: ignore[misc]
+    # Pods go where the devices are, and a new handler offers its own a little later.
+    wait_until(lambda: offers_devices(cluster), f"{LOST} offers its devices", 60, 0.5)
     wait_until(lambda: cluster.serves_api(SERVER), "the api role is back", 60, 0.2)
     wait_until(lambda: annotate(cluster, f"{SELF_FENCING}={TERMS.format()}"), "it is switched on", 60, 0.5)
     yield cluster
@@ -56,6 +59,11 @@ def fencing(own_machine: None, cluster: LocalCluster) -> Iterator[LocalCluster]:
     for name in (SERVER, LOST):
         cluster.restart_kvedge(name)
         wait_until(lambda name=name: cluster.is_schedulable(name), f"{name} serves", 60, 0.2)  # type: ignore[misc]
+
+
+def offers_devices(cluster: LocalCluster) -> bool:
+    status = json.loads(cluster.kubectl("get", "node", LOST, "-o", "json").stdout)["status"]
+    return status["allocatable"].get("devices.kubevirt.io/tun", "0") != "0"
 
 
 def annotate(cluster: LocalCluster, what: str) -> bool:
@@ -115,6 +123,8 @@ def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(fencing:
         assert found.metadata.uid == stays.metadata.uid
     finally:
         set_link("up")
+    # At once, and not when the kernel gives up the connections of before.
+    cluster.restart_kvedge(LOST)
     wait_until(lambda: not lease().gone and not lease().promised, "the node is back, and has nothing of it", 60, 0.5)
     assert cluster.qemu_pids(stays.metadata.uid) == qemu
     cluster.wait_answer("stays", 30)

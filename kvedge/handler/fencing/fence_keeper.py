@@ -61,6 +61,10 @@ class FenceTools:
     tell: Callable[[str, str], None]
 
 
+class _GuestLeftError(Exception):
+    """The node has been fenced, and something that it promised to end is left."""
+
+
 class FenceKeeper:
     """One node's promise."""
 
@@ -148,15 +152,19 @@ class FenceKeeper:
                 self._release()
             if armed is not None:
                 armed.disarm()
-        except (KubeError, RecordError) as error:
+        except (KubeError, RecordError, _GuestLeftError) as error:
             if armed is not None:
                 armed.leave()
             facts = {"error": str(error), "seconds": self.terms.watchdog}
-            log.warning("the watchdog runs on: the API was not told that it is to stop", extra={"facts": facts})
+            log.warning("the watchdog runs on, and the promise stays", extra={"facts": facts})
 
     def _release(self) -> None:
         lease = self._lease or self._tools.door.read()
-        gone = {uid for uid, pod in self._promise.guests.items() if not self._tools.runs(uid, pod)}
+        left = {uid for uid, pod in self._promise.guests.items() if self._tools.runs(uid, pod)}
+        if left & lease.gone:
+            # The next handler kills it, or the timer does.
+            raise _GuestLeftError("a guest that may run elsewhere is still here")
+        gone = self._promise.guests.keys() - left
         after = replace(lease, promised=frozenset(), watchdog="", terms=None, gone=lease.gone | (gone & lease.promised))
         self._tools.door.write(after)
         self._lease = after

@@ -255,6 +255,20 @@ def test_a_handler_that_ends_in_order_takes_its_promise_back_and_leaves_guests_a
     assert world.running == {"a", "waits"}
 
 
+def test_a_handler_of_a_fenced_node_does_not_end_in_order_before_its_guests_have(world: World) -> None:
+    world.keeper.renew()
+    world.declare()
+    world.keeper.renew()
+    world.keeper.leave()
+    assert world.watchdogs[0].is_running
+    assert world.record.load("boot").guests == {"a": "pod-a"}
+    # The next handler learns of it, and ends them.
+    keeper = world.start_handler()
+    keeper.renew()
+    keeper.look()
+    assert world.running == {"waits"}
+
+
 def test_a_look_that_comes_after_the_end_arms_nothing(world: World) -> None:
     world.keeper.renew()
     lose_api(world)
