@@ -34,7 +34,7 @@ from kvedge.resources.types.migrations import (
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-# How often guests are looked at that wait for others to have left.
+# How often guests are looked at that wait for others to have left, or for a snapshot of their VM.
 _LOOK_SECONDS: Final = 10.0
 
 
@@ -62,7 +62,7 @@ class EvacuationPlan:
     @property
     def again_after(self) -> float | None:
         """In how many seconds to look again when nothing changes."""
-        moments = [each.seconds for each in self.wait] + ([_LOOK_SECONDS] if self.has_more else [])
+        moments = [each.seconds for each in self.wait] + ([_LOOK_SECONDS] if self.has_more or self.exchange else [])
         return min(moments, default=None)
 
 

@@ -157,6 +157,8 @@ def _find_refusal(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str | None
         return f"the VMI is {vmi.status.phase or 'Pending'}: disks move while the guest runs"
     if owner is not None:
         return f"the VM belongs to {owner.kind} {owner.name}, whose template names its claims: release it first"
+    if busy := vm.status.snapshot_in_progress or vm.status.restore_in_progress:
+        return f"{busy} is being taken of the VM, or put back: its claims stay as they are until that has ended"
     if has_pending_exchange(vm, vmi):
         return (
             "the VM names other claims than its guest uses, so that a change is under way or waits for a restart: see"

@@ -163,6 +163,15 @@ def test_what_cannot_move_is_refused_by_name(vm: Any, vmi: Any, words: str) -> N
     assert words in plan.reason
 
 
+@pytest.mark.parametrize("busy", ["snapshot_in_progress", "restore_in_progress"])
+def test_a_vm_of_which_a_snapshot_is_taken_keeps_its_claims_until_that_has_ended(busy: str) -> None:
+    vm = a_vm()
+    setattr(vm.status, busy, "daily-1")
+    plan = planned(vm)
+    assert isinstance(plan, NoMove)
+    assert plan.reason.startswith("daily-1 is being taken")
+
+
 def test_a_hotplugged_disk_and_a_claim_that_is_gone_are_refused() -> None:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data", "hotpluggable": True}}
     hotplugged = planned(a_vm([volume]), a_run([volume]))
