@@ -279,6 +279,27 @@ def test_a_restore_that_is_complete_goes_without_a_trace():
     assert disks(world) == NEW
 
 
+def test_a_restore_that_is_deleted_at_any_step_leaves_the_old_disks_or_the_new_ones():
+    outcomes = set()
+    for step in range(1, 24):
+        world = taken()
+        for _ in range(step):
+            plan = world.look_at_restore()
+            if plan.actions:
+                world._do(plan.actions[0])
+            elif set(NEW.values()) <= set(world.volumes):
+                world.fill(*NEW.values())
+        world.delete("restore")
+        world.settle_restore()
+        assert world.restore is None, step
+        assert not vm_of_world(world).status.restore_in_progress, step
+        has_new = set(NEW.values()) & set(world.volumes)
+        assert disks(world) == (NEW if has_new else OLD), step
+        assert not has_new or has_new == set(NEW.values()), step
+        outcomes.add(bool(has_new))
+    assert outcomes == {False, True}
+
+
 def test_a_controller_that_died_after_the_exchange_goes_on_from_there():
     world = taken()
     world.settle_restore()
