@@ -89,7 +89,6 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"migrate with a downwardMetrics", "downwardMetrics are refused"),
     KnownSpecs(r"migration to (non)?root", "a launcher of kvedge's never runs as root"),
     KnownSpecs(r"VM Post Copy|postcopy combined", "post-copy is refused: a target waits until its source is off"),
-    KnownSpecs(r"Live Migrate A Paused VMI", "allowWorkloadDisruption is refused"),
     KnownSpecs(r"downtime tuning|zstd compression", "experimental fields of migration policies are refused"),
     KnownSpecs(r"Migration recovery", "a guest with a TPM does not move yet", _CLUSTER),
     KnownSpecs(r"Live Migration across namespaces", "migrations between clusters are refused"),
