@@ -23,6 +23,7 @@ import kvedge
 from kvedge.api.registration.presence_loop import Presence
 from kvedge.appliance.cluster.kept_image import KeptImage
 from kvedge.appliance.install.unpacked_trees import OldVersions
+from kvedge.handler.fencing.fence_service import FenceConfig, FenceService
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.device_plugins import DevicePlugins
@@ -298,6 +299,13 @@ def _kept_image(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return KeptImage(thrown, 0.01)
 
 
+def _fencer(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    service = FenceService(FenceConfig(path, "node", path / "fence.json"))
+    service._keeper = MagicMock(look=thrown, terms=MagicMock(check=0.01))
+    service._looking.start()
+    return service._looking
+
+
 def _old_versions(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.appliance.install.unpacked_trees.is_frozen", lambda: True)
     versions = OldVersions(path, None)
@@ -374,6 +382,7 @@ THREADS: dict[str, Make] = {
     "controller/controller_service.py": _controller,
     "controller/datavolumes/data_volume_work.py": _data_volumes,
     "controller/late_work.py": _late,
+    "handler/fencing/fence_service.py": _fencer,
     "handler/node/device_plugins.py": _device_plugins,
     "handler/node/node_loop.py": _handlers_node,
     "handler/node/node_platform.py": _platform,

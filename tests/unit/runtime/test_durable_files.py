@@ -56,6 +56,7 @@ UNSYNCED = {
 }
 # What `write_whole` writes without being asked to be durable, by file, and why a power cut may take it.
 NOT_DURABLE = {
+    "kvedge/handler/fencing/promise_record.py": "of this boot; one that is damaged counts as lost, and the lease tells",
     "kvedge/handler/node/kvm_check.py": "a cache of this boot",
     "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
     "kvedge/standalone/agent/container/container_state.py": "of a container, which a power cut ends",
