@@ -117,14 +117,23 @@ def without_wait(vmi: VirtualMachineInstance) -> list[Condition]:
 def _plan_unseen(vm: VirtualMachine, vmi: VirtualMachineInstance | None, sights: ClaimSights) -> ClaimMove | None:
     """A change that was made while the run lived, and that nobody has seen before its end: as if it had begun.
 
-    Its user wants the guest's data there, and the claim may have some of it from an earlier time.
+    Its user wants the guest's data there, and the claim may have some of it from an earlier time. A change that could
+    not have begun is taken as it is, unless its claims were made for the disks to move to: nobody wants a guest on
+    these without its data.
     """
     if vmi is None or VM_FINALIZER not in vmi.metadata.finalizers or recorded_of(vm) or not is_moving_data(vm):
         return None
     exchanges = find_exchanges(vm, vmi, sights)
-    if not exchanges or judge_exchanges(vm, vmi, exchanges, sights) is not None:
-        return None
-    return ClaimMove(exchanges, is_blocked=True)
+    if exchanges and judge_exchanges(vm, vmi, exchanges, sights) is not None:
+        exchanges = [each for each in exchanges if _is_made_for_move(each, sights)]
+    return ClaimMove(exchanges, is_blocked=True) if exchanges else None
+
+
+def _is_made_for_move(each: MigratedVolume, sights: ClaimSights) -> bool:
+    """Whether a disk's claim is one that was made for it to move to, which nobody chose."""
+    source, destination = each.source_pvc_info, each.destination_pvc_info
+    claim = None if destination is None else sights.found.get(destination.claim_name)
+    return source is not None and claim is not None and claim.metadata.annotations.get(MOVED_FROM) == source.claim_name
 
 
 def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> ClaimMove:
@@ -151,11 +160,11 @@ def _put_back(vm: VirtualMachine, left: Sequence[MigratedVolume], sights: ClaimS
     """
     back: dict[str, str] = {}
     for each in left:
-        source, destination = each.source_pvc_info, each.destination_pvc_info
-        claim = None if destination is None else sights.found.get(destination.claim_name)
-        if source is None or claim is None or claim.metadata.annotations.get(MOVED_FROM) != source.claim_name:
+        if not _is_made_for_move(each, sights):
             return {}
-        back[claim.metadata.name] = source.claim_name
+        assert each.source_pvc_info is not None
+        assert each.destination_pvc_info is not None
+        back[each.destination_pvc_info.claim_name] = each.source_pvc_info.claim_name
     volumes = []
     for volume in template_volumes(vm).values():
         claim_name = back.get(claim_of(volume) or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.resources.codec import decode, encode, encode_json
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, REPLACEMENT, VOLUMES_CHANGE, as_moved
+from kvedge.resources.evacuation import STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.disk_moves import MOVED_FROM
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
@@ -270,6 +272,19 @@ def test_claims_that_nobody_chose_are_put_back(is_there: bool, source: dict[str,
     assert [encode(each) for each in vm.spec.template.spec.volumes] == [other, on_claim("root", "root-old")]
     assert planned(vm, run, seen) == ClaimMove()
     assert run is not None or any(isinstance(action, CreateVmi) for action in whole(vm, run, seen).actions)
+
+
+@pytest.mark.parametrize("why", ["the only node", "refused"])
+def test_a_run_that_ends_before_its_disks_could_move_leaves_its_vm_the_claims_with_the_data(why: str) -> None:
+    vm, vmi = a_pair({"root": "new"})
+    vmi.status.phase = "Succeeded"
+    seen = replace(sights(made_for_a_move("new", "root-old"), a_claim("root-old")), is_alone=why == "the only node")
+    if why == "refused":
+        vmi.status.conditions = [Condition(type=STORAGE_LIVE_MIGRATABLE, status="False")]
+    assert whole(vm, vmi, seen).actions == (PutBack(planned(vm, vmi, seen).put_back),)
+    vm = decode(VirtualMachine, patched(encode(vm), planned(vm, vmi, seen).put_back))
+    assert vm.spec.template is not None
+    assert [encode(each) for each in vm.spec.template.spec.volumes] == [on_claim("root", "root-old")]
 
 
 @pytest.mark.parametrize(
