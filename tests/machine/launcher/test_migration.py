@@ -438,7 +438,8 @@ def test_a_disk_that_finds_no_room_stays_with_its_guest(place: Place, running: d
 
 def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, running: dict[str, LauncherPod]) -> None:
     source = running["here"]
-    target, _wire = begin(place, source, "m-5")
+    device = place.claims.device(SIZE, at=MIB // 2)
+    target, _wire = begin(place, source, "m-5", device)
     migrate(place, source, target, "m-5", bandwidth_bytes=1 << 20)
     wait_coming(target, m.INCOMING_ARRIVING)
     hold(source, "m-5")
@@ -447,6 +448,9 @@ def test_a_source_launcher_killed_on_the_way_keeps_its_guest(place: Place, runni
     wait_leaving(source, m.OUTGOING_KEPT)
     counts_on(source)
     wait_coming(target, m.INCOMING_FAILED)
+    # What a device has of a guest that does not come is nothing that begins there.
+    target.call("DiscardIncoming", m.DiscardIncomingRequest(migration_uid="m-5"))
+    assert not any(device.read()[:MIB])
 
 
 def test_a_target_launcher_killed_before_the_release_still_has_its_guest(
