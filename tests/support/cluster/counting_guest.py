@@ -23,7 +23,7 @@ from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 # Says so when a disk does not hold what memory does: the empty disk, the claim, and one that is plugged in.
-_COUNTER = """#!/bin/sh
+_COUNTER = """
 ( n=0; while sleep 1; do
     for disk in vdb vdd sda; do
         [ -b /dev/$disk ] || { rm -f /run/written-$disk; continue; }
@@ -39,8 +39,11 @@ _COUNT = re.compile(rb"count ([0-9]+)\r?\n")
 _LABEL = {"moves": "slowly"}
 
 
-def counting_vm(name: str, image: str, claim: str) -> JsonObject:
-    """Masqueraded, on a container disk, with an empty disk, cloud-init's and a claim's."""
+def counting_vm(name: str, image: str, claim: str, first: str = "") -> JsonObject:
+    """Masqueraded, on a container disk, with an empty disk, cloud-init's and a claim's.
+
+    What the shell is to do `first` is done before it counts; the claim's disk is /dev/vdd.
+    """
     made = small_vm(name, image)
     template = made["spec"]["template"]
     template["metadata"] = {"labels": dict(_LABEL)}
@@ -52,7 +55,7 @@ def counting_vm(name: str, image: str, claim: str) -> JsonObject:
     ]
     spec["volumes"] += [
         {"name": "scratch", "emptyDisk": {"capacity": "64Mi"}},
-        {"name": "seed", "cloudInitNoCloud": {"userData": _COUNTER}},
+        {"name": "seed", "cloudInitNoCloud": {"userData": f"#!/bin/sh\n{first}{_COUNTER}"}},
         {"name": "shared", "persistentVolumeClaim": {"claimName": claim}},
     ]
     return made
@@ -74,9 +77,13 @@ class SerialLog:
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
 
+    def text(self) -> bytes:
+        """All of it."""
+        return os.pread(self._file.fileno(), 16 << 20, 0)
+
     def counts(self) -> list[int]:
         """The numbers in it, of which each is the one after the last."""
-        text = os.pread(self._file.fileno(), 16 << 20, 0)
+        text = self.text()
         assert b"WRONG" not in text, text[-1000:]
         # The guest's start may have written the beginning of a line.
         found = [int(number) for number in _COUNT.findall(text)]
@@ -194,11 +201,12 @@ class CountingGuest:
 
     def end_migrations(self) -> None:
         """Withdraw what is still on its way, and wait until it is."""
-        for found in self._open_migrations():
+        for found in self.open_migrations():
             self.cluster.kubectl("delete", "vmim", found.metadata.name, "--ignore-not-found", "--wait=false")
-        wait_until(lambda: not self._open_migrations(), f"no migration of {self.name} is open")
+        wait_until(lambda: not self.open_migrations(), f"no migration of {self.name} is open")
 
-    def _open_migrations(self) -> list[VirtualMachineInstanceMigration]:
+    def open_migrations(self) -> list[VirtualMachineInstanceMigration]:
+        """Those that have not ended."""
         return [found for found in self._all_migrations() if found.spec.vmi_name == self.name and not found.is_final]
 
     def _all_migrations(self) -> list[VirtualMachineInstanceMigration]:
