@@ -55,10 +55,8 @@ class Moved:
         names = ", ".join(each.old for each in self.exchanges)
         calls = [f"`kvedge delete dv {' '.join(fillers)}`"] if fillers else []
         calls += [f"`kvedge delete pvc {' '.join(plain)}`"] if plain else []
-        what = "claim" if len(self.exchanges) == 1 else "claims"
-        return (
-            f"the old {what} {names} still take space, with the data of before: {' and '.join(calls)} to be rid of it"
-        )
+        what = f"claim {names} still takes" if len(self.exchanges) == 1 else f"claims {names} still take"
+        return f"the old {what} space, with the data of before: {' and '.join(calls)} to be rid of it"
 
 
 def move_disks(session: Session, name: str, *, dry_run: bool) -> Moved:

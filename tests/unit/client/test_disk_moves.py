@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from kvedge.client.disk_moves import move_disks, put_back
+from kvedge.client.disk_moves import Moved, move_disks, put_back
 from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.session import Session, connect
 from kvedge.kube.errors import Forbidden, Unavailable
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.moves.disk_moves import Exchange as ClaimExchange
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from tests.support.scripted_api import Exchange, scripted_api
 from tests.unit.resources.moves.test_disk_moves import CLAIMS, a_run, a_vm
 
@@ -121,6 +124,12 @@ def test_claims_are_made_and_the_vm_names_them_and_what_is_left_is_told(tmp_path
         "the old claims web-root, data still take space, with the data of before: `kvedge delete dv web-root` and"
         " `kvedge delete pvc data` to be rid of it"
     )
+
+
+def test_one_claim_that_is_left_is_told_as_one() -> None:
+    old, new = (PersistentVolumeClaim(metadata=ObjectMeta(name=name)) for name in ("data", "data-moved-bcdfg"))
+    left = Moved("web", (ClaimExchange("data", old.metadata.name, new),)).describe_left()
+    assert left.startswith("the old claim data still takes space, with the data of before: `kvedge delete pvc data`")
 
 
 def test_a_dry_run_has_the_server_judge_all_of_it_and_changes_nothing(tmp_path: Path) -> None:
