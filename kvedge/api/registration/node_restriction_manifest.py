@@ -147,6 +147,7 @@ def _validation(applies: str, expression: str, text: str) -> Validation:
 
 # Each is: what must hold of an update, and what is said otherwise.
 _OURS: Final = "k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/')"
+_MOVES: Final = "'migratedVolumes'"
 _NEW_STATUS: Final = "variables.status"
 _OLD_STATUS: Final = "variables.oldStatus"
 _NEW_LABELS: Final = "variables.labels"
@@ -197,6 +198,12 @@ _VMI_RULES: Final = (
         f" && variables.labels.all(k, k in {_MOVED} || ({_is_same('k', _NEW_LABELS, _OLD_LABELS)}))"
         f" && variables.oldLabels.all(k, k in {_MOVED} || k in variables.labels))",
         "is not allowed to change labels and annotations of a VMI it does not own",
+    ),
+    # A guest gets the claims that the controller has judged: another one's disk would come along otherwise.
+    (
+        f"!({_UPDATE}) || ({_is_same(_MOVES, _NEW_STATUS, _OLD_STATUS)})"
+        f" || (variables.takesOver && !({_MOVES} in variables.status))",
+        "is not allowed to say which claims volumes move to",
     ),
     (f"!({_UPDATE}) || ({is_unchanged('finalizers')})", "is not allowed to change finalizers"),
     (f"!({_UPDATE}) || ({is_unchanged('ownerReferences')})", "is not allowed to change ownerReferences"),

@@ -34,6 +34,8 @@ MERGE = "application/merge-patch+json"
 MINE, THEIRS = "restricted-1", "restricted-2"
 OWNED = "Node restriction, virt-handler is only allowed to modify VMIs it owns"
 
+CLAIMS = {"sourcePVCInfo": {"claimName": "mine"}, "destinationPVCInfo": {"claimName": "theirs"}}
+
 
 # In whose name the handler of MINE speaks: its own, or its node's, with the kubelet's credentials.
 NAMES = {"handler": (handler_user(MINE), HANDLER_GROUP), "node": (f"{NODE_PREFIX}{MINE}", NODES_GROUP)}
@@ -137,11 +139,12 @@ def test_it_writes_the_lease_of_its_node_only(two_nodes: None, handler: KubeClie
     [
         {"status": {"nodeName": THEIRS}},
         {"spec": {"domain": {"memory": {"guest": "1Gi"}}}},
+        {"status": {"migratedVolumes": [{"volumeName": "data", **CLAIMS}]}},
         {"metadata": {"finalizers": []}},
         {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
         {"metadata": {"labels": {"kubevirt.io/nodeName": THEIRS}}},
     ],
-    ids=["place", "spec", "finalizers", "owner", "label"],
+    ids=["place", "spec", "claims", "finalizers", "owner", "label"],
 )
 def test_of_its_own_vmi_it_changes_the_report_only(
     two_nodes: None, handler: KubeClient, admin: KubeClient, change: JsonObject

@@ -6,7 +6,7 @@ documents as they came. Called by admission_plan.py; touches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_change
@@ -60,6 +60,11 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield Cause("status", text, "FieldValueNotSupported")
     yield from _migration_restriction(_migration(old), _migration(new), node)
     yield from _end_restriction(old, new, node)
+    claims = _migrated(new)
+    if claims != _migrated(old) and (claims or not _takes_over(old, new, node)):
+        # A guest gets the claims that the controller has judged: another one's disk would come along otherwise.
+        text = "Node restriction, virt-handler is not allowed to say which claims volumes move to"
+        yield Cause("status.migratedVolumes", text, "FieldValueNotSupported")
     if before != node and _other_metadata(old) != _other_metadata(new):
         text = "Node restriction, virt-handler is not allowed to change labels and annotations of a VMI it does not own"
         yield Cause("metadata", text, "FieldValueNotSupported")
@@ -148,7 +153,7 @@ def _exchanges_claims(old: JsonObject, new: JsonObject, node: str) -> bool:
     before, after = ({name: value for name, value in spec.items() if name != "volumes"} for spec in _specs(old, new))
     if before != after or not _is_target(old, node) or not _source_is_gone(old):
         return False
-    moved = {entry["volumeName"]: entry for entry in (old.get("status") or {}).get("migratedVolumes") or []}
+    moved = {entry["volumeName"]: entry for entry in _migrated(old)}
     volumes, exchanged = (spec.get("volumes") or [] for spec in _specs(old, new))
     return len(volumes) == len(exchanged) and all(
         here == there or _is_exchanged(here, there, moved.get(here.get("name")))
@@ -168,6 +173,11 @@ def _is_exchanged(old: JsonObject, new: JsonObject, moved: JsonObject | None) ->
         and new["name"] == old.get("name")
         and set(claim) <= {"claimName", "hotpluggable"}
     )
+
+
+def _migrated(document: JsonObject) -> Sequence[JsonObject]:
+    found: Sequence[JsonObject] = (document.get("status") or {}).get("migratedVolumes") or []
+    return found
 
 
 def _specs(old: JsonObject, new: JsonObject) -> tuple[JsonObject, JsonObject]:

@@ -294,3 +294,27 @@ def test_claims_are_exchanged_by_the_target_alone_and_not_before_the_source_is_g
     new = copy.deepcopy(old)
     new["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "new"
     assert fields(old, new, user) == found
+
+
+def test_a_handler_does_not_say_which_claims_volumes_move_to() -> None:
+    claims = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    moves = [{"volumeName": "data", **claims}]
+    assert fields(*said(on_node("node1"), moves), HANDLER) == ["status.migratedVolumes"]
+    assert fields(*said(on_node("node1"), moves), CONTROLLER) == []
+    source, _ = reversed(said(on_node("node1"), moves))
+    assert fields(*said(source, None), HANDLER) == ["status.migratedVolumes"]
+    # The one that takes the VMI over says that they have moved.
+    gone = moving(sourceNodeDomainGoneTimestamp="2026-01-01T00:00:00Z")
+    gone["status"]["migratedVolumes"] = moves
+    assert fields(*said(gone, None), TARGET) == ["status.migratedVolumes"]
+    assert fields(gone, said(moved(gone), None)[1], TARGET) == []
+    assert fields(gone, said(moved(gone), [*moves, *moves])[1], TARGET) == ["status.migratedVolumes"]
+
+
+def said(old: JsonObject, moves: list[JsonObject] | None) -> tuple[JsonObject, JsonObject]:
+    """A VMI before and after its status says which claims volumes move to."""
+    new = copy.deepcopy(old)
+    new["status"].pop("migratedVolumes", None)
+    if moves is not None:
+        new["status"]["migratedVolumes"] = moves
+    return old, new
