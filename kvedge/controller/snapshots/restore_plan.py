@@ -20,9 +20,11 @@ from kvedge.controller.snapshots.restore_report import (
 )
 from kvedge.controller.snapshots.restore_target import is_same, judge_snapshot, plan_target
 from kvedge.controller.snapshots.restored_vm import (
+    disks_of,
     exchange_body,
     goes_with_vm,
     is_exchanged,
+    is_owned,
     is_unpatched,
     make_vm,
     make_volume,
@@ -143,7 +145,7 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
         return fail_restore(view, now, f"the VM was refused: {view.refusal}")
     if view.vm is None:
         return SnapshotPlan((Create(make_vm(restore, volumes, content)),), again_after=LOOK_SECONDS)
-    gone = superseded_data_volumes(view.vm, volumes, view.old)
+    gone = superseded_data_volumes(view.vm, volumes, content, view.old)
     if gone != restore.status.deleted_data_volumes:
         # Written down before: after the exchange the VM names them no more.
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
@@ -171,9 +173,9 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
             if found is not None and found.metadata.controller_reference() is None:
                 owners = [encode(each) for each in (*found.metadata.owner_references, owner_reference(vm))]
                 actions.append(Patch(found, {"metadata": {"ownerReferences": owners}}))
-    for name in status.deleted_data_volumes:
+    for name in sorted(set(status.deleted_data_volumes) - disks_of(vm)):
         old = view.old.get(name)
-        if old is not None and old.metadata.deletion_timestamp is None:
+        if old is not None and is_owned(old, vm) and old.metadata.deletion_timestamp is None:
             actions.append(Delete(old))
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
         owners = [encode(each) for each in (*restore.metadata.owner_references, owner_reference(vm))]
@@ -199,13 +201,14 @@ def _plan_deletion(view: RestoreView) -> SnapshotPlan:
 
 
 def _drop_volumes(view: RestoreView) -> tuple[Delete, ...]:
-    """The disks of a restore that does not come to its end: no VM has ever named them."""
-    mark = mark_of(view.restore)
+    """The disks of a restore that does not come to its end; those stay that its user has the VM name all the same."""
+    mark, named = mark_of(view.restore), disks_of(view.vm)
     return tuple(
         Delete(volume)
         for each in view.restore.status.restores
         if (volume := view.volumes.get(each.persistent_volume_claim)) is not None
         and volume.metadata.annotations.get(LAST_RESTORE) == mark
         and volume.metadata.deletion_timestamp is None
+        and each.persistent_volume_claim not in named
         and not is_unpatched(view.restore, view.vm)
     )

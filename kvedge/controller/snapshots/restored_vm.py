@@ -23,6 +23,7 @@ from kvedge.resources.disks.snapshot_names import (
     restore_mark,
     restored_name,
 )
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSpec, ObjectName
 from kvedge.resources.types.protection.snapshots import (
@@ -167,18 +168,31 @@ def patch_operations(restore: VirtualMachineRestore) -> list[JsonObject]:
 
 
 def superseded_data_volumes(
-    vm: VirtualMachine, volumes: Sequence[VolumeRestore], old: Mapping[str, DataVolume]
+    vm: VirtualMachine,
+    volumes: Sequence[VolumeRestore],
+    content: VirtualMachineSnapshotContent,
+    old: Mapping[str, DataVolume],
 ) -> list[str]:
     """The DataVolumes of the VM's own disks that it has no more once the new ones are in place."""
-    staying = {each.persistent_volume_claim for each in volumes}
+    after = decode(VirtualMachine, {"metadata": {}, "spec": _with_volumes(_spec(content), volumes)})
+    staying = disks_of(after) | {each.persistent_volume_claim for each in volumes}
     return [
         name
         for template in vm.spec.data_volume_templates
-        if (name := template.metadata.name) not in staying and _is_owned(old.get(name), vm)
+        if (name := template.metadata.name) not in staying and is_owned(old.get(name), vm)
     ]
 
 
-def _is_owned(volume: DataVolume | None, vm: VirtualMachine) -> bool:
+def disks_of(vm: VirtualMachine | None) -> set[str]:
+    """The claims and DataVolumes that a VM names, as it is now: also those below layers, and of templates alone."""
+    if vm is None:
+        return set()
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    return {name for _, name in claims(volumes)} | {each.metadata.name for each in vm.spec.data_volume_templates}
+
+
+def is_owned(volume: DataVolume | None, vm: VirtualMachine) -> bool:
+    """Whether a DataVolume is the VM's own."""
     owner = None if volume is None else volume.metadata.controller_reference()
     return owner is not None and owner.uid == vm.metadata.uid
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.types.data_volumes import DataVolumeTemplate
 from kvedge.resources.types.protection.snapshots import SnapshotError
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+from tests.support.builders import VM_UID
 from tests.unit.controller.snapshots.snapshot_world import NEW, RESTORE_UID, World, the_vm
 
 
@@ -314,3 +318,48 @@ def test_a_controller_that_died_after_the_exchange_goes_on_from_there():
     assert "web-root" not in world.volumes
     assert not vm_of_world(world).status.restore_in_progress
     assert the_vm().spec.data_volume_templates[0].metadata.name == "web-root"
+
+
+def test_an_old_disk_stays_that_the_restored_vm_still_names():
+    world = World()
+    vm = vm_of_world(world)
+    vm.spec.data_volume_templates += [
+        decode(DataVolumeTemplate, {"metadata": {"name": name}, "spec": {"source": {"blank": {}}}})
+        for name in ("web-base", "web-spare")
+    ]
+    assert vm.spec.template is not None
+    layer = {"name": "base", "ephemeral": {"persistentVolumeClaim": {"claimName": "web-base"}}}
+    vm.spec.template.spec.volumes.append(decode(Volume, layer))
+    world.volumes |= {name: world.make_volume(name, owner=VM_UID) for name in ("web-base", "web-spare")}
+    world.take()
+    world.ask_restore()
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert status(world).deleted_data_volumes == ["web-root"]
+    assert {"web-base", "web-spare"} <= set(world.volumes)
+
+
+@pytest.mark.parametrize("owner", ["", VM_UID])
+def test_what_is_no_disk_of_the_vm_is_not_deleted_whatever_the_status_says(owner: str):
+    world = taken()
+    world.settle_restore()
+    world.volumes["other"] = world.make_volume("other", owner=owner)
+    world.fill(*NEW.values())
+    while not vm_of_world(world).metadata.annotations.get(LAST_RESTORE):
+        world._do(world.look_at_restore().actions[0])
+    status(world).deleted_data_volumes.append("other")
+    world.settle_restore()
+    assert status(world).complete
+    assert ("other" in world.volumes) is not bool(owner)
+
+
+def test_a_restore_that_breaks_off_leaves_a_disk_that_its_user_has_given_the_vm():
+    world = taken()
+    world.settle_restore()
+    volume = vm_of_world(world).spec.template.spec.volumes[1]  # type: ignore[union-attr]
+    volume.persistent_volume_claim = PersistentVolumeClaimSource(claim_name=NEW["data"])
+    world.delete("restore")
+    world.settle_restore()
+    assert world.restore is None
+    assert set(NEW.values()) & set(world.volumes) == {NEW["data"]}
