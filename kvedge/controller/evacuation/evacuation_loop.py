@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.controller.evacuation.claim_exchange import ClaimExchange
@@ -36,6 +36,8 @@ from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
+# The guest's own and another one.
+_ENOUGH_NODES: Final = 2
 _ON_NODE: Final = "evacuation-node"
 _OF_VMI: Final = "evacuation-vmi"
 
@@ -116,7 +118,11 @@ class EvacuationLoop:
         if node is None:
             return None
         guests = [self._view(vmi) for vmi in self._vmis.find_indexed(_ON_NODE, key.name)]
-        plan = plan_evacuation(node, guests, self._rules(), self._clock.now())
+        rules = self._rules()
+        if len(self._nodes.list()) < _ENOUGH_NODES:
+            # No claims are made for disks that have nowhere to go.
+            rules = replace(rules, per_node=0)
+        plan = plan_evacuation(node, guests, rules, self._clock.now())
         for wait in plan.wait:
             self._tell_wait(wait)
         # All are tried: one that is refused keeps no other from leaving.

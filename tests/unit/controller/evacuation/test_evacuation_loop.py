@@ -20,7 +20,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import a_pod
 from tests.support.clocks import FakeClock
 from tests.support.fed_cache import FedCache
-from tests.unit.controller.evacuation.test_evacuation_plan import TAINT, a_migration, a_node, a_run
+from tests.unit.controller.evacuation.test_evacuation_plan import TAINT, a_migration, a_node, a_run, held_by_disks
 
 KEY = Key("", "node-1")
 
@@ -35,13 +35,14 @@ class World:
         self.refuse: dict[str, KubeError] = {}
         self.made: list[VirtualMachineInstanceMigration] = []
         self.rules = Rules("kubevirt.io/drain", "None")
+        self.exchange = ClaimExchange(self, self.vms, self.claims, self.events)  # type: ignore[arg-type]
         sources: Any = EvacuationSources(
             self,  # type: ignore[arg-type]
             self.migrations,  # type: ignore[arg-type]
             self.vmis,  # type: ignore[arg-type]
             self.pods,  # type: ignore[arg-type]
             self.nodes,  # type: ignore[arg-type]
-            ClaimExchange(self, self.vms, self.claims, self.events),  # type: ignore[arg-type]
+            self.exchange,
             self.events,
             FakeClock(),
             lambda: self.rules,
@@ -182,6 +183,19 @@ def test_a_guest_between_two_pods_waits_for_the_end_of_one(world: World) -> None
 def test_another_configuration_looks_at_all_nodes(world: World) -> None:
     world.loop.note_rules_change()
     assert world.is_awake()
+
+
+def test_no_claims_are_made_for_a_guest_that_has_no_other_node_to_go_to(world: World) -> None:
+    begun: list[str] = []
+    world.exchange.begin = lambda vmi: begun.append(vmi.metadata.name)  # type: ignore[method-assign,assignment]
+    world.vmis.feed(held_by_disks("web"))
+    assert world.turn() is not None
+    assert begun == []
+    other = a_node()
+    other.metadata.name = "node-2"
+    world.nodes.feed(other)
+    world.turn()
+    assert begun == ["web"]
 
 
 def test_a_node_that_is_gone_empties_itself(world: World) -> None:
