@@ -165,7 +165,9 @@ def _choose_evicted(outdated: Outdated, rules: Rules, evictions: Evictions) -> t
     """The next batch: those first that have waited longest, so that one that is refused keeps no other waiting."""
     if not rules.updates.evict or not can_update(rules) or evictions.next_batch > 0:
         return ()
-    found = [guest.vmi for guest in outdated.stuck if not guest.is_ending and not is_marked(guest.vmi)]
+    # One whose disks are to move would be left with claims that have half its data.
+    stuck = (guest for guest in outdated.stuck if not guest.is_ending and not changes_volumes(guest.vmi))
+    found = [guest.vmi for guest in stuck if not is_marked(guest.vmi)]
     found.sort(key=lambda vmi: evictions.tried.get(vmi.metadata.uid, -1.0))
     return tuple(found[: rules.updates.batch_size])
 

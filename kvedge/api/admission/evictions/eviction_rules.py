@@ -115,8 +115,11 @@ def judge_launcher(pod: Pod, vmi: VirtualMachineInstance, default: str, *, is_on
 
 
 def _can_leave(vmi: VirtualMachineInstance, strategy: str) -> bool:
-    """Whether the guest can move, with its disks if need be."""
-    return is_migratable(vmi) or leaves_with_disks(vmi, strategy)
+    """Whether the guest can move, with its disks if need be.
+
+    One whose disks are to get other claims is about to: ended now, its VM would need somebody to put its claims right.
+    """
+    return is_migratable(vmi) or changes_volumes(vmi) or leaves_with_disks(vmi, strategy)
 
 
 def fail_to_get(why: str) -> Deny:

@@ -128,6 +128,10 @@ def test_what_leaves_already_is_not_evicted_again() -> None:
     assert planned(ending, marked).evict == ()
 
 
+def test_a_guest_whose_disks_are_to_move_is_not_evicted_while_it_cannot() -> None:
+    assert names(planned(a_guest("moves", CANNOT, CHANGES), a_guest("other", CANNOT)).evict) == ["other"]
+
+
 def test_a_guest_that_could_move_is_evicted_where_moving_is_not_allowed_or_impossible() -> None:
     only_evict = replace(RULES, updates=WorkloadUpdates(evict=True))
     assert names(planned(a_guest(), rules=only_evict).evict) == ["web"]

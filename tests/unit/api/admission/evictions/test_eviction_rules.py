@@ -106,6 +106,13 @@ def test_a_guest_that_only_its_disks_keep_leaves_with_them_where_it_must_not_be_
     assert judged(vmi) == Deny(f"Evacuation in progress: {TRIGGERED}, with its disks")
 
 
+@pytest.mark.parametrize("strategy", ["LiveMigrate", "LiveMigrateIfPossible"])
+def test_a_guest_whose_disks_are_about_to_move_is_not_shut_down(strategy: str) -> None:
+    vmi = held_by_disks(strategy)
+    vmi.status.conditions.append(Condition(type="VolumesChange", status="True"))
+    assert judged(vmi) == Mark("node-1", f"{TRIGGERED}, with its disks")
+
+
 def test_a_marked_guest_is_not_marked_again_wherever_the_pod_is() -> None:
     vmi = a_run("LiveMigrate", evacuationNodeName="node-1")
     assert judged(vmi) == judged(vmi, "node-2") == Deny(f"Evacuation in progress: {TRIGGERED}")
