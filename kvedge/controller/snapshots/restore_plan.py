@@ -180,6 +180,9 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
         owners = [encode(each) for each in (*restore.metadata.owner_references, owner_reference(vm))]
         actions.append(Patch(restore, {"metadata": {"ownerReferences": owners}}))
+    if vm.status.volume_update_state is not None:
+        # Claims that were exchanged, and are perhaps incomplete, are the VM's no more: they keep it from no start.
+        actions.append(Patch(vm, {"status": {"volumeUpdateState": None}}, "status"))
     if actions:
         return SnapshotPlan(tuple(actions))
     done = msgspec.structs.replace(status, complete=True, restore_time=rfc3339(now))

@@ -12,7 +12,8 @@ from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.types.data_volumes import DataVolumeTemplate
 from kvedge.resources.types.protection.snapshots import SnapshotError
-from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, VolumeUpdateState
+from kvedge.resources.types.vmi import ClaimInfo, MigratedVolume
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from tests.support.builders import VM_UID
 from tests.unit.controller.snapshots.snapshot_world import NEW, RESTORE_UID, World, the_vm
@@ -363,3 +364,20 @@ def test_a_restore_that_breaks_off_leaves_a_disk_that_its_user_has_given_the_vm(
     world.settle_restore()
     assert world.restore is None
     assert set(NEW.values()) & set(world.volumes) == {NEW["data"]}
+
+
+def test_a_vm_that_is_restored_needs_no_recovery_of_the_claims_that_it_had():
+    world = taken()
+    move = MigratedVolume(
+        volume_name="data",
+        source_pvc_info=ClaimInfo(claim_name="web-data"),
+        destination_pvc_info=ClaimInfo(claim_name="other"),
+    )
+    state = VolumeUpdateState(volume_migration_state=VolumeMigrationState(migrated_volumes=[move]))
+    vm_of_world(world).status.volume_update_state = state
+    world.settle_restore()
+    assert vm_of_world(world).status.volume_update_state == state
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert status(world).complete
+    assert vm_of_world(world).status.volume_update_state is None
