@@ -16,6 +16,14 @@ from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.data_volume_names import (
+    ALLOW_ADOPTION,
+    EXTERNAL_POPULATION,
+    POD_PHASE,
+    POPULATED_FOR,
+    PRE_POPULATED,
+    STATIC_VOLUME,
+)
 from kvedge.resources.disks.snapshot_names import is_volume_copy
 from kvedge.resources.types.protection.snapshots import (
     TypedReference,
@@ -37,6 +45,8 @@ _IN_PLACE: Final = "InPlace"
 _OWNERSHIP: Final = ("Vm", "None")
 _OPERATIONS: Final = ("add", "remove", "replace", "move", "copy", "test")
 _PATCHED: Final = ("/spec/", "/metadata/labels/", "/metadata/annotations/")
+# By these annotations a DataVolume, or its claim, has its data already, or takes another's claim for its own.
+_FILLED: Final = {PRE_POPULATED, STATIC_VOLUME, ALLOW_ADOPTION, EXTERNAL_POPULATION, POPULATED_FOR, POD_PHASE}
 # As many as a VM may have volumes.
 _MOST: Final = 256
 # A VM's name becomes a label's value.
@@ -150,6 +160,9 @@ def _overrides_say_something(overrides: list[VolumeRestoreOverride]) -> Iterator
             yield required_cause(here, "must provide at least one overriden field")
         if each.restore_name and (not is_subdomain(each.restore_name) or is_volume_copy(each.restore_name)):
             yield invalid_value(here.at("restoreName"), each.restore_name, "it is no name for a new claim")
+        for name in sorted(_FILLED & each.annotations.keys()):
+            text = f"{here}: {name} would have the disk count as restored without its data: leave it out"
+            yield unsupported_cause(here.at("annotations").key(name), text)
         if each.restore_name and each.restore_name in seen:
             yield Cause(here.at("restoreName"), f"{here}: another volume gets {each.restore_name} already")
         seen.add(each.restore_name)

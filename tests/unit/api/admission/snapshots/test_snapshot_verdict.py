@@ -97,6 +97,15 @@ def test_what_works_enters_without_a_word(written: JsonObject) -> None:
             "no name for a new claim",
         ),
         (
+            restore(
+                volumeRestoreOverrides=[
+                    {"volumeName": "a", "annotations": {"a": "b", "cdi.kubevirt.io/allowClaimAdoption": "true"}}
+                ]
+            ),
+            "spec.volumeRestoreOverrides[0].annotations[cdi.kubevirt.io/allowClaimAdoption]",
+            "without its data",
+        ),
+        (
             restore(volumeRestoreOverrides=[{"volumeName": name, "restoreName": "new"} for name in ("a", "b")]),
             "spec.volumeRestoreOverrides[1].restoreName",
             "gets new already",
