@@ -36,10 +36,12 @@ _UPDATE: Final = "request.operation == 'UPDATE'"
 _BY_NODES: Final = (
     f"'{NODES_GROUP}' in request.userInfo.groups && request.userInfo.username.startsWith('{NODE_PREFIX}')"
 )
+# All ConfigMaps of the cluster pass by this condition: it must not fail for anybody.
 _BY_HANDLERS: Final = (
-    f"request.userInfo.username == '{HANDLER_ACCOUNT}' || '{HANDLER_GROUP}' in request.userInfo.groups"
+    f"request.userInfo.username == '{HANDLER_ACCOUNT}' || (has(request.userInfo.groups)"
+    f" && ('{HANDLER_GROUP}' in request.userInfo.groups"
     # A user with a node's rights, but without a node's name, owns nothing.
-    f" || (({_VMI} || {_OUR_LEASE}) && '{NODES_GROUP}' in request.userInfo.groups)"
+    f" || (({_VMI} || {_OUR_LEASE}) && '{NODES_GROUP}' in request.userInfo.groups)))"
 )
 # The node that the certificate's name, or the service account's token, speaks for.
 _OWN_NODE: Final = (

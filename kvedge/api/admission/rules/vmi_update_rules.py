@@ -60,8 +60,8 @@ def _node_restriction(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield Cause("status", text, "FieldValueNotSupported")
     yield from _migration_restriction(_migration(old), _migration(new), node)
     yield from _end_restriction(old, new, node)
-    claims = _migrated(new)
-    if claims != _migrated(old) and (claims or not _takes_over(old, new, node)):
+    claims = _find_moves(new)
+    if claims != _find_moves(old) and (claims or not _takes_over(old, new, node)):
         # A guest gets the claims that the controller has judged: another one's disk would come along otherwise.
         text = "Node restriction, virt-handler is not allowed to say which claims volumes move to"
         yield Cause("status.migratedVolumes", text, "FieldValueNotSupported")
@@ -153,7 +153,7 @@ def _exchanges_claims(old: JsonObject, new: JsonObject, node: str) -> bool:
     before, after = ({name: value for name, value in spec.items() if name != "volumes"} for spec in _specs(old, new))
     if before != after or not _is_target(old, node) or not _source_is_gone(old):
         return False
-    moved = {entry["volumeName"]: entry for entry in _migrated(old)}
+    moved = {entry["volumeName"]: entry for entry in _find_moves(old)}
     volumes, exchanged = (spec.get("volumes") or [] for spec in _specs(old, new))
     return len(volumes) == len(exchanged) and all(
         here == there or _is_exchanged(here, there, moved.get(here.get("name")))
@@ -175,7 +175,7 @@ def _is_exchanged(old: JsonObject, new: JsonObject, moved: JsonObject | None) ->
     )
 
 
-def _migrated(document: JsonObject) -> Sequence[JsonObject]:
+def _find_moves(document: JsonObject) -> Sequence[JsonObject]:
     found: Sequence[JsonObject] = (document.get("status") or {}).get("migratedVolumes") or []
     return found
 
