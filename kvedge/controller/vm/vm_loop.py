@@ -216,10 +216,7 @@ class VmLoop:
                 patched = self._patch_vm(vm, body, "")
                 return patched if patched.metadata.is_left else Again(_CAUGHT_UP_SECONDS)
             case PutBack(body):
-                patched = self._patch_vm(vm, body, "")
-                text = "The run ended before its disks had moved: the VM names the claims again that have its data"
-                self._events.record(vm, "Warning", "VolumesPutBack", text)
-                return patched
+                return self._put_back(vm, body)
             case PatchVmStatus(body):
                 return self._patch_vm(vm, body, "status")
             case PatchVmi(vmi, body):
@@ -240,6 +237,19 @@ class VmLoop:
         patched = self._client.patch(VirtualMachine, meta.namespace, meta.name, patch, subresource)
         if patched.metadata.is_left:
             self._vms.observe(patched)
+        return patched
+
+    def _put_back(self, vm: VirtualMachine, body: JsonObject) -> VirtualMachine:
+        text = "The run ended before its disks had moved: the VM"
+        try:
+            patched = self._patch_vm(vm, body, "")
+        except KubeError as error:
+            if not is_passing(error) and not isinstance(error, (Conflict, NotFound)):
+                # Until then it does not start: its user has to know.
+                why = f"{text} cannot be changed to name the claims again that have its data: {error}"
+                self._events.record(vm, "Warning", "FailedVolumesPutBack", why)
+            raise
+        self._events.record(vm, "Warning", "VolumesPutBack", f"{text} names the claims again that have its data")
         return patched
 
     def _patch_vmi(self, vmi: VirtualMachineInstance, body: JsonObject) -> None:

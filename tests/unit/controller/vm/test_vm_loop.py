@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kvedge.controller.vm.vm_actions import PutBack
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.kube.errors import Conflict, Forbidden, KubeError, Unavailable
 from kvedge.kube.kube_client import Preconditions
@@ -176,3 +177,19 @@ def test_a_vm_does_not_run_on_the_dying_disk_of_an_earlier_vm_of_its_name():
     server.volumes.item.metadata.owner_references = []
     server.loop.reconcile(KEY)
     assert server.vmis.item is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Forbidden(403, "Forbidden", "no"), [("Warning", "FailedVolumesPutBack")]),
+        (Conflict(409, "Conflict", "has changed"), []),
+        (Unavailable(503, "", "later"), []),
+    ],
+)
+def test_a_vm_hears_why_its_claims_are_not_put_back(error: KubeError, told: list[tuple[str, str]]) -> None:
+    server = Server()
+    server.patch = MagicMock(side_effect=error)  # type: ignore[method-assign]
+    with pytest.raises(type(error)):
+        server.loop._do(server.vms.item, PutBack({"spec": {}}))
+    assert server.told() == told
