@@ -22,7 +22,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
-from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
+from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.domain import Firmware
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
@@ -41,7 +41,8 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
         metadata=ObjectMeta(
             name=vm.metadata.name,
             namespace=vm.metadata.namespace,
-            labels=template.metadata.labels,
+            # Admission keeps users from labels that roles act on; a restore's patches come in the controller's name.
+            labels={key: value for key, value in template.metadata.labels.items() if key not in RESERVED_LABELS},
             annotations={**template.metadata.annotations, **marks},
             finalizers=[VMI_FINALIZER, VM_FINALIZER],
             owner_references=[owner_reference(vm)],

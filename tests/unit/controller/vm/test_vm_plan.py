@@ -14,7 +14,7 @@ from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import OwnerReference, condition
-from kvedge.resources.names import VM_FINALIZER, VMI_FINALIZER
+from kvedge.resources.names import RESERVED_LABELS, VM_FINALIZER, VMI_FINALIZER
 from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.vm import StartFailure, VirtualMachine, VirtualMachineStatus
 from kvedge.runtime.clock import rfc3339
@@ -112,6 +112,15 @@ def test_a_vmi_is_made_from_the_template_with_an_identity_of_its_own():
     assert vmi.spec.domain.firmware is not None
     assert vmi.spec.domain.firmware.uuid == firmware_uuid(VM_UID)
     assert nic.mac_address == "", "the VM's own template must not change"
+
+
+@pytest.mark.parametrize("label", sorted(RESERVED_LABELS))
+def test_no_run_gets_a_label_by_its_vm_that_roles_act_on(label: str):
+    vm = a_vm()
+    assert vm.spec.template is not None
+    vm.spec.template.metadata.labels = {label: "node-2", "team": "blue"}
+    assert vmi_from_vm(vm, paused=False).metadata.labels == {"team": "blue"}
+    assert label in vm.spec.template.metadata.labels
 
 
 def test_a_vm_does_not_start_with_a_data_volume_that_it_may_not_use_and_says_why():
