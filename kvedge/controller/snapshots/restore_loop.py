@@ -108,6 +108,7 @@ class RestoreLoop:
             volumes=self._data_volumes(namespace, volumes),
             old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
             refusal=self._refusals.get(restore.metadata.uid, ""),
+            copies=self._data_volumes(namespace, copies),
         )
 
     def _data_volumes(self, namespace: str, names: list[str]) -> dict[str, DataVolume]:

@@ -43,7 +43,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     Told,
 )
 from kvedge.controller.snapshots.snapshot_view import RestoreView
-from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies
+from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies, is_usable
 from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_FINALIZER
@@ -121,6 +121,10 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
             kept = view.claims.get(volume.volume_snapshot_name)
             if kept is None:
                 return fail_restore(view, now, f"PVC {volume.volume_snapshot_name}, which holds the copy, is gone")
+            if not is_usable(view.copies.get(volume.volume_snapshot_name), kept):
+                # Nobody tells the snapshot of a claim that was made anew.
+                text = f"PVC {volume.volume_snapshot_name} is not the one that the snapshot's copy was put into"
+                return fail_restore(view, now, text)
             made.append(Create(make_volume(restore, volume, kept, view.vm, str(source.get("name", "")))))
         elif found.status.phase == SUCCEEDED and PRE_POPULATED not in found.metadata.annotations:
             # Should its claim be deleted, nothing is filled again without a word.

@@ -42,8 +42,8 @@ class SnapshotView:
 class RestoreView:
     """One restore, the snapshot, and the VM that it goes into.
 
-    `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies; `old` are
-    the DataVolumes of the VM's templates as they are now.
+    `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies, and
+    `copies` the DataVolumes that filled these; `old` are the DataVolumes of the VM's templates as they are now.
     """
 
     restore: VirtualMachineRestore
@@ -55,3 +55,4 @@ class RestoreView:
     volumes: Mapping[str, DataVolume] = field(default_factory=dict)
     old: Mapping[str, DataVolume] = field(default_factory=dict)
     refusal: str = ""
+    copies: Mapping[str, DataVolume] = field(default_factory=dict)

@@ -105,6 +105,7 @@ class World:
             self.volumes,
             self.volumes,
             self.refusal,
+            self.volumes,
         )
         return plan_restore(view, self.now)
 

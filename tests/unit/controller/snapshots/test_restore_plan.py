@@ -16,7 +16,7 @@ from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, Volu
 from kvedge.resources.types.vmi import ClaimInfo, MigratedVolume
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from tests.support.builders import VM_UID
-from tests.unit.controller.snapshots.snapshot_world import NEW, RESTORE_UID, World, the_vm
+from tests.unit.controller.snapshots.snapshot_world import COPIES, NEW, RESTORE_UID, World, the_vm
 
 
 def taken(target: str = "web", **spec: Any) -> World:
@@ -381,3 +381,12 @@ def test_a_vm_that_is_restored_needs_no_recovery_of_the_claims_that_it_had():
     world.settle_restore()
     assert status(world).complete
     assert vm_of_world(world).status.volume_update_state is None
+
+
+def test_no_claim_is_restored_that_came_in_place_of_the_one_with_the_copy():
+    world = taken()
+    world.claims[COPIES["data"]].metadata.uid = "another"
+    world.settle_restore()
+    assert "is not the one that the snapshot's copy was put into" in world.reason("restore", "Failure")
+    assert not set(NEW.values()) & set(world.volumes)
+    assert disks(world) == OLD
