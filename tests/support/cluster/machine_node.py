@@ -176,6 +176,10 @@ class MachineNode:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         return int(children[0]) if children else process.pid
 
+    def runner(self, name: str) -> int:
+        """The number of what runs a program in the node's namespaces."""
+        return self._programs[name].pid
+
     def is_running(self, name: str) -> bool:
         """Whether a program that was started still runs."""
         process = self._programs.get(name)
