@@ -50,6 +50,8 @@ class _Opened:
     guest: LeavingGuest
     servers: list[asyncio.Server] = field(default_factory=list)
     connections: set[asyncio.Task[None]] = field(default_factory=set)
+    # By channel: whose turn it is to be connected.
+    turns: dict[str, asyncio.Lock] = field(default_factory=lambda: {channel: asyncio.Lock() for channel in CHANNELS})
     # Set when all of them are to end.
     closing: asyncio.Future[Farewell] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -124,7 +126,11 @@ class OutgoingChannels:
         facts = {"vmi": f"{guest.namespace}/{guest.name}", "channel": channel, "node": guest.target_node}
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session:
-                relay = _Relay(await asyncio.wait_for(self._connect(session, uid, guest, channel), _CONNECT_SECONDS))
+                # In the order in which they came here: QEMU takes the first one to arrive for the guest's state, and
+                # the others for its pages.
+                async with opened.turns[channel]:
+                    joined = await asyncio.wait_for(self._connect(session, uid, guest, channel), _CONNECT_SECONDS)
+                relay = _Relay(joined)
                 farewell = await pump(relay, source, opened.closing)
             log.info("a migration's connection has ended", extra={"facts": facts | {"reason": farewell.reason}})
         except aiohttp.WSServerHandshakeError as error:

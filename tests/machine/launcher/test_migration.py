@@ -188,7 +188,13 @@ def wait_coming(pod: LauncherPod, state: int) -> None:
 
 
 def wait_leaving(pod: LauncherPod, state: int) -> None:
-    wait_until(lambda: leaving(pod) == state, m.OutgoingState.Name(state), seconds=120, pause=0.05)
+    def is_there() -> bool:
+        found = leaving(pod)
+        # Both stay true.
+        assert {found, state} != {m.OUTGOING_KEPT, m.OUTGOING_GONE}, "the guest has left, or stays, against all hope"
+        return found == state
+
+    wait_until(is_there, m.OutgoingState.Name(state), seconds=120, pause=0.05)
 
 
 def migrate(place: Place, source: LauncherPod, target: LauncherPod, uid: str, **wishes: Any) -> None:

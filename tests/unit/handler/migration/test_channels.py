@@ -282,3 +282,41 @@ def test_a_link_in_the_sockets_place_is_not_followed(site: Site, tmp_path: Path)
 
     site.run(test)
     assert not (tmp_path / CONTROL).exists()
+
+
+def test_connections_arrive_in_the_order_in_which_they_were_made(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived: list[str] = []
+    inner, connect_on = IncomingChannels.open_channel, OutgoingChannels._connect
+    begun = 0
+
+    async def note(self: IncomingChannels, *what: str) -> object:
+        arrived.append(what[3])
+        return await inner(self, *what)  # type: ignore[arg-type]
+
+    async def first_is_slow(self: OutgoingChannels, *what: object) -> object:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            # As long as the others would take.
+            for _ in range(200):
+                await asyncio.sleep(0)
+            order.append("slow")
+        else:
+            order.append("next")
+        return await connect_on(self, *what)  # type: ignore[arg-type]
+
+    order: list[str] = []
+    monkeypatch.setattr(IncomingChannels, "open_channel", note)
+    monkeypatch.setattr(OutgoingChannels, "_connect", first_is_slow)
+
+    async def test(channels: OutgoingChannels) -> None:
+        await channels.open("m-1", site.guest())
+        made = [await connect(site.source, MEMORY) for _ in range(5)]
+        for number, (reader, writer) in enumerate(made):
+            writer.write(str(number).encode())
+            assert await reader.read(1) == str(number).encode()
+            writer.close()
+
+    site.run(test)
+    assert order == ["slow", *["next"] * 4]
+    assert arrived == [MEMORY] * 5
