@@ -196,11 +196,11 @@ def test_a_guest_goes_to_the_other_node_and_back_with_all_its_disks(guest: Count
     guest.cluster.wait_answer(NAME, 20)
     written = count_in(guest.cluster, "plugged")
     wait_until(lambda: count_in(guest.cluster, "plugged") > written, "it writes to what was plugged in", 30, 0.2)
-    with claimed(guest.cluster, "later", "ReadWriteMany"):
-        guest.plug("later")
+    with claimed(guest.cluster, "plugged-later", "ReadWriteMany"):
+        guest.plug("plugged-later")
         move(guest, "back")
         guest.cluster.wait_answer(NAME, 20)
-        guest.unplug("later")
+        guest.unplug("plugged-later")
     assert guest.attachments() == [guest.node]
     assert "count" in guest.cluster.cli("console", NAME, "--log").stdout
     guest.cluster.cli("pause", "vmi", NAME)
