@@ -15,7 +15,7 @@ from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, ObjectMeta, condition
 from kvedge.resources.moves.workload_updates import OUTDATED_LAUNCHER
-from kvedge.resources.names import HEARTBEAT, LAUNCHER_VERSION, SCHEDULABLE, SYSTEM_NAMESPACE, VERSION
+from kvedge.resources.names import HEARTBEAT, LAUNCHER_VERSION, NODE_NAME, SCHEDULABLE, SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Namespace, Node
 from kvedge.resources.types.kubevirt import KubeVirt
@@ -39,6 +39,10 @@ def role(either_server: EitherServer) -> Iterator[ControllerRole]:
     with contextlib.suppress(AlreadyExists):
         either_server.admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
     remove_kubevirts(either_server)
+    for vmi in either_server.admin.list(VirtualMachineInstance):
+        # Guests of other tests count among those that leave the node.
+        gone = MergePatch({"metadata": {"labels": {NODE_NAME: "gone"}}, "status": {"nodeName": "gone"}})
+        either_server.admin.patch(VirtualMachineInstance, vmi.metadata.namespace, vmi.metadata.name, gone)
     for name in (NODE, "node-2"):
         annotations = {VERSION: CONFIG.version, HEARTBEAT: rfc3339(datetime.now(UTC))}
         metadata = ObjectMeta(name=name, labels={SCHEDULABLE: "true"}, annotations=annotations)
