@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import threading
@@ -128,8 +129,8 @@ class Watch:
 
     def close(self) -> None:
         """Hang up."""
-        # A close alone would not wake the reading thread.
-        if not self.ended:
+        # A close alone would not wake the reading thread. The server may end the watch at this very moment.
+        with contextlib.suppress(OSError, ValueError):
             self._response.shutdown()
         self._thread.join(5)
         self._response.close()
