@@ -130,7 +130,7 @@ class Watch:
     def close(self) -> None:
         """Hang up."""
         # A close alone would not wake the reading thread. The server may end the watch at this very moment.
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
             self._response.shutdown()
         self._thread.join(5)
         self._response.close()
