@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.disk_sizes import choose_grown_bytes
-from kvedge.resources.disks.moved_volumes import MIGRATION
+from kvedge.resources.disks.moved_volumes import MIGRATION, find_uncopied
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
@@ -144,16 +144,13 @@ def _name_kind(old: Volume, new: Volume, disk: Disk | None) -> str:
         return "hotplugged"
     if disk is None:
         return "filesystems"
-    if disk.shareable:
-        return "shareable"
-    if disk.lun is not None:
-        return "luns"
+    uncopied = find_uncopied(disk)
+    if uncopied in ("shareable", "lun"):
+        return {"shareable": "shareable", "lun": "luns"}[uncopied]
     if old.ephemeral is not None or new.ephemeral is not None:
         return "ephemeral"
-    # QEMU does not let libvirt write what the guest cannot write.
-    is_read_only = disk.cdrom is not None or (disk.disk is not None and disk.disk.readonly)
     claims = (volume.persistent_volume_claim for volume in (old, new))
-    return "read-only" if is_read_only or any(claim is not None and claim.read_only for claim in claims) else ""
+    return "read-only" if uncopied or any(claim is not None and claim.read_only for claim in claims) else ""
 
 
 def _find_other_obstacles(view: _View) -> Iterator[Refused]:

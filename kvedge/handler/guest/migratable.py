@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from kvedge.resources.disks.moved_volumes import destinations
+from kvedge.resources.disks.moved_volumes import destinations, find_uncopied
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
@@ -110,7 +110,7 @@ def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     reason = "DisksNotLiveMigratable"
     claims = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
     moved = destinations(vmi)
-    uncopied = {disk.name for disk in vmi.spec.domain.devices.disks if not _can_be_copied(disk)}
+    uncopied = {disk.name for disk in vmi.spec.domain.devices.disks if find_uncopied(disk)}
     for volume in vmi.spec.volumes:
         claim = claim_of(volume)
         if volume.name in moved and not is_hotpluggable(volume):
@@ -149,11 +149,6 @@ def _of_claim(what: str) -> str:
 def _is_only_read(volume: Volume, modes: list[str]) -> bool:
     """Whether the claim is read by many, below a layer of the Pod's own."""
     return volume.ephemeral is not None and "ReadOnlyMany" in modes
-
-
-def _can_be_copied(disk: Disk) -> bool:
-    target = disk.disk
-    return disk.lun is None and disk.cdrom is None and not disk.shareable and not (target and target.readonly)
 
 
 def _is_read_only(disk: Disk) -> bool:

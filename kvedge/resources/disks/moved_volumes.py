@@ -7,11 +7,12 @@ from `as_moved`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 
@@ -22,6 +23,20 @@ MIGRATION: Final = "Migration"
 VOLUMES_CHANGE: Final = "VolumesChange"
 # Of a VM: its run ended before the data was where the volumes are by now.
 MANUAL_RECOVERY_REQUIRED: Final = "ManualRecoveryRequired"
+
+
+def find_uncopied(disk: Disk) -> Literal["", "shareable", "lun", "cdrom", "read-only"]:
+    """What keeps the data of a disk from being copied while its guest moves; empty for one that is copied.
+
+    QEMU does not let libvirt write what the guest cannot write, and what others write as well has no one moment.
+    """
+    if disk.shareable:
+        return "shareable"
+    if disk.lun is not None:
+        return "lun"
+    if disk.cdrom is not None:
+        return "cdrom"
+    return "read-only" if disk.disk is not None and disk.disk.readonly else ""
 
 
 def destinations(vmi: VirtualMachineInstance) -> dict[str, ClaimInfo]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE, destinations
+from kvedge.resources.disks.moved_volumes import MIGRATION, VOLUMES_CHANGE, destinations, find_uncopied
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.evacuation import (
     LIVE_MIGRATABLE,
@@ -23,7 +23,6 @@ from kvedge.resources.evacuation import (
 )
 from kvedge.resources.meta import Condition, ObjectMeta, OwnerReference, condition
 from kvedge.resources.moves.workload_updates import changes_volumes
-from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import (
     READ_ONLY_MANY,
     READ_WRITE_MANY,
@@ -41,6 +40,8 @@ _BY_DISKS: Final = "DisksNotLiveMigratable"
 EVACUATE_WITH_DISKS: Final = "kvedge.io/evacuate-with-disks"
 # On a claim that was made for a disk to move to: the claim that it comes from.
 MOVED_FROM: Final = "kvedge.io/moved-from"
+# In words for people, by `find_uncopied`.
+_KINDS: Final = {"": "", "shareable": "shareable", "lun": "a LUN", "cdrom": "a CD-ROM", "read-only": "read-only"}
 _SHARED: Final = frozenset({READ_WRITE_MANY, READ_ONLY_MANY})
 _MOVED_NAME: Final = re.compile(r"-moved-[a-z0-9]{5}$")
 # With the suffix it may still be a name.
@@ -214,23 +215,12 @@ def _judge_volume(vmi: VirtualMachineInstance, volume: Volume) -> str | None:
     if disk is None:
         return f"{at} is no disk of the guest: remove it first, or stop the VM"
     source = volume.persistent_volume_claim
-    kind = "read-only" if source is not None and source.read_only else _find_kind(disk)
+    kind = "read-only" if source is not None and source.read_only else _KINDS[find_uncopied(disk)]
     return (
         f"{at} is {kind}, and does not move to another claim: use a shared claim for it, or stop the VM"
         if kind
         else None
     )
-
-
-def _find_kind(disk: Disk) -> str:
-    """What a disk is whose data nobody copies; empty for one whose data is copied."""
-    if disk.lun is not None:
-        return "a LUN"
-    if disk.cdrom is not None:
-        return "a CD-ROM"
-    if disk.disk is not None and disk.disk.readonly:
-        return "read-only"
-    return "shareable" if disk.shareable else ""
 
 
 def _make_claim(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kvedge.resources.disks.moved_volumes import as_moved, destinations
+import pytest
+
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.disks.moved_volumes import as_moved, destinations, find_uncopied
 from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import (
     ClaimInfo,
     MigratedVolume,
@@ -61,3 +65,18 @@ def test_what_names_no_destination_moves_nothing() -> None:
 
 def test_a_volume_never_moves_to_its_own_claim() -> None:
     assert destinations(_vmi(_on_claim("old"), _moved(destination=_OLD))) == {}
+
+
+@pytest.mark.parametrize(
+    ("disk", "kind"),
+    [
+        ({"disk": {"bus": "virtio"}}, ""),
+        ({"disk": {}, "shareable": True}, "shareable"),
+        ({"lun": {}}, "lun"),
+        ({"cdrom": {}}, "cdrom"),
+        ({"disk": {"readonly": True}}, "read-only"),
+        ({}, ""),
+    ],
+)
+def test_only_a_disk_that_the_guest_alone_writes_is_copied(disk: JsonObject, kind: str) -> None:
+    assert find_uncopied(decode(Disk, {"name": "root", **disk})) == kind
