@@ -5,7 +5,7 @@ Used by the controller and the rules of admission, and by the embedded API, whic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,8 @@ from kvedge.resources.values import name_grammar
 from kvedge.resources.values.whole_numbers import whole_number
 
 _OPERATORS: Final[Mapping[str, str]] = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+# Those of node selectors.
+_NODE_OPERATORS: Final[Mapping[str, str]] = {**_OPERATORS, "Gt": ">", "Lt": "<"}
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 # A selector of more conditions than an object has labels selects nothing that anybody means.
 MOST_CONDITIONS: Final = 256
@@ -40,7 +42,7 @@ class Requirement:
                 return value in self.values
             case "!=" | "notin":
                 return value not in self.values
-        found, bound = whole_number(value or ""), whole_number(self.values[0])
+        found, bound = whole_number(value or ""), whole_number(self.values[0] if self.values else "")
         if found is None or bound is None:
             return False
         return found > bound if self.operator == ">" else found < bound
@@ -86,6 +88,12 @@ def selector_of(document: SelectorDocument) -> LabelSelector:
             # An operator that nobody knows selects nothing, whatever the labels are.
             found.append(Requirement(item.key, "in"))
     return LabelSelector(tuple(sorted(found, key=lambda requirement: requirement.key)))
+
+
+def node_requirement(key: str, operator: str, values: Sequence[str]) -> Requirement:
+    """The condition of a node selector, which has two operators more; one that nobody knows selects nothing."""
+    known = _NODE_OPERATORS.get(operator)
+    return Requirement(key, "in") if known is None else Requirement(key, known, tuple(values))
 
 
 def selector_problems(document: SelectorDocument) -> Iterator[tuple[str, str]]:

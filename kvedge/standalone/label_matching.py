@@ -5,11 +5,11 @@ Called by the scheduler's plan, and by the plans that find volumes for claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kvedge.resources.label_selectors import node_requirement
 from kvedge.resources.types.core import Node
-from kvedge.resources.values.whole_numbers import whole_number
 
 
 def terms_match(terms: Iterable[Mapping[str, Any]], node: Node) -> bool:
@@ -36,24 +36,4 @@ def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
 
 
 def _expression_matches(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(str(item.get("key"))), item.get("values") or []
-    match item.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            return _compare(value, values, operator)
-        case _:
-            return False
-
-
-def _compare(value: str | None, values: Sequence[str], operator: str) -> bool:
-    found, bound = whole_number(value or ""), whole_number(values[0] if values else "")
-    if found is None or bound is None:
-        return False
-    return found > bound if operator == "Gt" else found < bound
+    return node_requirement(str(item.get("key")), str(item.get("operator")), item.get("values") or []).matches(labels)
