@@ -9,7 +9,7 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.links import Links
-from kvedge.network.nft_edge import (
+from kvedge.network.nft.nft_edge import (
     change_elements,
     change_tables,
     delete_table,

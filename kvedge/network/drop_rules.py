@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     AFTER_NAME,
     DROP,
     IIFNAME,

@@ -85,7 +85,7 @@ BARE = {
 EVENT_LOOPS = {
     "runtime/serving/loop_thread.py": "LoopPulse",
     "handler/launchers/launcher_connections.py": "LoopPulse",
-    "network/nft_edge.py": "one exchange with the kernel, by the thread that waits for it",
+    "network/nft/nft_edge.py": "one exchange with the kernel, by the thread that waits for it",
 }
 _BEGIN = {"Thread", "Timer", "create_task", "ensure_future", "TaskGroup", "start_new_thread"}
 _LOOPS = {("asyncio", "run"), ("asyncio", "Runner"), ("asyncio", "new_event_loop")}

@@ -16,7 +16,7 @@ from kvedge.network.binding.bridge_unbinding import unbind_pod_interface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
 from kvedge.network.binding.ready_tap import ready_tap
 from kvedge.network.errors import UnsuitablePodError
-from kvedge.network.nft_nat_rules import TCP, UDP
+from kvedge.network.nft.nft_nat_rules import TCP, UDP
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.configuration.configuration_bindings import MANAGED_TAP, TAP
 from kvedge.resources.masquerade import BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed

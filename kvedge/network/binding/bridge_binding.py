@@ -31,8 +31,8 @@ from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
-from kvedge.network.nft_edge import list_tables
-from kvedge.network.nft_rules import Family
+from kvedge.network.nft.nft_edge import list_tables
+from kvedge.network.nft.nft_rules import Family
 from kvedge.network.steps import SetLink, Step
 from kvedge.network.sysctls import read_sysctl
 

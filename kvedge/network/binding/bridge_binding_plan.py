@@ -29,7 +29,7 @@ from kvedge.network.binding.binding_state import (
 from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import MAIN_TABLE, Link, Route
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DROP,
     ETHERTYPE_ARP,

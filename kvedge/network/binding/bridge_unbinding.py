@@ -15,8 +15,8 @@ from kvedge.network.binding.bridge_unbinding_plan import plan_unbinding
 from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
-from kvedge.network.nft_edge import list_tables
-from kvedge.network.nft_rules import Family
+from kvedge.network.nft.nft_edge import list_tables
+from kvedge.network.nft.nft_rules import Family
 
 
 def unbind_pod_interface(netns: NetnsRef, *, pod_interface: str, index: int, record: Path) -> None:

@@ -20,8 +20,8 @@ from kvedge.network.errors import MacInUseError, NetworkError, NotSupportedError
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
-from kvedge.network.nft_edge import delete_table, is_whole, list_tables, replace_table
-from kvedge.network.nft_rules import Family
+from kvedge.network.nft.nft_edge import delete_table, is_whole, list_tables, replace_table
+from kvedge.network.nft.nft_rules import Family
 from kvedge.runtime.linux.mounts import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, make_mount
 
 _HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC

@@ -19,7 +19,7 @@ from kvedge.network.binding.bridge_binding_plan import (
     NEIGHBOUR_MESSAGES,
 )
 from kvedge.network.link_types import Link
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DROP,
     ETHERTYPE_ARP,

@@ -14,7 +14,7 @@ from typing import Final
 from kvedge.network.binding.binding_state import Names
 from kvedge.network.binding.bridge_binding_plan import IPV6_SENDERS
 from kvedge.network.drop_rules import Reason, counting, drop
-from kvedge.network.nft_nat_rules import (
+from kvedge.network.nft.nft_nat_rules import (
     INVALID,
     NEW,
     TCP,
@@ -37,7 +37,7 @@ from kvedge.network.nft_nat_rules import (
     snat_to,
     source_is,
 )
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DROP,
     ETHERTYPE_ARP,

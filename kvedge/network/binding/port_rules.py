@@ -11,7 +11,7 @@ from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, drop
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,

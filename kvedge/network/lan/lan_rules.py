@@ -14,7 +14,7 @@ from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.vlan_trunk import vlans_of
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kvedge.network.errors import NotSupportedError
-from kvedge.network.nft_edge import list_rules
-from kvedge.network.nft_rules import Family
+from kvedge.network.nft.nft_edge import list_rules
+from kvedge.network.nft.nft_rules import Family
 from kvedge.network.pods.forwarding_plan import MARK
 
 _FAMILIES: Final = {"inet": Family.INET, "ip": Family.IP, "ip6": Family.IP6}

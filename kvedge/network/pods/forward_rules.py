@@ -11,7 +11,7 @@ from collections.abc import Collection
 from itertools import permutations
 from typing import Final
 
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     DROP,
     Chain,
     Family,

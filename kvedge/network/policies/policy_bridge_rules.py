@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kvedge.network.binding.port_rules import ANTI_SPOOFING_PRIORITY, FILTER_PRIORITY
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DESTINATION,
     DROP,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kvedge.network.apply_step import apply_step
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
-from kvedge.network.nft_edge import delete_tables, is_whole, table_handle
+from kvedge.network.nft.nft_edge import delete_tables, is_whole, table_handle
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.policies.policy_plan import Enforced, plan_change, plan_enforcing, policy_tables
 from kvedge.network.policies.policy_rules import PodTraffic

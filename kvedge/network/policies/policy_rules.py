@@ -16,8 +16,8 @@ from typing import Final
 
 from kvedge.network.binding.port_rules import FILTER_PRIORITY
 from kvedge.network.drop_rules import count_by
-from kvedge.network.nft_nat_rules import connection_is
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_nat_rules import connection_is
+from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DESTINATION,
     DROP,

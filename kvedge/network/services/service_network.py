@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from kvedge.network.apply_step import apply_step
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
-from kvedge.network.nft_edge import is_whole, table_handle
+from kvedge.network.nft.nft_edge import is_whole, table_handle
 from kvedge.network.node_seen import NodeSeen
 from kvedge.network.services.flow_edge import forget_flows
 from kvedge.network.services.service_plan import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     MASQUERADE,
     Chain,
     Expression,

@@ -19,7 +19,7 @@ from kvedge.network.binding.port_rules import MOST_FLOWS
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
-from kvedge.network.nft_edge import change_elements
+from kvedge.network.nft.nft_edge import change_elements
 from kvedge.network.pods import pod_network
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forward_rules import APART, fence_keys, fence_table

@@ -19,8 +19,8 @@ from kvedge.network.binding import masquerade_binding
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path
-from kvedge.network.nft_nat_rules import TCP as TCP_NUMBER
-from kvedge.network.nft_nat_rules import UDP as UDP_NUMBER
+from kvedge.network.nft.nft_nat_rules import TCP as TCP_NUMBER
+from kvedge.network.nft.nft_nat_rules import UDP as UDP_NUMBER
 from kvedge.resources.masquerade import BRIDGE_MAC
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.killed_steps import KilledError, killed_after, steps_made

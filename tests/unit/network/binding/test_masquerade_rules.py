@@ -1,4 +1,4 @@
-# Tests: kvedge/network/nft_nat_rules.py
+# Tests: kvedge/network/nft/nft_nat_rules.py
 """What the tables of a masqueraded guest are made of, and when they are others; the kernel's reading is the machine
 tests' matter."""
 
@@ -17,7 +17,7 @@ from kvedge.network.binding.masquerade_rules import (
     port_keys,
 )
 from kvedge.network.drop_rules import Reason, drop
-from kvedge.network.nft_nat_rules import (
+from kvedge.network.nft.nft_nat_rules import (
     TCP,
     UDP,
     dnat_to,
@@ -27,7 +27,7 @@ from kvedge.network.nft_nat_rules import (
     port_key,
     snat_to,
 )
-from kvedge.network.nft_rules import Expression, Family, Rule, Table
+from kvedge.network.nft.nft_rules import Expression, Family, Rule, Table
 from kvedge.resources.masquerade import SIDECAR_PORTS
 
 IPV4 = GuestAddress(4, "10.0.2.2", "10.0.2.1", 24, "10.42.0.7")

@@ -40,8 +40,8 @@ from pyroute2.netlink.nfnetlink.nftsocket import (
 from kvedge.network.drop_rules import Dropped
 from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.netlink_dump import whole_dump
-from kvedge.network.nft_elements import element_parts
-from kvedge.network.nft_rules import Chain, Expression, Family, Hook, Rule, Set, Table, Value
+from kvedge.network.nft.nft_elements import element_parts
+from kvedge.network.nft.nft_rules import Chain, Expression, Family, Hook, Rule, Set, Table, Value
 
 BATCH_BEGIN: Final = 0x10
 BATCH_END: Final = 0x11

@@ -11,7 +11,7 @@ import struct
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from kvedge.network.nft_rules import (
+from kvedge.network.nft.nft_rules import (
     DESTINATION,
     REGISTER,
     REGISTER32,
