@@ -14,20 +14,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from kvedge.network.nft.nft_rules import (
-    AFTER_NAME,
-    DROP,
-    IIFNAME,
-    NAME_LENGTH,
-    REGISTER,
-    REGISTER32,
-    Chain,
-    Expression,
-    Rule,
-    Set,
-    Table,
-    meta,
-)
+from kvedge.network.nft.nft_rules import AFTER_NAME, DROP, IIFNAME, NAME_LENGTH, REGISTER, REGISTER32, meta
+from kvedge.network.nft.nft_tables import Chain, Expression, Rule, Set, Table
 
 # nft's number for a jump without return.
 _GOTO: Final = -4

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvedge.network.link_types import Route
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 
 # By the name of a set: some of its elements.
 Contents = Mapping[str, tuple[bytes, ...]]

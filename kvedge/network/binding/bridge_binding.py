@@ -32,7 +32,7 @@ from kvedge.network.errors import MacInUseError, NetworkError
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft.nft_edge import list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.steps import SetLink, Step
 from kvedge.network.sysctls import read_sysctl
 

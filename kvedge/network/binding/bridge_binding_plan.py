@@ -34,12 +34,6 @@ from kvedge.network.nft.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV6,
-    Chain,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
     arp_sender_fits,
     ethertype_is,
     frame_source_is,
@@ -50,6 +44,7 @@ from kvedge.network.nft.nft_rules import (
     oifname_is,
     udp_port_within,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Rule, Set, Table
 from kvedge.network.steps import (
     AddAddress,
     AddBridge,

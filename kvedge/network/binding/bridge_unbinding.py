@@ -16,7 +16,7 @@ from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft.nft_edge import list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 
 
 def unbind_pod_interface(netns: NetnsRef, *, pod_interface: str, index: int, record: Path) -> None:

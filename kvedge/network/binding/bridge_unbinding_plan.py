@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kvedge.network.binding.binding_state import Names, Record, Seen, guards_of
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.steps import DeleteLink, DeleteTable, SetLink, Step
 
 

@@ -21,7 +21,7 @@ from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft.nft_edge import delete_table, is_whole, list_tables, replace_table
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.runtime.linux.mounts import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, make_mount
 
 _HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC

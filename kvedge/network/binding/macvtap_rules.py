@@ -25,11 +25,6 @@ from kvedge.network.nft.nft_rules import (
     ETHERTYPE_ARP,
     ETHERTYPE_PROVIDER_VLAN,
     ETHERTYPE_VLAN,
-    Chain,
-    Family,
-    LinkHook,
-    Rule,
-    Table,
     arp_mac_is_not,
     arp_sender_fits,
     ethertype_is,
@@ -40,6 +35,7 @@ from kvedge.network.nft.nft_rules import (
     ipv6_source_fits,
     udp_port_within,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, LinkHook, Rule, Table
 
 MACVTAP: Final = "macvtap"
 # What servers send to: a client of DHCP, and one of DHCPv6.

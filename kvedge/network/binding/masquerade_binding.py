@@ -26,7 +26,7 @@ from kvedge.network.binding.pod_namespace import pod_namespace
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft.nft_edge import is_whole, list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.sysctls import read_sysctl
 from kvedge.resources.masquerade import BRIDGE_MAC, GuestSubnet
 

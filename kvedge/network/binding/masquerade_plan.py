@@ -27,7 +27,7 @@ from kvedge.network.binding.masquerade_rules import (
 )
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.steps import AddAddress, AddBridge, RemoveAddress, ReplaceTable, SetLink, SetSysctl, Step
 from kvedge.resources.masquerade import BRIDGE_MAC, GuestSubnet
 

@@ -44,12 +44,6 @@ from kvedge.network.nft.nft_rules import (
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
     MASQUERADE,
-    Chain,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
     ethertype_is,
     ethertype_is_neither,
     frame_source_is_not,
@@ -61,6 +55,7 @@ from kvedge.network.nft.nft_rules import (
     oifname_is_not,
     udp_port_within,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Rule, Set, Table
 from kvedge.resources.masquerade import SIDECAR_PORTS
 
 TABLE_PREFIX: Final = "kvedge_masquerade_"

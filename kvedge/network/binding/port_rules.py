@@ -11,41 +11,38 @@ from typing import Final
 
 from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, drop
+from kvedge.network.nft.nft_port_rules import (
+    arp_address_of_port,
+    arp_mac_of_port,
+    frame_source_of_port,
+    match_advertised_of_port,
+    port_address_key,
+    port_mac_key,
+    source_of_port,
+)
 from kvedge.network.nft.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
     MASQUERADE,
-    Chain,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
     address_key,
-    arp_address_of_port,
-    arp_mac_of_port,
     begins_more_flows_than,
     destination_not_in,
     destination_not_within,
     destination_within,
     ethertype_is,
     ethertype_is_neither,
-    frame_source_of_port,
     icmpv6_type_within,
     iifname_is,
-    match_advertised_of_port,
     match_advertised_outside,
     match_advertised_within,
     oifname_is,
     oifname_is_not,
-    port_address_key,
-    port_mac_key,
     source_not_within,
-    source_of_port,
     source_within,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Rule, Set, Table
 
 # nft's priorities: before others see a frame; where source NAT belongs.
 ANTI_SPOOFING_PRIORITY: Final = -300

@@ -18,7 +18,7 @@ from kvedge.network.link_types import CountedLink
 from kvedge.network.links import Links
 from kvedge.network.netns import NetnsRef, run_in_netns
 from kvedge.network.nft.nft_edge import list_counts
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.policies.policy_rules import DENIED_IN, DENIED_OUT
 
 _NO_ADDRESSES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})

@@ -22,7 +22,7 @@ from kvedge.network.lan.lan_rules import lan_keys, lan_table
 from kvedge.network.lan.lan_uplinks import uplink_steps
 from kvedge.network.lan.vlan_trunk import TrunkError, trunk_of_text, trunk_text, vlans_of
 from kvedge.network.link_types import Link, Route
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.pods.attachments import DEFAULT_MTU, DEFAULT_ROUTE, NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forwarding_plan import MARK
 from kvedge.network.steps import (

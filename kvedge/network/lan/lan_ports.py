@@ -33,7 +33,7 @@ from kvedge.network.lan.lan_plan import (
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import is_whole, list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from kvedge.network.pods.veth_ends import leads_into
 from kvedge.network.steps import Step

@@ -14,35 +14,33 @@ from kvedge.network.dhcp.dhcp_plan import parse_mac
 from kvedge.network.drop_rules import Reason, counting, drop
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.vlan_trunk import vlans_of
+from kvedge.network.nft.nft_port_rules import (
+    arp_address_of_port,
+    arp_mac_of_port,
+    frame_source_of_port,
+    port_address_key,
+    port_mac_key,
+    port_tag_key,
+    source_of_port,
+    tag_of_port,
+)
 from kvedge.network.nft.nft_rules import (
     DROP,
     ETHERTYPE_ARP,
     ETHERTYPE_IPV4,
     ETHERTYPE_PROVIDER_VLAN,
     ETHERTYPE_VLAN,
-    Chain,
-    Family,
-    Hook,
-    Set,
-    Table,
-    arp_address_of_port,
-    arp_mac_of_port,
     ethertype_is,
     ethertype_is_neither,
     frame_carries_tag,
     frame_is_for_bridges,
-    frame_source_of_port,
     icmpv6_type_within,
     iifname_is,
     iifname_not_in,
     link_key,
-    port_address_key,
-    port_mac_key,
-    port_tag_key,
-    source_of_port,
-    tag_of_port,
     udp_port_within,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Set, Table
 
 # Before others see a frame, and before the bridge learns from it.
 ANTI_SPOOFING_PRIORITY: Final = -300

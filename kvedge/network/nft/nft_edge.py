@@ -13,22 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyroute2.netlink import NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.nfnetlink import NFNL_SUBSYS_NFTABLES, nfgen_msg
 from pyroute2.netlink.nfnetlink.nftsocket import (
-    NFT_MSG_DELSETELEM,
-    NFT_MSG_DELTABLE,
     NFT_MSG_GETCHAIN,
     NFT_MSG_GETRULE,
     NFT_MSG_GETSET,
     NFT_MSG_GETSETELEM,
     NFT_MSG_GETTABLE,
-    NFT_MSG_NEWCHAIN,
-    NFT_MSG_NEWRULE,
-    NFT_MSG_NEWSET,
-    NFT_MSG_NEWSETELEM,
-    NFT_MSG_NEWTABLE,
     AsyncNFTSocket,
     nft_chain_msg,
     nft_rule_msg,
@@ -40,35 +31,25 @@ from pyroute2.netlink.nfnetlink.nftsocket import (
 from kvedge.network.drop_rules import Dropped
 from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.netlink_dump import whole_dump
-from kvedge.network.nft.nft_elements import element_parts
-from kvedge.network.nft.nft_rules import Chain, Expression, Family, Hook, Rule, Set, Table, Value
+from kvedge.network.nft.nft_messages import (
+    Message,
+    batch_begin,
+    batch_end,
+    change_messages,
+    contents_of,
+    drop_table,
+    new_table,
+    remove_table,
+    renew_table,
+)
+from kvedge.network.nft.nft_tables import Family, Hook, Table
 
-BATCH_BEGIN: Final = 0x10
-BATCH_END: Final = 0x11
-# nft's numbers of data types, by which `nft list` knows how to print a key.
-TYPE_NUMBERS: Final[Mapping[str, int]] = {
-    "integer": 4,
-    "ipv4_addr": 7,
-    "ipv6_addr": 8,
-    "ether_addr": 9,
-    "inet_proto": 12,
-    "inet_service": 13,
-    "mark": 19,
-    "ifname": 41,
-}
-TYPE_BITS: Final = 6
 # A transaction is one packet to the kernel; root may send longer ones than the host's net.core.wmem_max says. The
 # kernel counts the double of it.
 SO_SNDBUFFORCE: Final = 32
 MOST_BYTES: Final = 32 << 20
-# An attribute of a message, such as its list of elements, holds at most 64 KiB.
-MOST_ELEMENTS: Final = 500
-# Expressions of which the kernel shortens the name before that of an attribute.
-SHORT_NAMES: Final[Mapping[str, str]] = {"numgen": "ng"}
 # What the kernel says of a family or an expression that it was built without.
 NOT_SUPPORTED: Final = (errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT)
-
-Message = Any
 
 
 @dataclass(frozen=True)
@@ -164,14 +145,14 @@ def replace_table(table: Table, elements: Mapping[str, Iterable[bytes]], instead
     `instead_of` names earlier tables of ours of its family, which go in the same transaction.
     """
     # The transaction makes a table before it removes it: a table that is gone by now does not fail the whole.
-    earlier = [message for name in instead_of for message in _remove_table(Table(table.family, name, ()))]
-    _replace(table, [*_renew_table(table), *earlier, *_contents(table, elements)])
+    earlier = [message for name in instead_of for message in remove_table(Table(table.family, name, ()))]
+    _replace(table, [*renew_table(table), *earlier, *contents_of(table, elements)])
 
 
 def replace_tables(tables: Iterable[tuple[Table, Mapping[str, Iterable[bytes]]]]) -> None:
     """As :func:`replace_table`, for several tables that belong together, of whatever families: all at once."""
     whole = list(tables)
-    _replace(whole[0][0], [each for table, keys in whole for each in (*_renew_table(table), *_contents(table, keys))])
+    _replace(whole[0][0], [each for table, keys in whole for each in (*renew_table(table), *contents_of(table, keys))])
 
 
 def _replace(table: Table, messages: list[Message]) -> None:
@@ -188,20 +169,20 @@ def _replace(table: Table, messages: list[Message]) -> None:
 def delete_tables(tables: Iterable[Table]) -> None:
     """Removes these tables at once, whether they are there or not."""
     whole = list(tables)
-    _commit(whole[0].family, whole[0].name, [message for table in whole for message in _remove_table(table)])
+    _commit(whole[0].family, whole[0].name, [message for table in whole for message in remove_table(table)])
 
 
 def ensure_table(table: Table) -> None:
     """Makes the table unless one of its name is there (a name stands for its contents); cheaper than to replace it."""
     if table.name not in list_tables(table.family, table.name):
-        _commit(table.family, table.name, [_new_table(table), *_contents(table, {})])
+        _commit(table.family, table.name, [new_table(table), *contents_of(table, {})])
 
 
 def delete_table(family: Family, name: str) -> None:
     """Removes the table; nothing when it is gone already."""
     table = Table(family, name, ())
     try:
-        _commit(family, name, [_delete_table(table)])
+        _commit(family, name, [drop_table(table)])
     except NetworkError as error:
         # A kernel that cannot have such a table has none of ours.
         if error.errno not in (errno.ENOENT, *NOT_SUPPORTED):
@@ -222,173 +203,16 @@ def change_tables(
 ) -> None:
     """As :func:`change_elements`, for several tables: what to add to each, and what to remove from it."""
     whole = list(changes)
-    messages = [message for change in whole for message in _change_elements(*change)]
+    messages = [message for change in whole for message in change_messages(*change)]
     if messages:
         _commit(whole[0][0].family, whole[0][0].name, messages)
-
-
-def _change_elements(
-    table: Table, add: Mapping[str, Iterable[bytes]], remove: Mapping[str, Iterable[bytes]]
-) -> Iterator[Message]:
-    removed = {name: list(keys) for name, keys in remove.items()}
-    for name, keys in removed.items():
-        yield from _elements(table, NFT_MSG_NEWSETELEM, name, keys)
-    for name, keys in removed.items():
-        yield from _elements(table, NFT_MSG_DELSETELEM, name, keys)
-    for name, more in add.items():
-        yield from _elements(table, NFT_MSG_NEWSETELEM, name, more)
-
-
-def _renew_table(table: Table) -> list[Message]:
-    return [*_remove_table(table), _new_table(table)]
-
-
-def _remove_table(table: Table) -> list[Message]:
-    return [_new_table(Table(table.family, table.name, ())), _delete_table(table)]
-
-
-def _contents(table: Table, elements: Mapping[str, Iterable[bytes]]) -> list[Message]:
-    messages = [_make_set_message(table, each, number) for number, each in enumerate(table.sets, start=1)]
-    messages += [_new_chain(table, chain) for chain in table.chains]
-    messages += [_new_rule(table, chain, rule) for chain in table.chains for rule in chain.rules]
-    for name, keys in elements.items():
-        messages += _elements(table, NFT_MSG_NEWSETELEM, name, keys)
-    return messages
-
-
-def _new_table(table: Table) -> Message:
-    return _message(nft_table_msg, NFT_MSG_NEWTABLE, table.family, NLM_F_CREATE, {"NFTA_TABLE_NAME": table.name})
-
-
-def _delete_table(table: Table) -> Message:
-    return _message(nft_table_msg, NFT_MSG_DELTABLE, table.family, 0, {"NFTA_TABLE_NAME": table.name})
-
-
-def _new_chain(table: Table, chain: Chain) -> Message:
-    attributes: dict[str, Any] = {"NFTA_CHAIN_TABLE": table.name, "NFTA_CHAIN_NAME": chain.name}
-    if chain.hook is not None:
-        hook: dict[str, Any] = {"NFTA_HOOK_HOOKNUM": int(chain.hook), "NFTA_HOOK_PRIORITY": chain.priority}
-        if chain.link:
-            hook["NFTA_HOOK_DEV"] = chain.link
-        attributes |= {"NFTA_CHAIN_HOOK": _nest(hook), "NFTA_CHAIN_TYPE": chain.type}
-    return _message(nft_chain_msg, NFT_MSG_NEWCHAIN, table.family, NLM_F_CREATE, attributes)
-
-
-def _new_rule(table: Table, chain: Chain, rule: Rule) -> Message:
-    attributes = {
-        "NFTA_RULE_TABLE": table.name,
-        "NFTA_RULE_CHAIN": chain.name,
-        "NFTA_RULE_EXPRESSIONS": [_expression(step) for step in rule],
-    }
-    return _message(nft_rule_msg, NFT_MSG_NEWRULE, table.family, NLM_F_CREATE | NLM_F_APPEND, attributes)
-
-
-def _make_set_message(table: Table, wanted: Set, number: int) -> Message:
-    attributes: dict[str, Any] = {
-        "NFTA_SET_TABLE": table.name,
-        "NFTA_SET_NAME": wanted.name,
-        "NFTA_SET_FLAGS": set(),
-        "NFTA_SET_KEY_TYPE": _type_number(wanted.fields),
-        "NFTA_SET_KEY_LEN": wanted.key_length,
-        "NFTA_SET_ID": number,
-    }
-    if wanted.data:
-        attributes["NFTA_SET_FLAGS"] = {"NFT_SET_MAP"}
-        attributes["NFTA_SET_DATA_TYPE"] = _type_number(wanted.data)
-        attributes["NFTA_SET_DATA_LEN"] = wanted.data_length
-    if wanted.ranges:
-        attributes["NFTA_SET_FLAGS"] |= {"NFT_SET_INTERVAL"}
-    if wanted.most:
-        attributes["NFTA_SET_FLAGS"] = {"NFT_SET_EVAL"} | ({"NFT_SET_TIMEOUT"} if wanted.seconds else set())
-        attributes["NFTA_SET_DESC"] = _nest({"NFTA_SET_DESC_SIZE": wanted.most})
-    if wanted.seconds:
-        attributes["NFTA_SET_TIMEOUT"] = wanted.seconds * 1000
-    return _message(nft_set_msg, NFT_MSG_NEWSET, table.family, NLM_F_CREATE, attributes)
-
-
-def _type_number(fields: Iterable[tuple[str, int]]) -> int:
-    kind = 0
-    for name, _ in fields:
-        kind = kind << TYPE_BITS | TYPE_NUMBERS[name]
-    return kind
-
-
-def _elements(table: Table, kind: int, name: str, elements: Iterable[bytes]) -> list[Message]:
-    """The elements of one set, in as many messages as they need."""
-    elements = list(elements)
-    # Of a set that is not the table's, the kernel says so.
-    plain = Set(name, (("integer", max(map(len, elements), default=1)),))
-    known = next((each for each in table.sets if each.name == name), plain)
-    flags = NLM_F_CREATE if kind == NFT_MSG_NEWSETELEM else 0
-    whole = [part for each in elements for part in element_parts(each, known, data=kind == NFT_MSG_NEWSETELEM)]
-    messages = []
-    for first in range(0, len(whole), MOST_ELEMENTS):
-        attributes = {
-            "NFTA_SET_ELEM_LIST_TABLE": table.name,
-            "NFTA_SET_ELEM_LIST_SET": name,
-            "NFTA_SET_ELEM_LIST_ELEMENTS": b"".join(whole[first : first + MOST_ELEMENTS]),
-        }
-        messages.append(_message(_ElementList, kind, table.family, flags, attributes))
-    return messages
-
-
-class _ElementList(nft_set_elem_list_msg):  # type: ignore[misc] # pyroute2 has no types
-    """A list of elements that are bytes already: pyroute2 takes a quarter of a millisecond for each."""
-
-    nla_map = (
-        ("NFTA_SET_ELEM_LIST_UNSPEC", "none"),
-        ("NFTA_SET_ELEM_LIST_TABLE", "asciiz"),
-        ("NFTA_SET_ELEM_LIST_SET", "asciiz"),
-        ("NFTA_SET_ELEM_LIST_ELEMENTS", "cdata"),
-    )
-
-
-def _expression(step: Expression) -> dict[str, Any]:
-    if step.name == "verdict":
-        code = _nest({f"NFTA_VERDICT_{key}".upper(): value for key, value in step.attributes.items()})
-        name, data = (
-            "immediate",
-            {"NFTA_IMMEDIATE_DREG": 0, "NFTA_IMMEDIATE_DATA": _nest({"NFTA_DATA_VERDICT": code})},
-        )
-    else:
-        name = step.name
-        prefix = f"NFTA_{SHORT_NAMES.get(name, name)}_"
-        data = {f"{prefix}{key}".upper(): _value(value) for key, value in step.attributes.items()}
-    return _nest({"NFTA_EXPR_NAME": name, "NFTA_EXPR_DATA": _nest(data)})
-
-
-def _value(value: Value) -> Any:
-    if isinstance(value, Expression):
-        return _expression(value)
-    return _nest({"NFTA_DATA_VALUE": value}) if isinstance(value, bytes) else value
-
-
-def _nest(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {"attrs": list(attributes.items())}
-
-
-def _message(kind: Any, number: int, family: Family, flags: int, attributes: Mapping[str, Any]) -> Message:
-    message = kind()
-    message["attrs"] = list(attributes.items())
-    message["header"]["type"] = NFNL_SUBSYS_NFTABLES << 8 | number
-    message["header"]["flags"] = NLM_F_REQUEST | NLM_F_ACK | flags
-    message["nfgen_family"] = int(family)
-    return message
-
-
-def _edge(kind: int) -> Message:
-    message = nfgen_msg()
-    message["res_id"] = NFNL_SUBSYS_NFTABLES
-    message["header"]["type"] = kind
-    message["header"]["flags"] = NLM_F_REQUEST
-    return message
 
 
 def _commit(family: Family, subject: str, messages: Iterable[Message]) -> None:
     async def send() -> None:
         async with AsyncNFTSocket(nfgen_family=int(family)) as opened:
             opened.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, MOST_BYTES)
-            async for _ in opened.nlm_request_batch([_edge(BATCH_BEGIN), *messages, _edge(BATCH_END)]):
+            async for _ in opened.nlm_request_batch([batch_begin(), *messages, batch_end()]):
                 pass
 
     try:

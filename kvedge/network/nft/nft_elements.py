@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from kvedge.network.nft.nft_rules import Set
+from kvedge.network.nft.nft_tables import Set
 
 # The kernel's numbers of attributes, and the bit of one that has attributes inside.
 _NESTED: Final = 1 << 15

@@ -11,18 +11,8 @@ import struct
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from kvedge.network.nft.nft_rules import (
-    DESTINATION,
-    REGISTER,
-    REGISTER32,
-    SOURCE,
-    Expression,
-    Rule,
-    compare,
-    lookup,
-    meta,
-    payload,
-)
+from kvedge.network.nft.nft_rules import DESTINATION, REGISTER, REGISTER32, SOURCE, compare, lookup, meta, payload
+from kvedge.network.nft.nft_tables import Expression, Rule
 
 _META_NFPROTO, _META_L4PROTO, _META_PKTTYPE = 15, 16, 19
 _NETWORK, _TRANSPORT = 1, 2

@@ -1,134 +1,31 @@
 """The few nftables expressions that kvedge's own tables are made of, as values.
 
-A table is a `Table` of `Chain`s of rules; a rule is a tuple of `Expression`s read from left to right: load something
-into the register, compare it, and in the end a verdict. Pure; `nft_edge` puts a table into the kernel. Written out
-rather than handed to the `nft` program so that a host needs none; the tests read the result back with `nft` and
-compare.
+A rule is a tuple of `Expression`s read from left to right: load something into the register, compare it, and in the
+end a verdict. Pure. Written out rather than handed to the `nft` program so that a host needs none; the tests read the
+result back with `nft` and compare.
 """
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-
-class Family(enum.IntEnum):
-    """Address families of tables."""
-
-    INET = 1
-    IP = 2
-    NETDEV = 5
-    BRIDGE = 7
-    IP6 = 10
-
-
-class Hook(enum.IntEnum):
-    """Where a base chain is called; the bridge family counts in the same way."""
-
-    PREROUTING = 0
-    INPUT = 1
-    FORWARD = 2
-    OUTPUT = 3
-    POSTROUTING = 4
-
-
-class LinkHook(enum.IntEnum):
-    """The same for family netdev, whose chains belong to one link: what comes in by it, and what is sent by it."""
-
-    INGRESS = 0
-    EGRESS = 1
-
-
-@dataclass(frozen=True)
-class Expression:
-    """One step of a rule: the kernel's name of it and its attributes without prefix (`payload`, {`base`: 1 …})."""
-
-    name: str
-    attributes: Mapping[str, Value] = field(default_factory=dict)
-
-
-# Value of an attribute of an expression: a number, bytes for data, text for a name, the names of flags, or another
-# expression.
-Value = int | bytes | str | frozenset[str] | Expression
-
-Rule = tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A base chain: called at `hook` in order of `priority`; what no rule decides is accepted.
-
-    `link` is the one whose frames it sees, for a hook of links. A chain without a hook is called by rules of others
-    alone, and stands before them in its table.
-    """
-
-    name: str
-    hook: Hook | LinkHook | None
-    priority: int
-    rules: tuple[Rule, ...]
-    type: str = "filter"
-    link: str = ""
-
-
-@dataclass(frozen=True)
-class Set:
-    """A set of keys, each made of fields: `fields` names nft's data types, in order, and gives each one's bytes.
-
-    With `most`, rules add the keys, so many at most; each is forgotten `seconds` after a packet last named it, or, when
-    that is 0, when what was counted for it is over. With `data`, it is a map: an element is a key and, behind it, what
-    the key leads to, made of fields as well. With `ranges`, an element is the first key of a range and the first one
-    behind it, and then what all of them lead to; keys compare as bytes do.
-    """
-
-    name: str
-    fields: tuple[tuple[str, int], ...]
-    most: int = 0
-    seconds: int = 0
-    data: tuple[tuple[str, int], ...] = ()
-    ranges: bool = False
-
-    @property
-    def key_length(self) -> int:
-        """Bytes of a key."""
-        return _length(self.fields)
-
-    @property
-    def data_length(self) -> int:
-        """Bytes of what a key leads to."""
-        return _length(self.data)
-
-
-def _length(fields: tuple[tuple[str, int], ...]) -> int:
-    """A single field is as long as it is; of several, each is padded to four bytes."""
-    return fields[0][1] if len(fields) == 1 else sum(-(-length // 4) * 4 for _, length in fields)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A whole table of ours."""
-
-    family: Family
-    name: str
-    chains: tuple[Chain, ...]
-    sets: tuple[Set, ...] = ()
-
+from kvedge.network.nft.nft_tables import Expression, Rule
 
 NAME_LENGTH: Final = 16
-_LINK, _NETWORK, _TRANSPORT = 0, 1, 2
+LINK, NETWORK, TRANSPORT = 0, 1, 2
 # Offset and length of an address in its header, by version.
 SOURCE: Final = {4: (12, 4), 6: (8, 16)}
 DESTINATION: Final = {4: (16, 4), 6: (24, 16)}
 # In the ICMPv6 message of a neighbour.
-_ADVERTISED: Final = {6: (8, 16)}
+ADVERTISED: Final = {6: (8, 16)}
 _CT_STATE = 0
 # Bits of the state of a connection, in the host's order.
 _NEW = struct.pack("=I", 1 << 3)
 _ADD, _UPDATE = 0, 1
-_META_PROTOCOL, _META_OIFNAME, _META_L4PROTO = 1, 7, 16
+_META_PROTOCOL, OIFNAME, _META_L4PROTO = 1, 7, 16
 # Of a packet's facts: the name of the link by which it came.
 IIFNAME: Final = 6
 _META_IIFKIND, _META_OIFKIND = 26, 27
@@ -136,6 +33,8 @@ _EQUAL, _DIFFERENT = 0, 1
 REGISTER: Final = 1
 # Four-byte registers, for keys of several fields.
 REGISTER32: Final = 8
+# The register behind a name, which is the first field of a key: fields lie in neighbouring registers.
+AFTER_NAME: Final = REGISTER32 + NAME_LENGTH // 4
 ETHERTYPE_IPV4: Final = 0x0800
 ETHERTYPE_ARP: Final = 0x0806
 ETHERTYPE_IPV6: Final = 0x86DD
@@ -161,57 +60,57 @@ def ethertype_is_neither(*values: int) -> Rule:
 
 def iifname_is(name: str) -> Rule:
     """Came in by this link; a name that ends in `*` stands for all that begin so."""
-    return meta(IIFNAME), compare(_name(name))
+    return meta(IIFNAME), compare(name_bytes(name))
 
 
 def iifname_is_not(name: str) -> Rule:
     """Came in by any other link."""
-    return meta(IIFNAME), compare(_name(name), _DIFFERENT)
+    return meta(IIFNAME), compare(name_bytes(name), _DIFFERENT)
 
 
 def oifname_is(name: str) -> Rule:
     """Goes out by this link."""
-    return meta(_META_OIFNAME), compare(_name(name))
+    return meta(OIFNAME), compare(name_bytes(name))
 
 
 def oifname_is_not(name: str) -> Rule:
     """Goes out by any other link."""
-    return meta(_META_OIFNAME), compare(_name(name), _DIFFERENT)
+    return meta(OIFNAME), compare(name_bytes(name), _DIFFERENT)
 
 
 def frame_source_is(mac: str) -> Rule:
     """The frame was sent from this MAC."""
-    return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")))
+    return payload(LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")))
 
 
 def frame_source_is_not(mac: str) -> Rule:
     """The frame was sent from another MAC."""
-    return payload(_LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+    return payload(LINK, 6, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
 
 
 def arp_mac_is_not(mac: str) -> Rule:
     """An ARP packet that says another MAC than this one to be its sender's."""
-    return payload(_NETWORK, 8, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
+    return payload(NETWORK, 8, 6), compare(bytes.fromhex(mac.replace(":", "")), _DIFFERENT)
 
 
 def frame_carries_tag(ethertype: int) -> Rule:
     """The frame has a VLAN's tag of that kind, as it would be on a wire."""
-    return payload(_LINK, 12, 2), compare(struct.pack("!H", ethertype))
+    return payload(LINK, 12, 2), compare(struct.pack("!H", ethertype))
 
 
 def frame_is_for_bridges() -> Rule:
     """The frame is for the bridges of this link alone, as spanning tree's are (IEEE 802.1D's reserved addresses)."""
-    return payload(_LINK, 0, 5), compare(bytes.fromhex("0180c20000"))
+    return payload(LINK, 0, 5), compare(bytes.fromhex("0180c20000"))
 
 
 def arp_sender_fits(known_as: str) -> Rule:
     """The IPv4 address that an ARP packet says to be its sender's is in that set, or is added and still had room."""
-    return payload(_NETWORK, 14, 4), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
+    return payload(NETWORK, 14, 4), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
 
 
 def ipv6_source_fits(known_as: str) -> Rule:
     """As `arp_sender_fits`, for the source of an IPv6 packet."""
-    return payload(_NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
+    return payload(NETWORK, 8, 16), Expression("dynset", {"set_name": known_as, "op": _UPDATE, "sreg_key": REGISTER})
 
 
 def begins_more_flows_than(most: int, known_as: str, version: int = 4) -> Rule:
@@ -221,7 +120,7 @@ def begins_more_flows_than(most: int, known_as: str, version: int = 4) -> Rule:
         Expression("ct", {"key": _CT_STATE, "dreg": REGISTER}),
         Expression("bitwise", {"sreg": REGISTER, "dreg": REGISTER, "len": 4, "mask": _NEW, "xor": bytes(4)}),
         compare(bytes(4), _DIFFERENT),
-        payload(_NETWORK, *SOURCE[version]),
+        payload(NETWORK, *SOURCE[version]),
         Expression("dynset", {"set_name": known_as, "op": _ADD, "sreg_key": REGISTER, "expr": counted}),
     )
 
@@ -236,7 +135,7 @@ def icmpv6_type_within(first: int, last: int) -> Rule:
     return (
         meta(_META_L4PROTO),
         compare(bytes([ICMPV6])),
-        payload(_TRANSPORT, 0, 1),
+        payload(TRANSPORT, 0, 1),
         Expression("range", {"sreg": REGISTER, "op": 0, "from_data": bytes([first]), "to_data": bytes([last])}),
     )
 
@@ -263,17 +162,17 @@ def destination_not_within(network: str) -> Rule:
 
 def match_advertised_within(network: str) -> Rule:
     """The address that a neighbour advertisement is about lies in this network."""
-    return _address_within(_ADVERTISED, network, _EQUAL)
+    return _address_within(ADVERTISED, network, _EQUAL)
 
 
 def match_advertised_outside(network: str) -> Rule:
     """The address that a neighbour advertisement is about lies outside this network."""
-    return _address_within(_ADVERTISED, network, _DIFFERENT)
+    return _address_within(ADVERTISED, network, _DIFFERENT)
 
 
 def destination_not_in(known_as: str, version: int = 4) -> Rule:
     """The destination is not in that set."""
-    return payload(_NETWORK, *DESTINATION[version]), lookup(known_as, REGISTER, inverted=True)
+    return payload(NETWORK, *DESTINATION[version]), lookup(known_as, REGISTER, inverted=True)
 
 
 def iifname_not_in(known_as: str) -> Rule:
@@ -283,29 +182,24 @@ def iifname_not_in(known_as: str) -> Rule:
 
 def oifname_not_in(known_as: str) -> Rule:
     """Goes out by a link that is not in that set."""
-    return meta(_META_OIFNAME), lookup(known_as, REGISTER, inverted=True)
+    return meta(OIFNAME), lookup(known_as, REGISTER, inverted=True)
 
 
 def iifs_kind_is_not(kind: str) -> Rule:
     """Came in by a link of another kind."""
-    return meta(_META_IIFKIND), compare(_name(kind), _DIFFERENT)
+    return meta(_META_IIFKIND), compare(name_bytes(kind), _DIFFERENT)
 
 
 def oifs_kind_is_not(kind: str) -> Rule:
     """Goes out by a link of another kind."""
-    return meta(_META_OIFKIND), compare(_name(kind), _DIFFERENT)
-
-
-def iifname_oifname_in(known_as: str) -> Rule:
-    """The link by which it came in and the one by which it goes out are a key of that set."""
-    return _port_key(meta(_META_OIFNAME, AFTER_NAME), known_as, inverted=False)
+    return meta(_META_OIFKIND), compare(name_bytes(kind), _DIFFERENT)
 
 
 def _udp_port(offset: int, first: int, last: int) -> Rule:
     return (
         meta(_META_L4PROTO),
         compare(bytes([UDP])),
-        payload(_TRANSPORT, offset, 2),
+        payload(TRANSPORT, offset, 2),
         Expression("range", {"sreg": REGISTER, "op": 0, "from_data": _port(first), "to_data": _port(last)}),
     )
 
@@ -317,7 +211,7 @@ def _address_within(where: Mapping[int, tuple[int, int]], network: str, comparis
         "bitwise",
         {"sreg": REGISTER, "dreg": REGISTER, "len": length, "mask": net.netmask.packed, "xor": bytes(length)},
     )
-    base = _TRANSPORT if where is _ADVERTISED else _NETWORK
+    base = TRANSPORT if where is ADVERTISED else NETWORK
     return payload(base, offset, length), mask, compare(net.network_address.packed, comparison)
 
 
@@ -325,7 +219,8 @@ def _port(number: int) -> bytes:
     return struct.pack("!H", number)
 
 
-def _name(name: str) -> bytes:
+def name_bytes(name: str) -> bytes:
+    """The name of a link as it is compared; with a star at its end, the part before it."""
     return name[:-1].encode() if name.endswith("*") else name.encode().ljust(NAME_LENGTH, b"\0")
 
 
@@ -344,53 +239,6 @@ def compare(data: bytes, comparison: int = _EQUAL) -> Expression:
     return Expression("cmp", {"sreg": REGISTER, "op": comparison, "data": data})
 
 
-# Keys of a port's sets: which link, and what it may say of itself. A key's fields lie in neighbouring four-byte
-# registers.
-AFTER_NAME: Final = REGISTER32 + NAME_LENGTH // 4
-
-
-def frame_source_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """The incoming link and the frame's source MAC are (or, inverted, are not) a key of that set."""
-    return _port_key(payload(_LINK, 6, 6, AFTER_NAME), known_as, inverted=inverted)
-
-
-def tag_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """The same for the VLAN of a frame that has a tag."""
-    number = Expression(
-        "bitwise", {"sreg": AFTER_NAME, "dreg": AFTER_NAME, "len": 2, "mask": b"\x0f\xff", "xor": bytes(2)}
-    )
-    return (
-        meta(IIFNAME, REGISTER32),
-        payload(_LINK, 14, 2, AFTER_NAME),
-        number,
-        lookup(known_as, REGISTER32, inverted=inverted),
-    )
-
-
-def arp_mac_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """As `frame_source_of_port`, for the MAC that an ARP packet says to be its sender's."""
-    return _port_key(payload(_NETWORK, 8, 6, AFTER_NAME), known_as, inverted=inverted)
-
-
-def arp_address_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """The same for the IPv4 address that an ARP packet says to be its sender's."""
-    return _port_key(payload(_NETWORK, 14, 4, AFTER_NAME), known_as, inverted=inverted)
-
-
-def source_of_port(known_as: str, *, inverted: bool, version: int = 4) -> Rule:
-    """The same for the source of a packet."""
-    return _port_key(payload(_NETWORK, *SOURCE[version], AFTER_NAME), known_as, inverted=inverted)
-
-
-def match_advertised_of_port(known_as: str, *, inverted: bool) -> Rule:
-    """The same for the address that a neighbour advertisement is about."""
-    return _port_key(payload(_TRANSPORT, *_ADVERTISED[6], AFTER_NAME), known_as, inverted=inverted)
-
-
-def _port_key(second: Expression, known_as: str, *, inverted: bool) -> Rule:
-    return meta(IIFNAME, REGISTER32), second, lookup(known_as, REGISTER32, inverted=inverted)
-
-
 def lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
     """Go on when what was loaded is (or, inverted, is not) a key of that set."""
     flags = frozenset({"NFT_LOOKUP_F_INV"} if inverted else ())
@@ -399,24 +247,9 @@ def lookup(known_as: str, register: int, *, inverted: bool) -> Expression:
 
 def link_key(name: str) -> bytes:
     """A key of a set of links."""
-    return _name(name)
+    return name_bytes(name)
 
 
 def address_key(address: str) -> bytes:
     """A key of a set of addresses."""
     return ip_address(address).packed
-
-
-def port_mac_key(link: str, mac: bytes) -> bytes:
-    """A key of a (link, MAC) set."""
-    return _name(link) + mac.ljust(8, b"\0")
-
-
-def port_tag_key(link: str, vlan: int) -> bytes:
-    """A key of a (link, VLAN) set."""
-    return _name(link) + vlan.to_bytes(2).ljust(4, b"\0")
-
-
-def port_address_key(link: str, address: str) -> bytes:
-    """A key of a (link, address) set."""
-    return _name(link) + ip_address(address).packed

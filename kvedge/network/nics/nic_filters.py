@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kvedge.network.errors import NotSupportedError
 from kvedge.network.nft.nft_edge import list_rules
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.forwarding_plan import MARK
 
 _FAMILIES: Final = {"inet": Family.INET, "ip": Family.IP, "ip6": Family.IP6}

@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.nft.nft_edge import list_base_chains, list_tables
-from kvedge.network.nft.nft_rules import Family, Hook
+from kvedge.network.nft.nft_tables import Family, Hook
 from kvedge.network.sysctls import read_sysctl
 
 # Of the calling thread's namespace, which /proc/net is not: that is the main thread's.

@@ -11,20 +11,16 @@ from collections.abc import Collection
 from itertools import permutations
 from typing import Final
 
+from kvedge.network.nft.nft_port_rules import iifname_oifname_in
 from kvedge.network.nft.nft_rules import (
     DROP,
-    Chain,
-    Family,
-    Hook,
-    Set,
-    Table,
     iifname_not_in,
-    iifname_oifname_in,
     iifs_kind_is_not,
     link_key,
     oifname_not_in,
     oifs_kind_is_not,
 )
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Set, Table
 
 FILTER_PRIORITY: Final = 0
 FENCE: Final = "kvedge_forward"

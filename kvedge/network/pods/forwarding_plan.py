@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods.forward_rules import FENCE, fence_keys, fence_table
 from kvedge.network.steps import ChangeElements, DeleteTable, ReplaceTable, SetSysctl, Step

@@ -21,7 +21,7 @@ from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, list_netns, release_run_directory, run_in_netns
 from kvedge.network.nft.nft_edge import is_whole, list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.node_seen import Ipv6Seen, LinkIpv6, NodeSeen
 from kvedge.network.pods import ipv6_forwarding_plan
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig, attachment_for, attachments_of

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from kvedge.network.address_plan import gateway_address, parse_cidr
 from kvedge.network.binding.binding_state import SMALLEST_IPV6_MTU
 from kvedge.network.link_types import MAIN_TABLE, Link
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods import ipv6_forwarding_plan, ipv6_network_plan
 from kvedge.network.pods.attachments import (

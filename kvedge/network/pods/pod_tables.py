@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from kvedge.network.address_plan import parse_cidr
 from kvedge.network.binding.port_rules import host_keys, nat_table, port_table
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.pods.attachments import NodeNetworkConfig, attachments_of, port_prefix
 from kvedge.network.pods.forward_rules import fence_table
 

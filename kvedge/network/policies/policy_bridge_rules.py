@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kvedge.network.binding.port_rules import ANTI_SPOOFING_PRIORITY, FILTER_PRIORITY
+from kvedge.network.nft.nft_port_rules import port_address_key
 from kvedge.network.nft.nft_rules import (
     ACCEPT,
     DESTINATION,
@@ -20,13 +21,6 @@ from kvedge.network.nft.nft_rules import (
     ETHERTYPE_IPV6,
     REGISTER,
     REGISTER32,
-    Chain,
-    Expression,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
     address_key,
     compare,
     destination_not_in,
@@ -42,8 +36,8 @@ from kvedge.network.nft.nft_rules import (
     oifname_is_not,
     oifname_not_in,
     payload,
-    port_address_key,
 )
+from kvedge.network.nft.nft_tables import Chain, Expression, Family, Hook, Rule, Set, Table
 from kvedge.network.policies.policy_rules import NEIGHBOURS, Elements, PodTraffic
 
 # The ports and the addresses of Pods that no policy is about; for other ports, their addresses.

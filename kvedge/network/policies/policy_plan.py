@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.network.nft.nft_rules import Table
+from kvedge.network.nft.nft_tables import Table
 from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name, port_prefix, stable_mac
 from kvedge.network.policies.policy_bridge_rules import bridge_elements, bridge_table
 from kvedge.network.policies.policy_rules import Elements, PodTraffic, filter_elements, filter_table, list_numbered

@@ -24,13 +24,6 @@ from kvedge.network.nft.nft_rules import (
     REGISTER,
     REGISTER32,
     SOURCE,
-    Chain,
-    Expression,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
     address_key,
     icmpv6_type_within,
     iifname_is,
@@ -41,6 +34,7 @@ from kvedge.network.nft.nft_rules import (
     oifname_is_not,
     payload,
 )
+from kvedge.network.nft.nft_tables import Chain, Expression, Family, Hook, Rule, Set, Table
 from kvedge.network.policies.address_ranges import Range, Ranges, of_version
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}

@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.network.errors import NetworkError, OverlapError
 from kvedge.network.link_types import MAIN_TABLE, PROTO_STATIC, Route
-from kvedge.network.nft.nft_rules import Table
+from kvedge.network.nft.nft_tables import Table
 from kvedge.network.node_seen import NodeSeen
 from kvedge.network.services.service_rules import Balanced, Frontend, service_table
 from kvedge.network.steps import AddRoute, ChangeElements, RemoveRoute, ReplaceTable, Step

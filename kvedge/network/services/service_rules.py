@@ -13,20 +13,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from kvedge.network.nft.nft_rules import (
-    MASQUERADE,
-    Chain,
-    Expression,
-    Family,
-    Hook,
-    Rule,
-    Set,
-    Table,
-    Value,
-    destination_within,
-    oifname_is,
-    source_within,
-)
+from kvedge.network.nft.nft_rules import MASQUERADE, destination_within, oifname_is, source_within
+from kvedge.network.nft.nft_tables import Chain, Expression, Family, Hook, Rule, Set, Table, Value
 from kvedge.runtime.address_pool import AddressRange
 
 PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}

@@ -10,7 +10,7 @@ from typing import ParamSpec
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, list_netns, run_in_netns
 from kvedge.network.nft.nft_edge import list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.support.pod_world import node_config
 

@@ -38,7 +38,7 @@ from kvedge.network.lan.node_lans import (
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import change_elements, list_counts, list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, wire
 from tests.machine.network.own_host import host_state, on_a_host_of_its_own

@@ -28,7 +28,7 @@ from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps, ma
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import delete_table, list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
 from tests.machine.network.frames import BROADCAST, dhcp_frame, offer_frame, wire
 from tests.support.pictures import ip_json

@@ -18,7 +18,8 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import change_elements, delete_table, ensure_table, list_tables, replace_table
-from kvedge.network.nft.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is
+from kvedge.network.nft.nft_rules import DROP, iifname_is
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Table
 from kvedge.network.pods.attachments import NodeNetworkConfig, attachment_for
 from kvedge.network.pods.forward_rules import fence_keys, fence_table
 from kvedge.network.pods.pod_tables import ports_of

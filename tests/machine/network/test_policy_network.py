@@ -20,7 +20,7 @@ from scapy.layers.l2 import Ether
 
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import list_tables
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import POD_INTERFACE, policy_table_name, port_name, stable_mac
 from kvedge.network.pods.pod_network import attach_pod
 from kvedge.network.policies.address_ranges import EVERYWHERE

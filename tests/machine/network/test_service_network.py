@@ -19,7 +19,7 @@ import pytest
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import delete_table
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.pod_network import attach_pod, remove_node_network
 from kvedge.network.services.service_network import ServiceNetwork
 from kvedge.network.services.service_plan import ServiceNetworkConfig, table_name

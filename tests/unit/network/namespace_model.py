@@ -15,7 +15,7 @@ from kvedge.network.binding.bridge_binding_plan import (
 )
 from kvedge.network.binding.masquerade_plan import FORWARDING, MasqueradeSeen
 from kvedge.network.link_types import PROTO_KERNEL, Address, Link, Route
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.node_seen import NodeSeen
 from kvedge.network.pods.forward_rules import FENCE
 from kvedge.network.pods.forwarding_plan import IP_FORWARD

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvedge.network.drop_rules import DROPPED, WORDS, Dropped, Reason, counting, drop, drops_by_link
-from kvedge.network.nft.nft_rules import DROP, Chain, Family, Hook, Table, iifname_is, link_key
+from kvedge.network.nft.nft_rules import DROP, iifname_is, link_key
+from kvedge.network.nft.nft_tables import Chain, Family, Hook, Table
 
 RULES = ((*iifname_is("w1"), drop(Reason.MAC)), (*iifname_is("w2"), drop(Reason.TAG)))
 TABLE = counting(Table(Family.BRIDGE, "t", (Chain("prerouting", Hook.PREROUTING, -300, RULES),)))

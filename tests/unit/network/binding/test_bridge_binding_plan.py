@@ -19,7 +19,7 @@ from kvedge.network.binding.bridge_binding_plan import (
 )
 from kvedge.network.errors import LostStateError, NetworkError, UnsuitablePodError
 from kvedge.network.link_types import Address, Route
-from kvedge.network.nft.nft_rules import Family, Rule, Table
+from kvedge.network.nft.nft_tables import Family, Rule, Table
 from kvedge.network.steps import (
     AddTable,
     AddTap,

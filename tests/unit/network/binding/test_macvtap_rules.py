@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvedge.network.binding.macvtap_rules import MacvtapMark, guard_of, mark_of, stale_guards
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family, LinkHook
+from kvedge.network.nft.nft_tables import Family, LinkHook
 
 MAC = "52:54:00:00:00:01"
 LINK = Link(index=4, name="pod1", kind="macvtap", mac=MAC, mtu=1500, up=True)

@@ -18,7 +18,7 @@ from kvedge.network.binding.masquerade_plan import (
 from kvedge.network.binding.masquerade_rules import Masquerade
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Address, Route
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.steps import AddTap, DeleteTable, RemoveAddress, ReplaceTable, SetLink, SetSysctl, Step
 from kvedge.resources.masquerade import BRIDGE_MAC, DEFAULT_CIDR, DEFAULT_IPV6_CIDR, parse_guest_subnet
 from tests.unit.network.namespace_model import NamespaceModel

@@ -27,7 +27,7 @@ from kvedge.network.nft.nft_nat_rules import (
     port_key,
     snat_to,
 )
-from kvedge.network.nft.nft_rules import Expression, Family, Rule, Table
+from kvedge.network.nft.nft_tables import Expression, Family, Rule, Table
 from kvedge.resources.masquerade import SIDECAR_PORTS
 
 IPV4 = GuestAddress(4, "10.0.2.2", "10.0.2.1", 24, "10.42.0.7")

@@ -30,7 +30,9 @@ from kvedge.network.lan.lan_plan import (
 )
 from kvedge.network.lan.lan_rules import ANY_ADDRESS, PORT_ADDRESSES, PORT_MACS, SERVERS, TRUNKS, WITH_HOST
 from kvedge.network.link_types import Address, Link, Route
-from kvedge.network.nft.nft_rules import Family, link_key, port_address_key, port_mac_key, port_tag_key
+from kvedge.network.nft.nft_port_rules import port_address_key, port_mac_key, port_tag_key
+from kvedge.network.nft.nft_rules import link_key
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.steps import AddAddress, AddRoute, AddVeth, ReplaceTable, SetLink, SetSysctl, Step
 from tests.unit.network.namespace_model import NamespaceModel

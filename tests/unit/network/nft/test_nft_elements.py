@@ -8,7 +8,7 @@ import pytest
 from pyroute2.netlink.nfnetlink.nftsocket import nft_set_elem_list_msg
 
 from kvedge.network.nft.nft_elements import element_parts
-from kvedge.network.nft.nft_rules import Set
+from kvedge.network.nft.nft_tables import Set
 
 LINKS = Set("links", (("ifname", 16),))
 WAYS = Set("ways", (("ipv4_addr", 4),), data=(("mark", 4),))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kvedge.network.drop_rules import DROPPED
 from kvedge.network.link_types import Route
-from kvedge.network.nft.nft_rules import Family, Table
+from kvedge.network.nft.nft_tables import Family, Table
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig, attachment_for
 from kvedge.network.pods.pod_network_plan import plan_healing, plan_node_network, plan_removal
 from kvedge.network.pods.pod_port_plan import plan_port

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.node_seen import Ipv6Seen, LinkIpv6, NodeSeen
 from kvedge.network.pods.forward_rules import FENCE, fence_table
 from kvedge.network.pods.ipv6_forwarding_plan import (

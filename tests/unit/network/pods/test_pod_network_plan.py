@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kvedge.network.link_types import Route
-from kvedge.network.nft.nft_rules import Family, link_key
+from kvedge.network.nft.nft_rules import link_key
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import DEFAULT_ROUTE, NodeNetworkConfig, port_name, stable_mac
 from kvedge.network.pods.forward_rules import APART, FENCE, OURS
 from kvedge.network.pods.forwarding_plan import IP_FORWARD, links_kept_apart

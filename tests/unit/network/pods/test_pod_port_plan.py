@@ -9,7 +9,9 @@ import pytest
 from kvedge.network.binding.port_rules import HOSTS, PORT_ADDRESSES, PORT_MACS
 from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Link
-from kvedge.network.nft.nft_rules import Family, address_key, port_address_key, port_mac_key
+from kvedge.network.nft.nft_port_rules import port_address_key, port_mac_key
+from kvedge.network.nft.nft_rules import address_key
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import attachment_for, attachments_of
 from kvedge.network.pods.pod_port_plan import plan_detaching, plan_inside, plan_port
 from kvedge.network.steps import AddRoute, DeleteLink, SetLink

@@ -8,7 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.network.nft.nft_rules import Family, address_key, link_key, port_address_key
+from kvedge.network.nft.nft_port_rules import port_address_key
+from kvedge.network.nft.nft_rules import address_key, link_key
+from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig, policy_table_name
 from kvedge.network.policies.address_ranges import number_of
 from kvedge.network.policies.policy_bridge_rules import FREE_HOSTS, FREE_HOSTS_OF_IPV6, FREE_PORTS, ISOLATED
