@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Six helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Seven helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -30,6 +30,10 @@ elif sys.argv[1:2] == ["import-worker"]:
     from kvedge.storage.imports.import_worker import main as fill_claim
 
     fill_claim()
+elif sys.argv[1:2] == ["export-server"]:
+    from kvedge.storage.exports.export_worker import main as serve_claims
+
+    serve_claims()
 else:
     from kvedge.cli.main import main
 

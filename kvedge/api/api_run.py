@@ -18,6 +18,7 @@ from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.admission.migrations.migration_admission import MigrationAdmission
 from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
@@ -152,6 +153,8 @@ class ApiRun:
         worker = WorkerClient(lambda: self.uploads.material)
         uploads = UploadProxy(ClaimReader(self._client), worker, lambda: self.uploads.keys, self._clock)
         application.add_routes(uploads.routes())
+        exports = ExportProxy(ExportReader(self._client), lambda: self.uploads.material)
+        application.add_routes(exports.routes())
 
         async def end_streams(application: web.Application) -> None:
             served.streams.send_all_away()
@@ -160,6 +163,7 @@ class ApiRun:
             judgement.close()
             await relay.close()
             await uploads.close()
+            await exports.close()
 
         application.on_shutdown.append(end_streams)
         application.on_cleanup.append(close)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
+from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
 from kvedge.controller.fencing.fence_status import judge_fencing
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -52,6 +53,7 @@ from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, OF_NODE
 from kvedge.resources.node_loss.remediations import SelfNodeRemediation
 from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -237,6 +239,7 @@ class _Work:
         self._migrations = self._make_migration_work(client, migrations, holders, clock)
         sources = self._make_snapshot_sources(client, clock)
         self._snapshots, self._restores = make_snapshot_work(sources), make_restore_work(sources)
+        self._exports = self._make_export_work(client, sources)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -336,6 +339,24 @@ class _Work:
             clock,
         )
 
+    def _make_export_work(self, client: KubeClient, snapshots: SnapshotSources) -> LateWork:
+        return make_export_work(
+            ExportSources(
+                client,
+                Informer(client, VirtualMachineExport),
+                exporter_pods(client),
+                self._vms,
+                self._vmis,
+                self._claims,
+                snapshots.snapshots,
+                snapshots.contents,
+                self._events,
+                snapshots.clock,
+                self._read_config,
+                self._data_volumes.cdi_config,
+            )
+        )
+
     def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
         sources = VmSources(
             client,
@@ -392,6 +413,7 @@ class _Work:
             part("migrations", self._migrations, *known),
             part("snapshots", self._snapshots, *known),
             part("restores", self._restores, *known),
+            part("exports", self._exports, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -427,6 +449,7 @@ class _Work:
             self._workloads,
             self._snapshots,
             self._restores,
+            self._exports,
         )
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 

@@ -69,6 +69,14 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch virtualmachinesnapshots/status.snapshot.kubevirt.io",
         "kvedge:controllers: update virtualmachinesnapshotcontents/finalizers.snapshot.kubevirt.io",
     ),
+    "exports (controller/test_exports, under these very rights)": (
+        "kvedge:apis: read virtualmachineexports.export.kubevirt.io",
+        "kvedge:controllers: create services",
+        "kvedge:controllers: delete virtualmachineexports.export.kubevirt.io",
+        "kvedge:controllers: patch virtualmachineexports/status.export.kubevirt.io",
+        "kvedge:controllers: read services",
+        "kvedge:controllers: update virtualmachineexports/finalizers.export.kubevirt.io",
+    ),
     "a DataVolume names a DataSource (test_clones, under these very rights)": (
         "kvedge:apis: read datasources.cdi.kubevirt.io",
     ),

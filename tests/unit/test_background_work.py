@@ -74,6 +74,7 @@ BARE = {
     "storage/decompress.py": "feeds one decompressor, whose reader sees the end",
     "storage/imports/uploads/upload_attempt.py": "takes one upload; whoever waits for its outcome gets its exception",
     "storage/imports/uploads/upload_server.py": "one call each; the server itself ends with its process",
+    "storage/exports/export_server.py": "one call each; the server itself ends with its process",
     "storage/images/image_worker.py": "a process of its own: waits for its asker's end, and ends the process",
     "api/subresources/health_check.py": "one answer, which those who wait for it get, its exception too",
     "api/subresources/stream_calls.py": "watches one stream, and ends it whatever happens",

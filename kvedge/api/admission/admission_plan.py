@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.exports.export_verdict import judge_export
 from kvedge.api.admission.migrations.migration_verdict import judge_update
 from kvedge.api.admission.migrations.policy_verdict import judge_policy
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
@@ -47,6 +48,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
+from kvedge.resources.types.protection.exports import EXPORT_GROUP
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
@@ -102,6 +104,8 @@ def plan_verdict(
         return Verdict(tuple(distinct(rule(document, old))))
     if request.resource.group == SNAPSHOT_GROUP and (judge := _SNAPSHOT_RULES.get(request.resource.resource)):
         return judge(request, document)
+    if request.resource.group == EXPORT_GROUP:
+        return judge_export(request, document)
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

@@ -22,6 +22,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
+from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
 from kvedge.resources.types.scaling.pools import POOL_GROUP
 
@@ -140,6 +141,11 @@ def validating_webhooks(
         # Fail: a snapshot or a restore that can never come to its end must be refused when it is made, and nobody may
         # change what the controller acts on.
         *_snapshot_webhooks(ca_bundle),
+        # Fail: the controller opens disks by what an export was made for.
+        webhook("virtualmachineexport-validator.export.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                 "virtualmachineexports", operations=("CREATE", "UPDATE"),
+                 conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                 served=(EXPORT_GROUP, (EXPORT_VERSION, *OLDER_EXPORT_VERSIONS))),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),

@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
 from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
+from kvedge.resources.manifests.export_kinds import EXPORT_KIND
 from kvedge.resources.manifests.migration_kinds import MIGRATION_KINDS
 from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
@@ -69,7 +70,9 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
         labels=(("operator.kubevirt.io", ""),),
     ),
 )
-CUSTOM_KINDS: Final = (*_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, PRESET, *DATA_VOLUME_KINDS)
+CUSTOM_KINDS: Final = (
+    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, EXPORT_KIND, PRESET, *DATA_VOLUME_KINDS,
+)  # fmt: skip
 
 
 def crds() -> list[JsonObject]:

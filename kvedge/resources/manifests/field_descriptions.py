@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
+from kvedge.resources.manifests.export_kinds import EXPORT_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
 from kvedge.resources.manifests.migration_kinds import MIGRATION_DESCRIPTIONS
 from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
@@ -367,5 +368,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **REPLICA_DESCRIPTIONS,
     **MIGRATION_DESCRIPTIONS,
     **SNAPSHOT_DESCRIPTIONS,
+    **EXPORT_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

@@ -100,6 +100,11 @@ _CONTROLLER: Final = (
         "virtualmachinesnapshots/status virtualmachinesnapshotcontents/status virtualmachinerestores/status",
     ),
     right(("update",), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents/finalizers"),
+    # It serves exports, each by a Pod and a Service of its own, and deletes those whose time is over.
+    right((*READ, "delete"), "export.kubevirt.io", "virtualmachineexports"),
+    right(("patch",), "export.kubevirt.io", "virtualmachineexports/status"),
+    right(("update",), "export.kubevirt.io", "virtualmachineexports/finalizers"),
+    right(("create", "get"), "core", "services"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
@@ -131,7 +136,8 @@ _CONTROLLER: Final = (
     # Medik8s' word of nodes that it has reset.
     right(READ, "self-node-remediation.medik8s.io", "selfnoderemediations"),
     right(("create", "patch"), "core", "events"),
-    # Certificates of uploads' workers, in the namespaces of their claims, and the authority that signs them.
+    # Certificates of uploads' workers and of exporters, in the namespaces of their claims, tokens of exports, and the
+    # authority that signs.
     right(("create",), "core", "secrets"),
     right(("get",), "core", "secrets", names=(UPLOAD_AUTHORITY_SECRET,), namespace=SYSTEM_NAMESPACE),
     # Where clients upload to, which it copies into CDIConfig.
@@ -200,8 +206,9 @@ _API: Final = (
     ),
     # A DataVolume that names a DataSource copies what that points at: its user needs rights in that namespace.
     right(("get",), "cdi.kubevirt.io", "datasources"),
-    # The claim that an upload goes into, and the worker that takes it.
+    # The claim that an upload goes into, and the worker that takes it; what is exported, and the Pod that serves it.
     right(("get",), "core", "persistentvolumeclaims pods"),
+    right(("get",), "export.kubevirt.io", "virtualmachineexports"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("patch",), "certificates.k8s.io", "certificatesigningrequests/approval certificatesigningrequests/status"),
     right(("approve", "sign"), "certificates.k8s.io", "signers", names=(HANDLER_SIGNER,)),

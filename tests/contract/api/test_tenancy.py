@@ -92,6 +92,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "events.k8s.io/events": ("", "", ""),
     # Whose networks these are may put VMs onto the host's bridges.
     "k8s.cni.cncf.io/network-attachment-definitions": ("", "", ""),
+    "export.kubevirt.io/virtualmachineexports": (READ, CHANGE, "deletecollection"),
+    "export.kubevirt.io/virtualmachineexports/status": ("", "", ""),
     "kubevirt.io/kubevirts": ("get list", "", ""),
     "kubevirt.io/kubevirts/status": ("", "", ""),
     "kubevirt.io/virtualmachineinstancemigrations": (READ, "", ""),

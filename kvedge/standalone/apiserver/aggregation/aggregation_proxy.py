@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from kvedge.resources.data_volume_names import UPLOAD_GROUP
+from kvedge.resources.disks.exports import split_outside_path
 from kvedge.resources.disks.uploads import UPLOAD_PATHS, UPLOAD_VERSION
 from kvedge.runtime.serving.stream_pump import ConnectionSource
 from kvedge.standalone.apiserver.aggregation.aggregation_rules import (
@@ -80,11 +81,13 @@ class AggregationProxy:
             raise ServiceUnavailable(f"the server behind {api.name} cannot be reached: {error}") from error
 
     def upload_api(self, path: str) -> AggregatedApi | None:
-        """The server that takes uploads at this path: the one that answers for upload tokens.
+        """The server that takes uploads and hands out exports at this path: the one that answers for upload tokens.
 
-        Its clients have a token of that server's, which is nobody's here: it is the one to judge them.
+        Its clients have a token of that server's, or of an export, which is nobody's here: it is the one to judge them.
         """
-        return self.api_of(UPLOAD_GROUP, UPLOAD_VERSION) if path in UPLOAD_PATHS else None
+        if path in UPLOAD_PATHS or split_outside_path(path.partition("?")[0]) is not None:
+            return self.api_of(UPLOAD_GROUP, UPLOAD_VERSION)
+        return None
 
     async def serve_upload(self, request: web.BaseRequest, api: AggregatedApi) -> web.StreamResponse:
         """Pass an upload on, a piece at a time, for as long as it takes.
@@ -221,8 +224,14 @@ async def _hand_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -
         for name, value in choose_returned_headers(answer.headers.items()):
             response.headers.add(name, value)
         await response.prepare(request)
-        async for chunk in answer.content.iter_any():
-            await response.write(chunk)
+        try:
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+        except aiohttp.ClientError as error:
+            # What else is written now would be taken for the rest of the answer.
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the other server broke off") from error
         await response.write_eof()
     return response
 

@@ -43,6 +43,7 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachinepools",
         "virtualmachinesnapshots",
         "virtualmachinerestores",
+        "virtualmachineexports",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -82,6 +83,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "pool.kubevirt.io",
         "migrations.kubevirt.io",
         "snapshot.kubevirt.io",
+        "export.kubevirt.io",
         "k8s.cni.cncf.io",
     }
 

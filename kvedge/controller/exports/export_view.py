@@ -1,0 +1,124 @@
+"""What an export's plan looks at, and what it may say.
+
+Made by the loop, judged by `export_plan`. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.export_job import ExportManifests
+from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.storage import PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVolume:
+    """One claim that is served, under a name; `disk` says that it holds a disk and not files."""
+
+    name: str
+    claim: PersistentVolumeClaim
+    disk: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesState:
+    """The condition that tells of the claims themselves."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """What is exported; with a `reason` it cannot be served now, and `message` says why."""
+
+    volumes: tuple[SourceVolume, ...] = ()
+    reason: str = ""
+    message: str = ""
+    # There is nothing to export.
+    is_skipped: bool = False
+    vm: str | None = None
+    state: VolumesState | None = None
+    manifests: ExportManifests | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Where clients from outside come in, and the authority of that server; no URL where there is no such place."""
+
+    url: str = ""
+    ca: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportView:
+    """All that counts for one export."""
+
+    export: VirtualMachineExport
+    source: SourceSeen
+    pod: Pod | None = None
+    # Whether the Pod's Secret is known to be there.
+    has_secret: bool = True
+    # Why the server did not take what was to be made.
+    refusal: str = ""
+    # The authority of exporters, as PEM.
+    ca: str = ""
+    front: Front = field(default_factory=Front)
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Make the exporter, its Service, its Secret, and the token's where the export names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSecret:
+    """Make the Secret of an exporter that waits for it."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class EndExporter:
+    """Delete the exporter."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class EndExport:
+    """Delete the export itself: its time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Write the status, by a merge patch."""
+
+    body: JsonObject
+
+
+ExportAction: TypeAlias = Serve | KeepSecret | EndExporter | EndExport | Report
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of the export."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """Actions in order, what is told once they are done, and when to look again."""
+
+    actions: tuple[ExportAction, ...] = ()
+    told: tuple[Told, ...] = ()
+    again_after: float | None = None

@@ -1,0 +1,202 @@
+"""Exports of one box, by an unmodified virtctl and by clients that know nothing but a URL and a token."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from kvedge.kube.errors import NotFound
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.exports import VirtualMachineExport
+from tests.support.api_servers import Kubectl
+from tests.support.box import Box, small_vm
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
+SIZE = 24 << 20
+_DATA = ((0, 3 << 20), (9 << 20, 200_000), (SIZE - 4096, 4096))
+_EXPORTS = "/apis/export.kubevirt.io/v1/namespaces/default/virtualmachineexports"
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.57.0/24")
+    found.start()
+    yield found
+    log = found.log.read_text()
+    found.remove()
+    assert [line for line in log.splitlines() if "is forbidden" in line] == []
+
+
+@pytest.fixture(scope="module")
+def virtctl(box: Box) -> Kubectl:
+    return Kubectl(box.kubeconfig, "virtctl")
+
+
+@pytest.fixture(scope="module")
+def disk(box: Box, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The sha256 of the disk of the stopped VM `plant`, which has data, holes, and data at its end."""
+    image = tmp_path_factory.mktemp("image") / "disk.raw"
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+        for position, length in _DATA:
+            file.seek(position)
+            file.write(os.urandom(length))
+    box.cli("image-upload", "dv", "plant-disk", "--size=24Mi", f"--image-path={image}", "--force-bind")
+    volumes = [{"name": "root", "dataVolume": {"name": "plant-disk"}}]
+    vm: dict[str, Any] = small_vm("plant", "unused", "Halted", volumes=volumes)
+    vm["spec"]["template"]["spec"]["domain"]["devices"]["disks"] = [{"name": "root", "disk": {"bus": "virtio"}}]
+    box.apply(vm)
+    return hashlib.sha256(image.read_bytes()).hexdigest()
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def export(client: KubeClient, name: str) -> VirtualMachineExport | None:
+    try:
+        return client.get(VirtualMachineExport, "default", name)
+    except NotFound:
+        return None
+
+
+def make_export(box: Box, name: str, kind: str = "VirtualMachine", source: str = "plant", **spec: object) -> None:
+    groups = {"VirtualMachine": "kubevirt.io", "VirtualMachineSnapshot": "snapshot.kubevirt.io"}
+    reference = {"apiGroup": groups.get(kind), "kind": kind, "name": source}
+    box.client.request("POST", _EXPORTS, {"metadata": {"name": name}, "spec": {"source": reference, **spec}})
+
+
+def wait_ready(box: Box, name: str) -> VirtualMachineExport:
+    def check() -> VirtualMachineExport | None:
+        found = export(box.client, name)
+        return found if found is not None and found.status.phase == "Ready" else None
+
+    try:
+        return wait_until(check, f"export {name} is ready", 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{export(box.client, name)}\n{box.log_tail()}") from error
+
+
+def token_of(box: Box, found: VirtualMachineExport) -> str:
+    secret = box.client.request("GET", f"/api/v1/namespaces/default/secrets/{found.status.token_secret_ref}")
+    return base64.b64decode(secret["data"]["token"]).decode()
+
+
+def raw_url(found: VirtualMachineExport) -> str:
+    links = found.status.links
+    assert links is not None
+    assert links.external is not None
+    return next(each.url for each in links.external.volumes[0].formats if each.format == "raw")
+
+
+def fetch(
+    found: VirtualMachineExport, url: str, token: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Ask as a client that trusts what the link says."""
+    links = found.status.links
+    assert links is not None
+    assert links.external is not None
+    parts = urlsplit(url)
+    context = ssl.create_default_context(cadata=links.external.cert)
+    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=60, context=context)
+    try:
+        sent = {"x-kubevirt-export-token": token, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        connection.request(method, f"{parts.path}{'?' if parts.query else ''}{parts.query}", headers=sent)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+def test_virtctl_downloads_the_disk_of_a_stopped_vm(box: Box, virtctl: Kubectl, disk: str, tmp_path: Path) -> None:
+    whole = tmp_path / "disk.img"
+    told = virtctl.run("vmexport", "download", "by-vm", "--vm=plant", "--format=raw", f"--output={whole}")
+    assert "Download finished successfully" in told
+    assert digest(whole.read_bytes()) == disk
+    packed = tmp_path / "disk.img.gz"
+    virtctl.run("vmexport", "download", "by-pvc", "--pvc=plant-disk", f"--output={packed}")
+    assert digest(gzip.decompress(packed.read_bytes())) == disk
+    assert digest(subprocess.run(["gzip", "-dc", packed], check=True, capture_output=True).stdout) == disk
+    # An export that a download has made goes with it, and takes everything along.
+    wait_until(lambda: export(box.client, "by-vm") is None, "the export is gone")
+    wait_until(lambda: not box.client.list(Pod, "default"), "its Pod is gone")
+
+
+def test_virtctl_creates_keeps_and_deletes_an_export(box: Box, virtctl: Kubectl, disk: str, tmp_path: Path) -> None:
+    # Without an output file it keeps standard output free.
+    told = virtctl.try_run("vmexport", "create", "kept", "--vm=plant", "--ttl=1h").stderr
+    assert told == "VirtualMachineExport 'default/kept' created successfully\n"
+    again = virtctl.try_run("vmexport", "create", "kept", "--vm=plant")
+    assert "VirtualMachineExport 'default/kept' already exists" in again.stderr
+    whole = tmp_path / "disk.img"
+    virtctl.run("vmexport", "download", "kept", "--format=raw", f"--output={whole}")
+    assert digest(whole.read_bytes()) == disk
+    assert export(box.client, "kept") is not None
+    told = virtctl.try_run("vmexport", "delete", "kept").stderr
+    assert told == "VirtualMachineExport 'default/kept' deleted successfully\n"
+
+
+def test_a_client_reads_parts_and_needs_the_token(box: Box, disk: str) -> None:
+    make_export(box, "parts")
+    found = wait_ready(box, "parts")
+    url, token = raw_url(found), token_of(box, found)
+    assert len(token) == 20
+    status, headers, body = fetch(found, url, token)
+    assert (status, headers["content-length"], digest(body)) == (200, str(SIZE), disk)
+    assert fetch(found, url, token, "HEAD")[1]["content-length"] == str(SIZE)
+    status, headers, part = fetch(found, url, token, Range="bytes=1000-1999")
+    assert (status, headers["content-range"], part) == (206, f"bytes 1000-1999/{SIZE}", body[1000:2000])
+    tag = headers["etag"]
+    assert fetch(found, url, token, Range="bytes=-4096", If_Range=tag)[2] == body[-4096:]
+    assert fetch(found, url, token, Range="bytes=5-", If_Range='"another"')[0] == 200
+    assert fetch(found, url, token, Range=f"bytes={SIZE}-")[0] == 416
+    assert fetch(found, url, "x" * 20)[0] == 401
+    assert fetch(found, url, "")[0] == 401
+    assert fetch(found, f"{url}?x-kubevirt-export-token={token}", "wrong", "HEAD")[0] == 200
+    assert fetch(found, url, token, "POST")[0] == 400
+    assert token not in box.log.read_text()
+    status, _, page = fetch(found, f"{url}.map", token)
+    told = json.loads(page)
+    assert (told["size"], told["next_offset"]) == (SIZE, None)
+    data = bytearray(SIZE)
+    for each in told["extents"]:
+        begin, end = each["offset"], each["offset"] + each["length"]
+        data[begin:end] = body[begin:end]
+    assert digest(bytes(data)) == disk
+    assert sum(each["length"] for each in told["extents"]) < SIZE // 2
+    box.client.request("DELETE", f"{_EXPORTS}/parts")
+
+
+def test_manifests_import_the_vm_elsewhere(box: Box, virtctl: Kubectl, disk: str) -> None:
+    text = virtctl.run("vmexport", "download", "moved", "--vm=plant", "--manifest", "--include-secret")
+    documents = [each for each in yaml.safe_load_all(text) if each]
+    assert [each["kind"] for each in documents] == ["ConfigMap", "VirtualMachine", "DataVolume", "Secret"]
+    box.client.request("POST", "/api/v1/namespaces", {"metadata": {"name": "elsewhere"}})
+    for each in documents:
+        each["metadata"]["namespace"] = "elsewhere"
+        box.apply(each)
+    path = "/apis/cdi.kubevirt.io/v1beta1/namespaces/elsewhere/datavolumes/plant-disk"
+    try:
+        wait_until(
+            lambda: box.client.request("GET", path).get("status", {}).get("phase") == "Succeeded", "imported", 60
+        )
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{box.client.request('GET', path)}\n{box.log_tail()}") from error
+    copies = [each for each in box.data_dir.rglob("disk.img") if "volumes" in each.parts]
+    assert [digest(each.read_bytes()[:SIZE]) for each in copies].count(disk) == 2
+    box.client.request("DELETE", f"{_EXPORTS}/moved")
