@@ -329,7 +329,9 @@ _NOBODYS = [
     PolicyRule(("get", "list", "update", "patch", "delete"), ("",), ("secrets",)),
     PolicyRule(("create",), ("",), ("secrets",)),
     PolicyRule(("get", "update", "patch", "delete"), ("",), ("secrets",), ("kvedge-ca",)),
-    PolicyRule(("create", "update", "patch", "delete"), ("",), ("configmaps", "services", "pods/exec")),
+    PolicyRule(("create", "update", "patch", "delete"), ("",), ("configmaps", "pods/exec")),
+    PolicyRule(("update", "patch", "delete"), ("",), ("services",)),
+    PolicyRule(("create",), ("",), ("services",)),
     PolicyRule(("create", "update", "delete"), ("",), ("nodes", "nodes/status")),
     PolicyRule(("create", "update", "patch", "bind", "escalate"), ("rbac.authorization.k8s.io",), ("clusterroles",)),
     PolicyRule(("create",), ("rbac.authorization.k8s.io",), ("rolebindings", "clusterrolebindings")),
@@ -347,8 +349,8 @@ def test_both_servers_refuse_a_role_what_it_could_grow_by(server: EitherServer, 
         if group == HANDLER_GROUP and "nodes" in rule.resources:
             # In a cluster a handler's own Node is kept apart from others by admission.
             continue
-        if group == CONTROLLER_GROUP and rule.verbs == ("create",) and rule.resources == ("secrets",):
-            # A policy keeps it to the certificates of uploads' workers.
+        if group == CONTROLLER_GROUP and rule.verbs == ("create",) and rule.resources in (("secrets",), ("services",)):
+            # A policy keeps it to certificates, tokens of exports, and Services of exports.
             continue
         everything = sum(len(rule.verbs) * len(rule.resources) for _ in rule.groups)
         assert len(_allowed(server, group, rule, "default")) == everything, rule

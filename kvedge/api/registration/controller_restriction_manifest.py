@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
+from kvedge.resources.disks.exports import EXPORTER_CONTAINER, EXPORTER_PREFIX, TOKEN_SECRET_PREFIX
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
@@ -21,6 +22,7 @@ from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vm import VirtualMachine
@@ -43,6 +45,7 @@ _REVISION: Final = "request.resource.resource == 'controllerrevisions'"
 _VM: Final = "request.resource.resource == 'virtualmachines'"
 _POOL: Final = "request.resource.resource == 'virtualmachinepools'"
 _SECRET: Final = "request.resource.resource == 'secrets'"
+_SERVICE: Final = "request.resource.resource == 'services'"
 _CREATE: Final = "request.operation == 'CREATE'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _STATUS: Final = "has(request.subResource) && request.subResource == 'status'"
@@ -83,8 +86,20 @@ _CLAIM_OWNED: Final = (
 )
 _CRON_OWNED: Final = _DV_OWNED.replace(f"'{DataVolume.KIND.kind}'", f"'{DataImportCron.KIND.kind}'")
 _WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CRON_OWNED}) || ({_CLAIM_OWNED})"
+_EXPORT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineExport.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{VirtualMachineExport.KIND.group}/'"
+)
+_EXPORTER_OWNED: Final = (
+    f"variables.owners.exists(o, o.kind == 'Pod' && o.apiVersion == 'v1' && o.name.startsWith('{EXPORTER_PREFIX}'))"
+)
+# An exporter hands disks out, and never writes one.
+_READS_CLAIMS: Final = (
+    "request.resource.resource == 'pods' && object != null"
+    " && (!has(object.spec.volumes) || object.spec.volumes.filter(v, has(v.persistentVolumeClaim)).all(v,"
+    " has(v.persistentVolumeClaim.readOnly) && v.persistentVolumeClaim.readOnly))"
+)
 # A worker reads what strangers send: it has no token, no way to more rights, and nothing of the host to write to.
-_WORKS: Final = f"c.name == '{WORKER_CONTAINER}'"
+_WORKS: Final = f"c.name in ['{WORKER_CONTAINER}', '{EXPORTER_CONTAINER}']"
 _WORKER_RIGHTS: Final = (
     "has(c.securityContext)"
     " && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot"
@@ -131,11 +146,15 @@ def controller_restriction() -> list[Document]:
         "wasWorker": _WORKER_OWNED.format("oldOwners", "oldLabels"),
         "isUpload": f"{_is_upload('object')} && {_UPLOAD_OWNED.format('owners')} && {_CONFINED}",
         "wasUpload": f"{_is_upload('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
+        "isExporter": f"({_EXPORT_OWNED.format('owners')}) && {_CONFINED} && {_READS_CLAIMS}",
+        "wasExporter": _EXPORT_OWNED.format("oldOwners"),
         "isAttachment": f"{_has_app_label('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
         "wasAttachment": f"{_has_app_label('oldLabels', ATTACHMENT_APP)}",
     }
     rules = [
-        match_writes("", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "persistentvolumeclaims"),
+        match_writes(
+            "", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "services", "persistentvolumeclaims"
+        ),
         match_writes("apps", "controllerrevisions"),
         match_writes(VirtualMachine.KIND.group, VirtualMachine.KIND.plural),
         match_writes(VirtualMachinePool.KIND.group, VirtualMachinePool.KIND.plural),
@@ -204,13 +223,15 @@ _RULES: Final = (
     (f"{_NODE} && {_UPDATE}", _TAKEN, "is not allowed to say that a Node takes VMs"),
     (
         f"{_POD} && {_CREATE}",
-        "variables.isLauncher || variables.isAttachment || variables.isWorker || variables.isUpload",
-        "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, and workers",
+        "variables.isLauncher || variables.isAttachment || variables.isWorker || variables.isUpload"
+        " || variables.isExporter",
+        "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, workers and exporters",
     ),
     (
         f"{_POD} && !({_CREATE})",
-        "variables.wasLauncher || variables.wasAttachment || variables.wasWorker || variables.wasUpload",
-        "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, and workers",
+        "variables.wasLauncher || variables.wasAttachment || variables.wasWorker || variables.wasUpload"
+        " || variables.wasExporter",
+        "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, workers and exporters",
     ),
     (
         f"{_POD} && {_UPDATE}",
@@ -239,8 +260,19 @@ _RULES: Final = (
     # A Secret of another type could be a token of somebody's account.
     (
         _SECRET,
-        f"{_CREATE} && object.type == 'kubernetes.io/tls' && object.metadata.name.startsWith('{UPLOAD_PREFIX}')",
-        "is not allowed to make other Secrets than the certificates of uploads' workers",
+        f"{_CREATE} && ((object.type == 'kubernetes.io/tls' && (object.metadata.name.startsWith('{UPLOAD_PREFIX}')"
+        f" || (object.metadata.name.startsWith('{EXPORTER_PREFIX}') && {_EXPORTER_OWNED})))"
+        f" || (object.type == 'Opaque' && object.metadata.name.startsWith('{TOKEN_SECRET_PREFIX}')"
+        f" && {_EXPORT_OWNED.format('owners')}))",
+        "is not allowed to make other Secrets than the certificates of uploads' workers and of exporters, and tokens of"
+        " exports",
+    ),
+    # One with addresses of its own choice could take the traffic of others.
+    (
+        _SERVICE,
+        f"{_CREATE} && {_EXPORT_OWNED.format('owners')} && object.metadata.name.startsWith('{EXPORTER_PREFIX}')"
+        " && object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs)",
+        "is not allowed to make other Services than those of exports, or to touch any",
     ),
     (
         f"{_REVISION} && {_CREATE}",

@@ -25,6 +25,7 @@ from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.disks.exports import (
     EXPORT_PORT,
     EXPORTER_APP,
+    EXPORTER_CONTAINER,
     SERVICE_LABEL,
     SERVICE_PORT,
     TOKEN_KEY,
@@ -72,7 +73,6 @@ from kvedge.runtime.tls.certificates import LeafRequest
 
 # On a Pod: which volumes it serves.
 FINGERPRINT: Final = "kvedge.io/exported-volumes"
-_CONTAINER: Final = "exporter"
 _OWN: Final = "own"
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
 _LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "400M"}
@@ -165,6 +165,7 @@ def own_secret(
     )
     return Secret(
         metadata=ObjectMeta(name=own_secret_name(pod), namespace=meta.namespace, owner_references=[owner]),
+        type="kubernetes.io/tls",
         data={key: base64.b64encode(value).decode("ascii") for key, value in parts.items()},
     )
 
@@ -204,7 +205,7 @@ def export_service(export: VirtualMachineExport) -> Service:
 
 def _container(job: ExportJob, uses: Sequence[_Use], cluster: ClusterConfig) -> Container:
     return Container(
-        name=_CONTAINER,
+        name=EXPORTER_CONTAINER,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
         command=[*cluster.program, "export-server"],

@@ -32,7 +32,10 @@ SECRET_MANIFEST: Final = "manifests/secret"
 INTERNAL: Final = "internal"
 EXTERNAL: Final = "external"
 
-_PREFIX: Final = "virt-export-"
+# Of the names of exporters, their Services and their Secrets, and of the Secrets with tokens.
+EXPORTER_PREFIX: Final = "virt-export-"
+TOKEN_SECRET_PREFIX: Final = "export-token-"
+EXPORTER_CONTAINER: Final = "exporter"
 _LONGEST_SERVICE: Final = 63
 _OUTSIDE: Final = re.compile(
     rf"/api/{re.escape(EXPORT_GROUP)}/({'|'.join((EXPORT_VERSION, *OLDER_EXPORT_VERSIONS))})"
@@ -47,7 +50,7 @@ def exporter_name(export: str) -> str:
     >>> exporter_name("disk")
     'virt-export-disk'
     """
-    name = f"{_PREFIX}{export}"
+    name = f"{EXPORTER_PREFIX}{export}"
     if len(name) <= _LONGEST_SERVICE and "." not in name:
         return name
     # A Service's name is one label. With the digest two exports never share one.
@@ -57,7 +60,7 @@ def exporter_name(export: str) -> str:
 
 def default_token_secret(export: str) -> str:
     """The Secret with the token of an export that names none."""
-    return f"export-token-{export}"
+    return f"{TOKEN_SECRET_PREFIX}{export}"
 
 
 def server_name(export_uid: str) -> str:

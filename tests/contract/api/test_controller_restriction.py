@@ -465,3 +465,71 @@ def test_revisions_of_others_are_none_of_its_business(
         assert "touch other" in refused(controller, "PATCH", f"{REVISIONS}/others", labels)
     finally:
         admin.request("DELETE", f"{REVISIONS}/others")
+
+
+EXPORT_OWNER = {**OWNER, "kind": "VirtualMachineExport", "apiVersion": "export.kubevirt.io/v1"}
+
+
+def exporter(*, read_only: bool = True, owner: JsonObject = EXPORT_OWNER) -> JsonObject:
+    made = worker({}, owner)
+    made["spec"]["containers"][0]["name"] = "exporter"
+    claim = {"claimName": "disk", **({"readOnly": True} if read_only else {})}
+    made["spec"]["volumes"].append({"name": "volume-0", "persistentVolumeClaim": claim})
+    return made
+
+
+def test_it_makes_exporters_that_read(admin: KubeClient, controller: KubeClient) -> None:
+    said = f"{SAID} to make other Pods than launchers of VMIs"
+    assert said in refused(controller, "POST", PODS, exporter(read_only=False))
+    assert said in refused(controller, "POST", PODS, exporter(owner={**EXPORT_OWNER, "apiVersion": "evil.io/v1"}))
+    assert refused(controller, "POST", PODS, exporter()) == ""
+    assert refused(controller, "DELETE", f"{PODS}/worker") == ""
+    gone(admin, "worker")
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "owner", "is_let"),
+    [
+        ("export-token-out", "Opaque", EXPORT_OWNER, True),
+        ("export-token-out", "Opaque", OWNER, False),
+        ("export-token-out", "kubernetes.io/service-account-token", EXPORT_OWNER, False),
+        ("virt-export-out-0a", "kubernetes.io/tls", {**CLAIM_OWNER, "kind": "Pod", "name": "virt-export-out"}, True),
+        ("virt-export-out-0a", "kubernetes.io/tls", {**CLAIM_OWNER, "kind": "Pod", "name": "others"}, False),
+        ("others", "kubernetes.io/tls", EXPORT_OWNER, False),
+    ],
+)
+def test_it_makes_tokens_and_certificates_of_exports_alone(
+    admin: KubeClient, controller: KubeClient, name: str, type_: str, owner: JsonObject, is_let: bool
+) -> None:
+    metadata = {"name": name, "ownerReferences": [owner]}
+    if type_ == "kubernetes.io/service-account-token":
+        metadata["annotations"] = {"kubernetes.io/service-account.name": "default"}
+    data = {"tls.crt": "eA==", "tls.key": "eA=="}
+    body = {"metadata": metadata, "type": type_, "data": data}
+    path = "/api/v1/namespaces/default/secrets"
+    said = refused(controller, "POST", path, body)
+    assert (said == "") is is_let, said
+    assert is_let or f"{SAID} to make other Secrets" in said
+    if is_let:
+        admin.request("DELETE", f"{path}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "owner", "is_let"),
+    [
+        ({}, EXPORT_OWNER, True),
+        ({}, OWNER, False),
+        ({"type": "LoadBalancer"}, EXPORT_OWNER, False),
+        ({"externalIPs": ["192.0.2.1"]}, EXPORT_OWNER, False),
+    ],
+)
+def test_it_makes_services_of_exports_alone(
+    admin: KubeClient, controller: KubeClient, spec: JsonObject, owner: JsonObject, is_let: bool
+) -> None:
+    path = "/api/v1/namespaces/default/services"
+    metadata = {"name": "virt-export-out", "ownerReferences": [owner]}
+    said = refused(controller, "POST", path, {"metadata": metadata, "spec": {"ports": [{"port": 443}], **spec}})
+    assert (said == "") is is_let, said
+    assert is_let or f"{SAID} to make other Services" in said
+    if is_let:
+        admin.request("DELETE", f"{path}/virt-export-out")
