@@ -166,11 +166,12 @@ def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: fl
     from kvedge.client.errors import ClientError
     from kvedge.client.manifests.launch_disk import disk_name
     from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
+    from kvedge.client.uploads.upload_source import FileSource
 
     assert options.disk is not None
     name, file = disk_name(options.name), options.disk.file
     if file is not None:
-        wish = UploadWish(name=name, file=file, create=False, is_expected=True, wait_seconds=timeout)
+        wish = UploadWish(name=name, source=FileSource(file), create=False, is_expected=True, wait_seconds=timeout)
         bar = UploadBar()
         try:
             ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()

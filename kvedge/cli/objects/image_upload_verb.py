@@ -54,11 +54,13 @@ def image_upload(
     An upload that breaks off goes on where it was, also when the verb is run again within five minutes.
     """
     from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
+    from kvedge.client.uploads.upload_source import FileSource
 
     _check_kind(kind)
+    file = _file(image_path, archive_path)
     wish = UploadWish(
         name=name,
-        file=_file(image_path, archive_path),
+        source=FileSource(file),
         size=flags["size"],
         storage_class=flags["storage_class"],
         access_mode=flags["access_mode"],
@@ -82,7 +84,7 @@ def image_upload(
     ImageUpload(session, wish, bar.tell, bar.show, time.sleep).run()
     bar.end()
     what = "PersistentVolumeClaim" if wish.bare else "DataVolume"
-    click.echo(f"{wish.file} is in {what} {session.namespace}/{name}")
+    click.echo(f"{file} is in {what} {session.namespace}/{name}")
 
 
 def _check_kind(kind: str) -> None:

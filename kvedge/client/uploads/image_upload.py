@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from kvedge.client.errors import ClientError, NotFoundError, RefusedError, UsageError
 from kvedge.client.session import Session, check_name
 from kvedge.client.uploads.golden_image import lead_data_source
+from kvedge.client.uploads.upload_source import UploadSource
 from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.resources.codec import JsonObject
@@ -46,7 +46,7 @@ class UploadWish:
     """
 
     name: str
-    file: Path
+    source: UploadSource
     size: str = ""
     storage_class: str = ""
     access_mode: str = ""
@@ -93,7 +93,7 @@ class ImageUpload:
         self._wait_ready()
         address = self._address()
         self._tell(f"uploading to {address.url}")
-        UploadStream(address, self._wish.file, self._token, self._show, self._pause).send(self._wish.tries)
+        UploadStream(address, self._wish.source, self._token, self._show, self._pause).send(self._wish.tries)
         if self._wish.data_source:
             self._ensure_data_source()
         self._wait_done()

@@ -1,29 +1,26 @@
-"""Sends a file to an upload proxy, and goes on where it was broken off when the proxy's worker can.
+"""Sends an image to an upload proxy, and goes on where it was broken off when the proxy's worker can.
 
 Called by image_upload.py. Works with any proxy of CDI's; only kvedge's tells how far a broken upload is. Blocks, and
-holds a piece of the file at a time.
+holds a piece of it at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import http.client
-import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 
 from kvedge.client.errors import ClientError, RefusedError, UsageError
+from kvedge.client.uploads.upload_source import UploadSource
 from kvedge.resources.disks.uploads import ASYNC, SYNC, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
 
 _PIECE: Final = 256 << 10
 _CONNECT_SECONDS: Final = 20.0
 # A disk at the other end may be busy, and the last answer waits for a conversion.
 _SILENT_SECONDS: Final = 600.0
-_SAMPLE: Final = 1 << 20
 _LONGEST_ANSWER: Final = 4096
 # The same request may succeed later.
 _PASSING: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
@@ -56,19 +53,19 @@ class _Broken(Exception):
 
 
 class UploadStream:
-    """One file to one proxy."""
+    """One image to one proxy."""
 
     def __init__(
         self,
         address: ProxyAddress,
-        file: Path,
+        source: UploadSource,
         token: Callable[[], str],
         show: Callable[[int, int], None],
         pause: Callable[[float], None],
     ) -> None:
         """`token` asks for a new one; `show` gets what has been sent and how much there is; `pause` waits."""
         self._address = address
-        self._file = file
+        self._source = source
         self._token = token
         self._show = show
         self._pause = pause
@@ -80,7 +77,7 @@ class UploadStream:
             RefusedError: the proxy or the worker refuses it for good; with its words.
             ClientError: it did not get there.
         """
-        identity, size = file_identity(self._file), self._file.stat().st_size
+        identity, size = self._source.identity(), self._source.size
         failed, furthest = 0, 0
         while True:
             try:
@@ -102,7 +99,7 @@ class UploadStream:
         call, offset = self._probe(token, identity)
         connection = self._connection()
         try:
-            with self._file.open("rb") as source:
+            with self._source.open() as source:
                 source.seek(offset)
                 self._begin(connection, call, token, identity, offset, size - offset)
                 self._pour(connection, source, offset, size)
@@ -185,17 +182,6 @@ class UploadStream:
 
     def _path(self, call: str) -> str:
         return f"{urlsplit(self._address.url).path.rstrip('/')}/{UPLOAD_VERSION}/{call}"
-
-
-def file_identity(file: Path) -> str:
-    """What tells this file from another one: its size, its time, and its first and last megabyte, as a digest."""
-    facts = file.stat()
-    digest = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode())
-    with file.open("rb") as source:
-        digest.update(source.read(_SAMPLE))
-        source.seek(max(0, facts.st_size - _SAMPLE), os.SEEK_SET)
-        digest.update(source.read(_SAMPLE))
-    return digest.hexdigest()
 
 
 def _distrust(url: str, error: ssl.SSLCertVerificationError) -> ClientError:

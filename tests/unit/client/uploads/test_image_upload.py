@@ -11,6 +11,7 @@ import pytest
 from kvedge.client.errors import RefusedError
 from kvedge.client.session import Session
 from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
+from kvedge.client.uploads.upload_source import FileSource
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 
@@ -37,7 +38,7 @@ def refusal(server: PlayedServer, *, bare: bool) -> tuple[str, int]:
     """What the upload says, and how often it waited before."""
     waits: list[float] = []
     session = cast("Session", SimpleNamespace(client=server, namespace="ns"))
-    wish = UploadWish(name="disk", file=Path("/dev/null"), bare=bare, create=False, is_expected=True)
+    wish = UploadWish(name="disk", source=FileSource(Path("/dev/null")), bare=bare, create=False, is_expected=True)
     upload = ImageUpload(session, wish, lambda text: None, lambda sent, size: None, waits.append)
     with pytest.raises(RefusedError) as refused:
         upload.run()

@@ -1,0 +1,177 @@
+"""The VM and the disks that are made of a file: their names, classes and sizes here.
+
+Called by imports. Pure. Each disk becomes a DataVolume; those that were the VM's own become its own again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kvedge.client.errors import UsageError
+from kvedge.client.session import check_name
+from kvedge.client.vm_files.archive_errors import DamagedFile
+from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
+from kvedge.client.vm_files.exported_vm import volumes_of
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.values.name_grammar import LABEL_LENGTH
+
+_MIB: Final = 1 << 20
+_OBJECT_KINDS: Final = ("Secret", "ConfigMap")
+# Labels whose value is the VM's name.
+_NAME_LABELS: Final = ("kubevirt.io/vm", "kubevirt.io/domain", "vm.kubevirt.io/name")
+_KEPT_METADATA: Final = ("name", "labels", "annotations")
+_HALTED: Final = "Halted"
+_KEEPS_HALTED: Final = ("Halted", "Manual")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportWish:
+    """What the user wants of the VM; empty texts leave it as the file has it."""
+
+    name: str = ""
+    storage_class: str = ""
+    start: bool = False
+    new_macs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDisk:
+    """A DataVolume that is made, and the volume that it is for; `size` is in bytes, of whole MiB."""
+
+    name: str
+    volume: str
+    size: int
+    storage_class: str
+    is_owned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """All that an import makes."""
+
+    name: str
+    vm: JsonObject
+    disks: list[PlannedDisk]
+    objects: list[JsonObject]
+    notes: list[str] = field(default_factory=list)
+
+    def macs(self) -> list[str]:
+        """Of the VM's interfaces, in lower case."""
+        return [str(nic["macAddress"]).lower() for nic in _interfaces(self.vm) if nic.get("macAddress")]
+
+
+def plan_import(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[int]) -> ImportPlan:
+    """What is to be made of a file. `least_sizes` are what the image of each disk needs while it is taken.
+
+    Raises:
+        UsageError: for a name that no VM can have.
+        DamagedFile: when the file's documents do not hold together.
+    """
+    vm = copy.deepcopy(manifest.vm)
+    _check_vm(vm)
+    old = str(vm["metadata"].get("name") or "")
+    name = check_name(wish.name or old)
+    vm["metadata"]["name"] = name
+    disks = [
+        _plan_disk(entry, wish, name if name != old else "", least)
+        for entry, least in zip(manifest.disks, least_sizes, strict=True)
+    ]
+    _check_disks(vm, disks)
+    _lead_volumes(vm, disks, {entry.claim for entry in manifest.disks})
+    if name != old:
+        _rename_labels(vm, old, name)
+    notes = _set_running(vm, start=wish.start)
+    if wish.new_macs:
+        for nic in _interfaces(vm):
+            nic.pop("macAddress", None)
+    return ImportPlan(name, vm, disks, [_check_object(document) for document in manifest.objects], notes)
+
+
+def _check_vm(vm: JsonObject) -> None:
+    try:
+        is_vm = vm["kind"] == "VirtualMachine" and str(vm["apiVersion"]).startswith("kubevirt.io/")
+        is_whole = isinstance(vm["metadata"], dict) and isinstance(vm["spec"]["template"]["spec"], dict)
+    except (KeyError, TypeError) as error:
+        raise DamagedFile(f"the file's VM is not whole: it lacks {error}") from error
+    if not is_vm or not is_whole:
+        raise DamagedFile("the file's VM is of another kind")
+    for key in ("volumes", "networks"):
+        if not _is_list_of_objects(vm["spec"]["template"]["spec"].get(key)):
+            raise DamagedFile(f"the file's VM is not whole: spec.template.spec.{key} is no list")
+    # Whatever it says of places, owners and times is not of here.
+    vm["metadata"] = {key: vm["metadata"][key] for key in _KEPT_METADATA if key in vm["metadata"]}
+    vm.pop("status", None)
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(each, dict) for each in value))
+
+
+def _check_object(document: JsonObject) -> JsonObject:
+    metadata = document.get("metadata")
+    is_known = document.get("kind") in _OBJECT_KINDS and document.get("apiVersion") == "v1"
+    if not is_known or not isinstance(metadata, dict):
+        raise DamagedFile(f"the file has an object that belongs to no VM: {str(document.get('kind'))[:63]!r}")
+    check_name(str(metadata.get("name") or ""))
+    return {**document, "metadata": {key: metadata[key] for key in _KEPT_METADATA if key in metadata}}
+
+
+def _plan_disk(entry: DiskEntry, wish: ImportWish, prefix: str, least: int) -> PlannedDisk:
+    name = f"{prefix}-{entry.volume}" if prefix else entry.claim
+    size = -(-max(entry.size, least) // _MIB) * _MIB
+    return PlannedDisk(check_name(name), entry.volume, size, wish.storage_class, entry.is_owned)
+
+
+def _check_disks(vm: JsonObject, disks: list[PlannedDisk]) -> None:
+    names = [disk.name for disk in disks]
+    if len(set(names)) < len(names):
+        raise UsageError("two disks of the VM would have one name: import it under another --name")
+    known = {str(volume.get("name")) for volume in volumes_of(vm)}
+    if unknown := [disk.volume for disk in disks if disk.volume not in known]:
+        raise DamagedFile(f"the file has a disk that its VM has no volume for: {unknown[0][:63]!r}")
+
+
+def _lead_volumes(vm: JsonObject, disks: list[PlannedDisk], claims: set[str]) -> None:
+    """Have the volumes name the claims that are made; templates of these claims would make them anew."""
+    made = {disk.volume: disk.name for disk in disks}
+    for volume in volumes_of(vm):
+        if volume.get("name") in made:
+            old = volume.pop("dataVolume", None) or volume.pop("persistentVolumeClaim", None) or {}
+            kept = {key: old[key] for key in ("hotpluggable",) if key in old}
+            volume["dataVolume"] = {**kept, "name": made[str(volume["name"])]}
+    templates = vm["spec"].pop("dataVolumeTemplates", None) or []
+    kept_templates = [each for each in templates if (each.get("metadata") or {}).get("name") not in claims]
+    if kept_templates:
+        vm["spec"]["dataVolumeTemplates"] = kept_templates
+
+
+def _rename_labels(vm: JsonObject, old: str, new: str) -> None:
+    for metadata in (vm["metadata"], vm["spec"]["template"].get("metadata") or {}):
+        labels = metadata.get("labels") or {}
+        for key in _NAME_LABELS:
+            if labels.get(key) == old:
+                labels[key] = new
+                if len(new) > LABEL_LENGTH:
+                    del labels[key]
+
+
+def _set_running(vm: JsonObject, *, start: bool) -> list[str]:
+    """Whether it starts at once; what it did before is told where that changes."""
+    spec = vm["spec"]
+    running = spec.pop("running", None)
+    strategy = spec.get("runStrategy") or ("Always" if running else _HALTED)
+    if start:
+        spec["runStrategy"] = "Always" if strategy in _KEEPS_HALTED else strategy
+        return []
+    spec["runStrategy"] = strategy if strategy in _KEEPS_HALTED else _HALTED
+    if strategy in ("Always", *_KEEPS_HALTED):
+        return []
+    return [f"its runStrategy was {strategy}, and is Halted here until it is started"]
+
+
+def _interfaces(vm: JsonObject) -> Iterator[JsonObject]:
+    domain = vm["spec"]["template"]["spec"].get("domain") or {}
+    yield from (domain.get("devices") or {}).get("interfaces") or ()

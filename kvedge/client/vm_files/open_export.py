@@ -1,0 +1,289 @@
+"""A VM's disks, opened for reading: an export is made for it, waited for, and removed when all was read.
+
+Called by `kvedge export`. Talks to the API server. A stopped VM is read as it is; a running one by a snapshot, which is
+removed as well. What was made is removed also when the export fails; when the program is killed, it ends by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import string
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import kvedge
+from kvedge.client.errors import ClientError, NotFoundError, RefusedError, TimedOutError
+from kvedge.client.random_names import random_letters
+from kvedge.client.session import Session, check_name
+from kvedge.client.snapshots import SnapshotWait, find_snapshot, is_running, take_snapshot
+from kvedge.client.vm_files import exported_vm
+from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
+from kvedge.client.vm_files.exported_vm import LastingVolume
+from kvedge.client.vm_files.remote_disk import ExportAddress, RemoteDisk
+from kvedge.client.vm_wait import Progress
+from kvedge.kube.errors import NotFound, Unavailable
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
+from kvedge.resources.types.vm import VirtualMachine
+
+_GROUP: Final = "/apis/export.kubevirt.io"
+# Disks of terabytes on a slow line; an export that nobody removes ends then.
+_TTL: Final = "72h"
+_LOOK_SECONDS: Final = 0.5
+_TOKEN: Final = string.ascii_letters + string.digits
+_TOKEN_LENGTH: Final = 20
+# A label of the Service that is named after the export has 63 characters, and a prefix.
+_LONGEST_VM: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ExportWish:
+    """Which VM, and how: of a snapshot that is there, or of one that is made for it."""
+
+    vm: str
+    snapshot: str = ""
+    with_secrets: bool = False
+    wait_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenExport:
+    """What the archive says of itself, and its disks in the same order."""
+
+    manifest: ArchiveManifest
+    disks: list[RemoteDisk]
+
+
+class _Source:
+    """Of what the export is, and what it says of the VM."""
+
+    def __init__(self, kind: str, group: str, name: str, vm: JsonObject) -> None:
+        self.reference = {"apiGroup": group, "kind": kind, "name": name}
+        self.vm = vm
+        self.text = "a stopped VM" if kind == "VirtualMachine" else f"snapshot {name}"
+
+
+class ExportOpening:
+    """Opens one export."""
+
+    def __init__(
+        self,
+        session: Session,
+        wish: ExportWish,
+        tell: Callable[[str], None],
+        progress: Callable[[], Progress],
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`tell` gets what happens and what is left out."""
+        self._session = session
+        self._wish = wish
+        self._tell = tell
+        self._progress = progress
+        self._pause = pause
+
+    @contextmanager
+    def open(self) -> Iterator[OpenExport]:
+        """The disks, while it is entered.
+
+        Raises:
+            ClientError, KubeError: with what is in the way.
+        """
+        check_name(self._wish.vm)
+        with contextlib.ExitStack() as stack:
+            source = self._find_source(stack)
+            lasting = exported_vm.find_lasting(source.vm)
+            disks = self._open_disks(stack, source, lasting) if lasting else []
+            try:
+                yield OpenExport(self._describe(source, lasting, disks), disks)
+            except ClientError as error:
+                if source.reference["kind"] == "VirtualMachine" and is_running(self._session, self._wish.vm):
+                    raise RefusedError(
+                        f"VM {self._wish.vm} was started while its disks were read ({error.text}): stop it, or let "
+                        "it run and export again, which takes a snapshot"
+                    ) from error
+                raise
+
+    def _find_source(self, stack: contextlib.ExitStack) -> _Source:
+        vm, namespace = self._wish.vm, self._session.namespace
+        snapshot: VirtualMachineSnapshot | None = None
+        if self._wish.snapshot:
+            snapshot = find_snapshot(self._session, vm, self._wish.snapshot)
+        else:
+            document = self._read(VirtualMachine.KIND.path(namespace, vm))
+            if not is_running(self._session, vm):
+                return _Source("VirtualMachine", VirtualMachine.KIND.group, vm, document)
+            name = f"{vm[:_LONGEST_VM].rstrip('.-')}-export-{random_letters()}"
+            snapshot = take_snapshot(self._session, vm, name)
+            path = VirtualMachineSnapshot.KIND.path(namespace, name)
+            stack.callback(self._remove, path)
+            self._tell(f"VM {vm} runs: its disks are read from snapshot {name}, which is removed afterwards")
+        SnapshotWait(self._session, self._wish.wait_seconds, self._progress).wait_until_ready(snapshot)
+        return self._read_snapshot(snapshot.metadata.name)
+
+    def _read_snapshot(self, name: str) -> _Source:
+        client, namespace = self._session.client, self._session.namespace
+        snapshot = client.get(VirtualMachineSnapshot, namespace, name)
+        content_name = snapshot.status.virtual_machine_snapshot_content_name or ""
+        content = client.get(VirtualMachineSnapshotContent, namespace, content_name)
+        document = content.spec.source.virtual_machine
+        if document is None:
+            raise RefusedError(f"snapshot {name} holds no VM")
+        if snapshot.status.snapshot_volumes is not None and snapshot.status.snapshot_volumes.excluded_volumes:
+            lasting = {volume.volume for volume in exported_vm.find_lasting(document)}
+            missing = sorted(lasting & set(snapshot.status.snapshot_volumes.excluded_volumes))
+            if missing:
+                raise RefusedError(
+                    f"snapshot {name} has no copy of {', '.join(missing)}: stop the VM, and export it as it is"
+                )
+        return _Source("VirtualMachineSnapshot", VirtualMachineSnapshot.KIND.group, name, document)
+
+    def _open_disks(
+        self, stack: contextlib.ExitStack, source: _Source, lasting: list[LastingVolume]
+    ) -> list[RemoteDisk]:
+        name = f"{self._wish.vm[:_LONGEST_VM].rstrip('.-')}-{random_letters()}"
+        token = "".join(secrets.choice(_TOKEN) for _ in range(_TOKEN_LENGTH))
+        path = f"{self._group_path()}/namespaces/{self._session.namespace}/virtualmachineexports"
+        stack.callback(self._remove, f"{path}/{name}")
+        made = self._make_export(path, name, source.reference)
+        self._make_token(name, token, made)
+        link = self._wait_for_link(f"{path}/{name}")
+        return [self._open_disk(stack, link, volume, name, token) for volume in lasting]
+
+    def _open_disk(
+        self, stack: contextlib.ExitStack, link: JsonObject, volume: LastingVolume, export: str, token: str
+    ) -> RemoteDisk:
+        found = {str(each.get("name")): each for each in link.get("volumes") or ()}
+        entry = found.get(volume.claim) or found.get(f"{export}-{volume.claim}") or found.get(volume.volume)
+        urls = {form.get("format"): form.get("url") for form in (entry or {}).get("formats") or ()}
+        if not urls.get("raw"):
+            raise RefusedError(
+                f"the export has no raw disk of claim {volume.claim}: only claims with a disk's image can be exported"
+            )
+        disk = RemoteDisk(ExportAddress(str(urls["raw"]), str(link.get("cert") or ""), token), self._pause)
+        stack.callback(disk.close)
+        return disk
+
+    def _describe(self, source: _Source, lasting: list[LastingVolume], disks: list[RemoteDisk]) -> ArchiveManifest:
+        vm = exported_vm.strip_vm(source.vm)
+        left_out = exported_vm.find_left_out(source.vm)
+        objects = []
+        for needed in exported_vm.find_needed(source.vm):
+            if not self._wish.with_secrets:
+                left_out.append(f"{needed.kind} {needed.name}: --with-secrets takes it along")
+                continue
+            try:
+                document = self._read(f"/api/v1/namespaces/{self._session.namespace}/{needed.resource}/{needed.name}")
+            except NotFound:
+                left_out.append(f"{needed.kind} {needed.name}: there is none")
+                continue
+            if exported_vm.is_portable(document):
+                objects.append(exported_vm.strip_object(document, needed.kind))
+        for text in left_out:
+            self._tell(f"not in the file: {text}")
+        entries = [self._describe_disk(volume, disk) for volume, disk in zip(lasting, disks, strict=True)]
+        return ArchiveManifest(
+            written_by=f"kvedge {kvedge.__version__}",
+            created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            source=source.text,
+            vm=vm,
+            objects=objects,
+            disks=entries,
+            left_out=left_out,
+        )
+
+    def _describe_disk(self, volume: LastingVolume, disk: RemoteDisk) -> DiskEntry:
+        spec: dict[str, Any] = {}
+        # The claim of a snapshot's volume may be gone by now.
+        with contextlib.suppress(NotFound):
+            path = f"/api/v1/namespaces/{self._session.namespace}/persistentvolumeclaims/{volume.claim}"
+            spec = self._read(path).get("spec") or {}
+        return DiskEntry(
+            volume=volume.volume,
+            claim=volume.claim,
+            size=disk.read_size(),
+            storage_class=str(spec.get("storageClassName") or ""),
+            access_modes=list(spec.get("accessModes") or ()),
+            is_block=spec.get("volumeMode") == "Block",
+            is_owned=volume.is_owned,
+        )
+
+    def _group_path(self) -> str:
+        """The group with the version that the server prefers: an older KubeVirt has no v1."""
+        try:
+            found = self._read(_GROUP)
+        except NotFound as error:
+            raise NotFoundError("this server exports no VMs: it has no API group export.kubevirt.io") from error
+        preferred = (found.get("preferredVersion") or {}).get("version") or "v1"
+        return f"{_GROUP}/{preferred}"
+
+    def _make_export(self, path: str, name: str, source: JsonObject) -> JsonObject:
+        document = {
+            "apiVersion": path.removeprefix("/apis/").partition("/namespaces/")[0],
+            "kind": "VirtualMachineExport",
+            "metadata": {"name": name, "namespace": self._session.namespace},
+            "spec": {"source": source, "tokenSecretRef": name, "ttlDuration": _TTL},
+        }
+        made: JsonObject = self._session.client.request("POST", path, document)
+        return made
+
+    def _make_token(self, name: str, token: str, export: JsonObject) -> None:
+        owner = {
+            "apiVersion": export["apiVersion"],
+            "kind": export["kind"],
+            "name": name,
+            "uid": export["metadata"]["uid"],
+            "blockOwnerDeletion": False,
+        }
+        metadata = {"name": name, "namespace": self._session.namespace, "ownerReferences": [owner]}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata,
+            "type": "Opaque",
+            "stringData": {"token": token},
+        }
+        self._session.client.request("POST", f"/api/v1/namespaces/{self._session.namespace}/secrets", document)
+
+    def _wait_for_link(self, path: str) -> JsonObject:
+        deadline, said = time.monotonic() + self._wish.wait_seconds, "not seen by the controller yet"
+        with self._progress() as progress:
+            while True:
+                with contextlib.suppress(Unavailable):
+                    status = self._read(path).get("status") or {}
+                    said = describe_status(status)
+                    links = status.get("links") or {}
+                    link: JsonObject | None = links.get("external") or links.get("internal")
+                    if status.get("phase") == "Ready" and link and link.get("volumes"):
+                        return link
+                    if status.get("phase") == "Skipped":
+                        raise RefusedError(f"VM {self._wish.vm} has no disk that can be exported: {said}")
+                if time.monotonic() > deadline:
+                    raise TimedOutError(
+                        f"timed out after {self._wish.wait_seconds:g} s waiting for the export of {self._wish.vm}: "
+                        f"{said}"
+                    )
+                progress.show(f"{self._wish.vm}: {said}")
+                self._pause(_LOOK_SECONDS)
+
+    def _remove(self, path: str) -> None:
+        with contextlib.suppress(NotFound):
+            self._session.client.request("DELETE", path)
+
+    def _read(self, path: str) -> JsonObject:
+        found: JsonObject = self._session.client.request("GET", path)
+        return found
+
+
+def describe_status(status: JsonObject) -> str:
+    """How far an export is, and what it waits for."""
+    words = [
+        f"{each.get('reason') or ''}: {each.get('message')}" if each.get("message") else str(each.get("reason") or "")
+        for each in status.get("conditions") or ()
+        if each.get("status") == "False"
+    ]
+    return f"{status.get('phase') or 'Pending'}{' - ' if words else ''}{'; '.join(words)[:500]}"
