@@ -36,7 +36,10 @@ _MACHINES: Final[dict[str, Verb]] = {
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
     "snapshot": Verb("machines.snapshot_verbs", "Snapshots: VMs with their disks, as they were at one time."),
     "export": Verb("machines.file_verbs", "Write a VM with its disks into one file."),
-    "import": Verb("machines.file_verbs", "Make a VM of a file that `kvedge export` has written."),
+    "import": Verb(
+        "machines.file_verbs",
+        "Make a VM of a file: what `kvedge export` wrote, an appliance (OVA), or a libvirt domain with its disks.",
+    ),
     "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),
     "expand": Verb("machines.expand_verb", "Show a VM with its instance type and preference worked in."),
     "expose": Verb("machines.expose_verb", "Make a Service for a port of a VM."),
