@@ -26,6 +26,7 @@ _KINDS: Final = (
         "vmim",
         "vmsnapshot",
         "vmrestore",
+        "vmclone",
         "migrationpolicies",
         "ipaddresses",
         "customresourcedefinitions",

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.controller.clones.clone_loop import make_clone_work
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
@@ -53,6 +54,7 @@ from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, OF_NODE
 from kvedge.resources.node_loss.remediations import SelfNodeRemediation
 from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
@@ -240,6 +242,7 @@ class _Work:
         sources = self._make_snapshot_sources(client, clock)
         self._snapshots, self._restores = make_snapshot_work(sources), make_restore_work(sources)
         self._exports = self._make_export_work(client, sources)
+        self._clones = make_clone_work(sources, Informer(client, VirtualMachineClone))
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -414,6 +417,7 @@ class _Work:
             part("snapshots", self._snapshots, *known),
             part("restores", self._restores, *known),
             part("exports", self._exports, *known),
+            part("clones", self._clones, *known),
         ]
 
     def _is_declarative(self) -> bool:

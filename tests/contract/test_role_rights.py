@@ -77,6 +77,15 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: read services",
         "kvedge:controllers: update virtualmachineexports/finalizers.export.kubevirt.io",
     ),
+    "clones (controller/test_vm_clones, under these very rights)": (
+        "kvedge:controllers: create virtualmachinerestores.snapshot.kubevirt.io",
+        "kvedge:controllers: create virtualmachinesnapshots.snapshot.kubevirt.io",
+        "kvedge:controllers: delete virtualmachineclones.clone.kubevirt.io",
+        "kvedge:controllers: delete virtualmachinerestores.snapshot.kubevirt.io",
+        "kvedge:controllers: delete virtualmachinesnapshots.snapshot.kubevirt.io",
+        "kvedge:controllers: patch virtualmachineclones/status.clone.kubevirt.io",
+        "kvedge:controllers: update virtualmachineclones/finalizers.clone.kubevirt.io",
+    ),
     "a DataVolume names a DataSource (test_clones, under these very rights)": (
         "kvedge:apis: read datasources.cdi.kubevirt.io",
     ),

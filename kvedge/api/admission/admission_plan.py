@@ -31,6 +31,7 @@ from kvedge.api.admission.rules.vm_update_rules import vm_update_is_allowed
 from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.api.admission.scaling.pool_verdict import judge_pool
 from kvedge.api.admission.scaling.replica_set_verdict import judge_replica_set
+from kvedge.api.admission.snapshots.clone_verdict import judge_clone
 from kvedge.api.admission.snapshots.snapshot_verdict import judge_restore, judge_snapshot
 from kvedge.api.admission.spec_verdict import (
     Verdict,
@@ -48,6 +49,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
@@ -106,6 +108,8 @@ def plan_verdict(
         return judge(request, document)
     if request.resource.group == EXPORT_GROUP:
         return judge_export(request, document)
+    if request.resource.resource == VirtualMachineClone.KIND.plural:
+        return judge_clone(request, document)
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

@@ -17,6 +17,7 @@ from kvedge.api.admission.presets.preset_plan import with_presets
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.rules.vmi_update_rules import keep_status
+from kvedge.api.admission.snapshots.clone_verdict import with_target
 from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_platform_defaults
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.names import PCI_TOPOLOGY, VM_FINALIZER
@@ -41,6 +42,8 @@ def plan_mutation(
             return _vm(request, document, cluster)
         case "virtualmachineinstancemigrations", "CREATE":
             return list(difference(document, label_migration(document)))
+        case "virtualmachineclones", "CREATE":
+            return list(difference(document, with_target(document, request.uid)))
     return []
 
 

@@ -22,6 +22,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
+from kvedge.resources.types.protection.clones import CLONE_GROUP, CLONE_VERSIONS, VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
 from kvedge.resources.types.scaling.pools import POOL_GROUP
@@ -99,6 +100,9 @@ def mutating_webhooks(ca_bundle: bytes) -> Document:
         # Fail: a migration without its label could be one of two that move the same guest.
         webhook("migrations-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstancemigrations",
                  operations=("CREATE",)),
+        # Fail: a clone without a target's name makes a VM that nobody knows.
+        webhook("virtualmachineclones-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, VirtualMachineClone.KIND.plural,
+                 operations=("CREATE",), served=(CLONE_GROUP, CLONE_VERSIONS)),
     ]  # fmt: skip
     for each in webhooks:
         each["reinvocationPolicy"] = "Never"
@@ -146,6 +150,10 @@ def validating_webhooks(
                  "virtualmachineexports", operations=("CREATE", "UPDATE"),
                  conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(EXPORT_GROUP, (EXPORT_VERSION, *OLDER_EXPORT_VERSIONS))),
+        # Fail, for the same reasons.
+        webhook("vm-clone-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, VirtualMachineClone.KIND.plural,
+                 operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                 served=(CLONE_GROUP, CLONE_VERSIONS)),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),

@@ -12,7 +12,7 @@ from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER, EXPORTER_PREFIX, TOKEN_SECRET_PREFIX
-from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
@@ -201,8 +201,9 @@ _RULES: Final = (
     ),
     (
         f"{_VM} && !({_CREATE} || {_UPDATE})",
-        _POOL_OWNED.format("oldOwners"),
-        "is not allowed to delete other VMs than those of pools",
+        f"{_POOL_OWNED.format('oldOwners')} || ('{LAST_RESTORE}' in variables.oldAnnotations"
+        f" && variables.oldAnnotations['{LAST_RESTORE}'].startsWith('{UNPATCHED}'))",
+        "is not allowed to delete other VMs than those of pools, and those that a restore could not patch",
     ),
     # A pool adopts none: otherwise it could be given first, and deleted then.
     (

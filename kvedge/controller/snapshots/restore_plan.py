@@ -29,6 +29,7 @@ from kvedge.controller.snapshots.restored_vm import (
     make_vm,
     make_volume,
     mark_of,
+    owners_with,
     patch_operations,
     plan_volume_restores,
     superseded_data_volumes,
@@ -69,7 +70,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if status.complete:
         return SnapshotPlan(unlock_target(view))
     if restore.has_failed:
-        return SnapshotPlan((*unlock_target(view), *_drop_volumes(view)))
+        drops: tuple[SnapshotAction, ...] = (*unlock_target(view), *_drop_unpatched(view), *_drop_volumes(view))
+        return SnapshotPlan(drops, again_after=LOOK_SECONDS if is_unpatched(restore, view.vm) else None)
     if not status.conditions:
         begun = msgspec.structs.replace(status, complete=False)
         return report_restore(view, now, begun, ("True", _INITIALIZING), ("False", _INITIALIZING))
@@ -182,8 +184,7 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
         if old is not None and is_owned(old, vm) and old.metadata.deletion_timestamp is None:
             actions.append(Delete(old))
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
-        owners = [encode(each) for each in (*restore.metadata.owner_references, owner_reference(vm))]
-        actions.append(Patch(restore, {"metadata": {"ownerReferences": owners}}))
+        actions.append(Patch(restore, {"metadata": {"ownerReferences": owners_with(restore, vm)}}))
     if vm.status.volume_update_state is not None:
         # Claims that were exchanged, and are perhaps incomplete, are the VM's no more: they keep it from no start.
         actions.append(Patch(vm, {"status": {"volumeUpdateState": None}}, "status"))
@@ -200,11 +201,21 @@ def _plan_deletion(view: RestoreView) -> SnapshotPlan:
     if RESTORE_FINALIZER not in restore.metadata.finalizers:
         return SnapshotPlan()
     is_over = bool(restore.status.complete) or is_exchanged(restore, view.vm)
-    writes: tuple[SnapshotAction, ...] = (*unlock_target(view), *(() if is_over else _drop_volumes(view)))
-    if writes:
-        return SnapshotPlan(writes)
+    dropped = () if is_over else (*_drop_unpatched(view), *_drop_volumes(view))
+    writes: tuple[SnapshotAction, ...] = (*unlock_target(view), *dropped)
+    if writes or is_unpatched(restore, view.vm):
+        # The disks of a VM that goes are deleted once it is gone.
+        return SnapshotPlan(writes, again_after=LOOK_SECONDS)
     left = [each for each in restore.metadata.finalizers if each != RESTORE_FINALIZER]
     return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": left}}),))
+
+
+def _drop_unpatched(view: RestoreView) -> tuple[Delete, ...]:
+    """A VM that this restore has made and could not patch looks like the one that it was taken of: it goes."""
+    vm = view.vm
+    if vm is None or not is_unpatched(view.restore, vm) or vm.metadata.deletion_timestamp is not None:
+        return ()
+    return (Delete(vm),)
 
 
 def _drop_volumes(view: RestoreView) -> tuple[Delete, ...]:

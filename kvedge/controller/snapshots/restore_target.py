@@ -15,10 +15,9 @@ from kvedge.controller.snapshots.restore_report import (
     unlock_target,
     wait_for,
 )
+from kvedge.controller.snapshots.restored_vm import owners_with
 from kvedge.controller.snapshots.snapshot_actions import Delete, Patch, SnapshotPlan
 from kvedge.controller.snapshots.snapshot_view import RestoreView
-from kvedge.resources.codec import encode
-from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import seconds_since
 
@@ -71,8 +70,7 @@ def plan_target(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapsho
     if not is_locked:
         return SnapshotPlan((Patch(vm, {"status": {"restoreInProgress": name}}, "status"),))
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
-        owners = [encode(each) for each in (*restore.metadata.owner_references, owner_reference(vm))]
-        return SnapshotPlan((Patch(restore, {"metadata": {"ownerReferences": owners}}),))
+        return SnapshotPlan((Patch(restore, {"metadata": {"ownerReferences": owners_with(restore, vm)}}),))
     if view.vmi is not None:
         plan = report_restore(view, now, restore.status, ("False", _STOPPING), ("False", _STOPPING), again=LOOK_SECONDS)
         # The lock keeps it from starting again: how it is to run stays as it is.

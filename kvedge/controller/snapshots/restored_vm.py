@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from kvedge.controller.snapshots.volume_copies import claim_like
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
@@ -19,6 +21,7 @@ from kvedge.resources.disks.snapshot_names import (
     RESTORE_NAME,
     RESTORED_VM_NAME,
     RESTORED_VM_NAMESPACE,
+    UNPATCHED,
     prefixed_name,
     restore_mark,
     restored_name,
@@ -36,8 +39,6 @@ from kvedge.resources.types.vm import VirtualMachine
 
 # Of the annotations of the snapshot's VM: those of its own history are not those of the new one.
 _OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
-# The mark of a VM that is made and has not been patched yet.
-_UNPATCHED: Final = "patches-due "
 
 
 def mark_of(restore: VirtualMachineRestore) -> str:
@@ -52,7 +53,7 @@ def is_exchanged(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> b
 
 def is_unpatched(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> bool:
     """Whether this restore has made the VM, and its patches are still to come."""
-    return vm is not None and vm.metadata.annotations.get(LAST_RESTORE) == _UNPATCHED + mark_of(restore)
+    return vm is not None and vm.metadata.annotations.get(LAST_RESTORE) == UNPATCHED + mark_of(restore)
 
 
 def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachineSnapshotContent) -> list[VolumeRestore]:
@@ -108,6 +109,15 @@ def make_volume(
     return DataVolume(metadata=meta, spec=DataVolumeSpec(source=origin, pvc=claim_like(kept)))
 
 
+def owners_with(restore: VirtualMachineRestore, vm: VirtualMachine) -> list[JsonObject]:
+    """The owners of a restore, and its VM; the one of a clone has a controller already, and there may be one alone."""
+    meta = restore.metadata
+    owner = owner_reference(vm)
+    if meta.controller_reference() is not None:
+        owner = msgspec.structs.replace(owner, controller=None, block_owner_deletion=None)
+    return [encode(each) for each in (*meta.owner_references, owner)]
+
+
 def goes_with_vm(restore: VirtualMachineRestore) -> bool:
     """Whether the new disks are the VM's."""
     return restore.spec.volume_ownership_policy != "None"
@@ -144,16 +154,19 @@ def make_vm(
         spec["runStrategy"] = "Halted"
     was = source.get("metadata") or {}
     mark = mark_of(restore)
-    annotations = {
-        key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
-    }
+    annotations = without_history(was.get("annotations") or {})
     metadata = {
         "name": restore.spec.target.name,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
-        "annotations": {**annotations, LAST_RESTORE: _UNPATCHED + mark if restore.spec.patches else mark},
+        "annotations": {**annotations, LAST_RESTORE: UNPATCHED + mark if restore.spec.patches else mark},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations of a VM that another one may have, too."""
+    return {key: value for key, value in annotations.items() if not key.startswith(_OWN_HISTORY)}
 
 
 def patch_operations(restore: VirtualMachineRestore) -> list[JsonObject]:

@@ -1,6 +1,7 @@
-"""What the plans of snapshots and restores can say: writes, each against the version that was planned on, and events.
+"""What the plans of snapshots, restores and clones can say: writes, each against the version that was planned on, and
+events.
 
-Made by `snapshot_plan` and `restore_plan`, done by `snapshot_writes`. Pure.
+Made by `snapshot_plan`, `restore_plan` and `clone_plan`, done by `snapshot_writes`. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -19,9 +21,13 @@ from kvedge.resources.types.protection.snapshots import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-Made: TypeAlias = VirtualMachineSnapshotContent | DataVolume | VirtualMachine
-Written: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | Made
-Deleted: TypeAlias = Made | VirtualMachineInstance
+Made: TypeAlias = (
+    VirtualMachineSnapshot | VirtualMachineSnapshotContent | VirtualMachineRestore | DataVolume | VirtualMachine
+)
+Written: TypeAlias = VirtualMachineClone | Made
+Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
+# What a plan is about: its events are told of it.
+About: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | VirtualMachineClone
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An event of the snapshot or the restore."""
+    """An event of what the plan is about."""
 
     type: Literal["Normal", "Warning"]
     reason: str

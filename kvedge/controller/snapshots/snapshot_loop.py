@@ -7,7 +7,7 @@ worker, so that of two snapshots of a VM one sees that the other has it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,8 +65,8 @@ class SnapshotSources:
     events: EventRecorder
     clock: Clock
 
-    def writes(self) -> SnapshotWrites:
-        """What both loops write with."""
+    def writes(self, more: Mapping[type, Informer[Any]] | None = None) -> SnapshotWrites:
+        """What the loops write with; `more` are informers of kinds that one of them writes besides."""
         informers: dict[type, Informer[Any]] = {
             VirtualMachineSnapshot: self.snapshots,
             VirtualMachineSnapshotContent: self.contents,
@@ -74,6 +74,7 @@ class SnapshotSources:
             VirtualMachine: self.vms,
             VirtualMachineInstance: self.vmis,
             DataVolume: self.data_volumes,
+            **(more or {}),
         }
         return SnapshotWrites(self.client, self.events, informers)
 

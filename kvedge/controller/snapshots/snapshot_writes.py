@@ -1,6 +1,6 @@
-"""Does what plans of snapshots and restores say, each write against the version that was planned on.
+"""Does what plans of snapshots, restores and clones say, each write against the version that was planned on.
 
-Held by both loops. The answer of each write goes into the cache, so that the next step is planned on it.
+Held by their loops. The answer of each write goes into the cache, so that the next step is planned on it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kvedge.controller.snapshots.snapshot_actions import (
+    About,
     Create,
     Delete,
     Patch,
@@ -24,7 +25,6 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import JsonPatch, at_version
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 
 # When the cache turned out to be behind: the watch needs a moment.
@@ -39,9 +39,7 @@ class SnapshotWrites:
         self._events = events
         self._informers = informers
 
-    def carry_out(
-        self, about: VirtualMachineSnapshot | VirtualMachineRestore, plan: SnapshotPlan
-    ) -> tuple[str, float | None]:
+    def carry_out(self, about: About, plan: SnapshotPlan) -> tuple[str, float | None]:
         """Do all that a plan says, and tell of it.
 
         The words of a refusal, and a number that ends the pass, to be continued after so many seconds.

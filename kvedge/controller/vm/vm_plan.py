@@ -37,6 +37,7 @@ from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.meta import Condition, owner_reference
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.data_volumes import DataVolume
@@ -112,6 +113,9 @@ def lock_of(vm: VirtualMachine) -> str:
     """Why a VM does not start, as its disks are copied or exchanged; empty when it may."""
     if vm.status.snapshot_in_progress:
         return f'it starts once snapshot "{vm.status.snapshot_in_progress}" is complete'
+    if vm.metadata.annotations.get(LAST_RESTORE, "").startswith(UNPATCHED):
+        # It may still have another VM's addresses, and would fight with it.
+        return "it starts once the restore that makes it has patched it"
     if vm.status.restore_in_progress:
         return f'it starts once restore "{vm.status.restore_in_progress}" is complete'
     return ""

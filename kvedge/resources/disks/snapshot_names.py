@@ -18,6 +18,8 @@ SOURCE_VM_NAME: Final = "snapshot.kubevirt.io/source-vm-name"
 SOURCE_VM_NAMESPACE: Final = "snapshot.kubevirt.io/source-vm-namespace"
 # On a VM and on restored claims: name and UID of the restore that made them what they are.
 LAST_RESTORE: Final = "restore.kubevirt.io/lastRestoreUID"
+# What the former begins with on a VM that is made and has not been patched yet: it may still look like another one.
+UNPATCHED: Final = "patches-due "
 RESTORE_NAME: Final = "restore.kubevirt.io/name"
 RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"

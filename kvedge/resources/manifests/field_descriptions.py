@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvedge.resources.manifests.clone_kind import CLONE_DESCRIPTIONS
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.export_kinds import EXPORT_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
@@ -369,5 +370,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **MIGRATION_DESCRIPTIONS,
     **SNAPSHOT_DESCRIPTIONS,
     **EXPORT_DESCRIPTIONS,
+    **CLONE_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

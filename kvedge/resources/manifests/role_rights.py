@@ -92,7 +92,12 @@ _CONTROLLER: Final = (
     # Launchers of another release are evicted where the KubeVirt object says so.
     right(("create",), "core", "pods/eviction"),
     # It takes snapshots and puts them back; what holds one is its own.
-    right((*READ, "patch"), "snapshot.kubevirt.io", "virtualmachinesnapshots virtualmachinerestores"),
+    # It makes and deletes those of clones.
+    right(
+        (*READ, "create", "patch", "delete"),
+        "snapshot.kubevirt.io",
+        "virtualmachinesnapshots virtualmachinerestores",
+    ),
     right((*READ, "create", "patch", "delete"), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents"),
     right(
         ("patch",),
@@ -105,6 +110,10 @@ _CONTROLLER: Final = (
     right(("patch",), "export.kubevirt.io", "virtualmachineexports/status"),
     right(("update",), "export.kubevirt.io", "virtualmachineexports/finalizers"),
     right(("create", "get"), "core", "services"),
+    # It carries clones out; one goes with the VM that it has made.
+    right((*READ, "delete"), "clone.kubevirt.io", "virtualmachineclones"),
+    right(("patch",), "clone.kubevirt.io", "virtualmachineclones/status"),
+    right(("update",), "clone.kubevirt.io", "virtualmachineclones/finalizers"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

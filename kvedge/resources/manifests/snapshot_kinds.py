@@ -79,8 +79,8 @@ SNAPSHOT_KINDS: Final[Sequence[CustomKind]] = (
 _TIME: Final = "When that was."
 SNAPSHOT_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "TypedReference": {
-        "apiGroup": "kubevirt.io.",
-        "kind": "VirtualMachine.",
+        "apiGroup": "kubevirt.io, or snapshot.kubevirt.io.",
+        "kind": "VirtualMachine, or VirtualMachineSnapshot where a clone's source is one.",
         "name": "Its name.",
     },
     "SnapshotError": {"time": _TIME, "message": "What it was."},

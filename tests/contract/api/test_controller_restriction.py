@@ -12,7 +12,7 @@ from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import Forbidden, Invalid, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.pod_networks import NETWORKS
@@ -402,6 +402,14 @@ def test_it_makes_vms_of_restores_and_ends_none(admin: KubeClient, controller: K
     assert f"{SAID} to delete other VMs" in refused(controller, "DELETE", path)
     admin.request("DELETE", path)
     released(admin, path)
+
+
+def test_it_ends_a_vm_that_a_restore_could_not_patch(admin: KubeClient, controller: KubeClient) -> None:
+    restored = owned_vm()
+    restored["metadata"]["annotations"] = {LAST_RESTORE: f"{UNPATCHED}back-1"}
+    assert refused(controller, "POST", VMS, restored) == ""
+    assert refused(controller, "DELETE", f"{VMS}/numbered-0") == ""
+    released(admin, f"{VMS}/numbered-0")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
@@ -50,3 +51,19 @@ def test_a_restore_that_would_delete_the_old_disk_first_is_refused(admin: KubeCl
     with pytest.raises(KubeError, match="InPlace is not supported") as refused:
         make(admin, VirtualMachineRestore, spec)
     assert [cause.field for cause in refused.value.causes] == ["spec.volumeRestorePolicy"]
+
+
+def test_a_clone_that_nobody_has_named_gets_a_name_and_a_bad_filter_its_field(admin: KubeClient) -> None:
+    kind = VirtualMachineClone.KIND
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "admission"}}
+    with pytest.raises(KubeError, match="missing closing") as refused:
+        admin.request("POST", kind.path("default"), {**body, "spec": {"source": WEB, "labelFilters": ["a("]}})
+    assert [cause.field for cause in refused.value.causes] == ["spec.labelFilters[0]"]
+    older = kind.path("default").replace("v1beta1", "v1alpha1")
+    asked = {**body, "apiVersion": f"{kind.group}/v1alpha1", "spec": {"source": WEB}}
+    made = admin.request("POST", older, asked)
+    try:
+        assert made["spec"]["target"]["name"].startswith("clone-web-")
+        assert made["spec"]["target"]["kind"] == "VirtualMachine"
+    finally:
+        admin.request("DELETE", kind.path("default", "admission"))

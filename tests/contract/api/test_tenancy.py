@@ -112,6 +112,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "pool.kubevirt.io/virtualmachinepools": (READ, CHANGE, "deletecollection"),
     "pool.kubevirt.io/virtualmachinepools/scale": ("", "get update patch", ""),
     "pool.kubevirt.io/virtualmachinepools/status": ("", "", ""),
+    "clone.kubevirt.io/virtualmachineclones": (READ, CHANGE, "deletecollection"),
+    "clone.kubevirt.io/virtualmachineclones/status": ("", "", ""),
     "snapshot.kubevirt.io/virtualmachinerestores": (READ, CHANGE, "deletecollection"),
     "snapshot.kubevirt.io/virtualmachinerestores/status": ("", "", ""),
     "snapshot.kubevirt.io/virtualmachinesnapshotcontents": (READ, CHANGE, "deletecollection"),

@@ -7,7 +7,7 @@ admission: the object waits, and says for what.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
@@ -45,6 +45,8 @@ _IN_PLACE: Final = "InPlace"
 _OWNERSHIP: Final = ("Vm", "None")
 _OPERATIONS: Final = ("add", "remove", "replace", "move", "copy", "test")
 _PATCHED: Final = ("/spec/", "/metadata/labels/", "/metadata/annotations/")
+# By filters a clone replaces them as a whole.
+_REPLACED: Final = ("/metadata/labels", "/metadata/annotations")
 # By these annotations a DataVolume, or its claim, has its data already, or takes another's claim for its own.
 _FILLED: Final = {PRE_POPULATED, STATIC_VOLUME, ALLOW_ADOPTION, EXTERNAL_POPULATION, POPULATED_FOR, POD_PHASE}
 # As many as a VM may have volumes.
@@ -56,7 +58,7 @@ _LONGEST_NAME: Final = 63
 def judge_snapshot(request: AdmissionRequest, document: JsonObject) -> Verdict:
     """Judge one write of a snapshot."""
     if request.old_object is not None:
-        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+        return Verdict(tuple(is_unchanged(request.old_object, document)))
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     causes = list(unknown_fields(VirtualMachineSnapshot, body_of(document), Field("")))
@@ -65,14 +67,14 @@ def judge_snapshot(request: AdmissionRequest, document: JsonObject) -> Verdict:
     except DecodeError as error:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [*_names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec)]
+    causes += [*names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec)]
     return Verdict(tuple(distinct(causes)))
 
 
 def judge_restore(request: AdmissionRequest, document: JsonObject) -> Verdict:
     """Judge one write of a restore."""
     if request.old_object is not None:
-        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+        return Verdict(tuple(is_unchanged(request.old_object, document)))
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     causes = list(unknown_fields(VirtualMachineRestore, body_of(document), Field("")))
@@ -82,21 +84,23 @@ def judge_restore(request: AdmissionRequest, document: JsonObject) -> Verdict:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
     causes += [
-        *_names_a_vm(spec.target, _SPEC.at("target")),
+        *names_a_vm(spec.target, _SPEC.at("target")),
         *_names_a_snapshot(spec),
         *_policies_are_known(spec),
         *_overrides_say_something(spec.volume_restore_overrides),
-        *_patches_are_patches(spec.patches),
+        *patches_are_patches(spec.patches),
     ]
     return Verdict(tuple(distinct(causes)))
 
 
-def _is_unchanged(old: JsonObject, document: JsonObject) -> Iterator[Cause]:
+def is_unchanged(old: JsonObject, document: JsonObject) -> Iterator[Cause]:
+    """The controller acts on what it was made for."""
     if old.get("spec") != document.get("spec"):
         yield unsupported_cause("spec", "spec in immutable after creation")
 
 
-def _names_a_vm(reference: TypedReference, at: Field) -> Iterator[Cause]:
+def names_a_vm(reference: TypedReference, at: Field) -> Iterator[Cause]:
+    """A reference that a VM can have."""
     if reference.api_group is None:
         yield required_cause(at.at("apiGroup"), "missing apiGroup")
     elif reference.api_group != _GROUP:
@@ -168,7 +172,8 @@ def _overrides_say_something(overrides: list[VolumeRestoreOverride]) -> Iterator
         seen.add(each.restore_name)
 
 
-def _patches_are_patches(patches: list[str]) -> Iterator[Cause]:
+def patches_are_patches(patches: Sequence[str]) -> Iterator[Cause]:
+    """Each is one operation of a JSON patch, on what a user may say of a VM."""
     at = _SPEC.at("patches")
     if len(patches) > _MOST:
         yield Cause(at, f"{at} list exceeds the {_MOST} element limit in length")
@@ -186,5 +191,5 @@ def _patches_are_patches(patches: list[str]) -> Iterator[Cause]:
             path = operation.get(name)
             if name == "from" and path is None:
                 continue
-            if not isinstance(path, str) or not path.startswith(_PATCHED):
+            if not isinstance(path, str) or not (path.startswith(_PATCHED) or path in _REPLACED):
                 yield Cause(here, f"patching is valid only for elements under /spec/ only: {text}")

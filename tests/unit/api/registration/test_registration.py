@@ -44,6 +44,7 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachinesnapshots",
         "virtualmachinerestores",
         "virtualmachineexports",
+        "virtualmachineclones",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -84,6 +85,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "migrations.kubevirt.io",
         "snapshot.kubevirt.io",
         "export.kubevirt.io",
+        "clone.kubevirt.io",
         "k8s.cni.cncf.io",
     }
 

@@ -176,6 +176,8 @@ class World:
                 ]["value"]
             case Delete(VirtualMachineInstance()):
                 self.vmi = None
+            case Delete(VirtualMachine()):
+                self.delete("vm")
             case Delete(VirtualMachineSnapshotContent()):
                 self.delete("content")
             case Delete(item):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import decode
-from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.data_volumes import DataVolumeTemplate
 from kvedge.resources.types.protection.snapshots import SnapshotError
 from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, VolumeUpdateState
@@ -157,6 +158,49 @@ def test_a_new_vm_does_not_run_and_gets_its_patches():
         owner = world.volumes[name].metadata.controller_reference()
         assert owner is not None
         assert owner.uid == twin.metadata.uid
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["the restore stays", "the restore is deleted"])
+def test_a_new_vm_whose_patches_are_refused_goes_with_its_disks(is_deleted: bool):
+    world = taken("twin", patches=['{"op": "remove", "path": "/spec/no"}'])
+    world.vm = None
+    world.settle_restore()
+    world.fill(*NEW.values())
+    for action in world.look_at_restore().actions:
+        world._do(action)
+    while world.vm is None:
+        for action in world.look_at_restore().actions:
+            world._do(action)
+    assert world.vm.metadata.annotations[LAST_RESTORE].startswith(UNPATCHED)
+    world.refusal = "no such path"
+    if is_deleted:
+        world.delete("restore")
+    plan = world.settle_restore()
+    assert vm_of_world(world).metadata.deletion_timestamp is not None
+    # Its disks stay while it is there.
+    assert plan.again_after == 5.0
+    assert world.volumes.keys() >= set(NEW.values())
+    world.vm, world.refusal = None, ""
+    world.settle_restore()
+    assert world.volumes.keys().isdisjoint(NEW.values())
+    assert world.restore is None if is_deleted else "no such path" in world.reason("restore", "Failure")
+
+
+def test_a_restore_of_a_clone_has_one_controller_and_goes_with_the_last_of_both():
+    world = taken("twin")
+    world.vm = None
+    assert world.restore is not None
+    clone = OwnerReference(api_version="v1", kind="VirtualMachineClone", name="c", uid="u", controller=True)
+    world.restore.metadata.owner_references = [clone]
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert status(world).complete
+    owners = world.restore.metadata.owner_references
+    assert [(each.kind, each.controller) for each in owners] == [
+        ("VirtualMachineClone", True),
+        ("VirtualMachine", None),
+    ]
 
 
 def test_names_labels_and_owners_of_new_disks_are_those_that_were_asked_for():

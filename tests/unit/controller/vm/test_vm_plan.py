@@ -12,6 +12,7 @@ from kvedge.controller.vm.vm_actions import AdoptVmi, CreateVmi, DeleteVmi, Patc
 from kvedge.controller.vm.vm_plan import plan_create_failure, plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import OwnerReference, condition
 from kvedge.resources.names import RESERVED_LABELS, VM_FINALIZER, VMI_FINALIZER
@@ -52,6 +53,14 @@ def test_the_finalizer_is_there_before_the_vmi_is():
     plan = plan_vm(vm, None, NOW, 0.0)
     assert kinds(plan)[:2] == ["PatchVm", "CreateVmi"]
     assert only(plan, PatchVm).body == {"metadata": {"finalizers": ["other", VM_FINALIZER]}}
+
+
+def test_a_vm_that_still_looks_like_another_one_does_not_start():
+    vm = a_vm()
+    vm.metadata.annotations[LAST_RESTORE] = f"{UNPATCHED}twin-1"
+    assert kinds(plan_vm(vm, None, NOW, 0.0)) == ["PatchVmStatus"]
+    vm.metadata.annotations[LAST_RESTORE] = "twin-1"
+    assert "CreateVmi" in kinds(plan_vm(vm, None, NOW, 0.0))
 
 
 @pytest.mark.parametrize("what", ["snapshot", "restore"])

@@ -160,6 +160,11 @@ def _binding(interface: Interface, at: Field) -> Iterator[Cause]:
             yield unsupported_cause(at.at(name), f"{text}{_INSTEAD.get(name, '')}")
 
 
+def is_mac_address(text: str) -> bool:
+    """Whether a text is a MAC address that an interface can have."""
+    return _MAC.fullmatch(text) is not None
+
+
 def _mac(interface: Interface, of: Field) -> Iterator[Cause]:
     address, at = interface.mac_address, of.at("macAddress")
     if not address:
