@@ -30,7 +30,8 @@ def vmis_of(vmis: Informer[VirtualMachineInstance], namespace: str, claim: str) 
 def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
     """Namespace and name of each claim of a VMI."""
     coming = {claim.claim_name for claim in destinations(vmi).values()}
-    names = {name for _, name in claims(vmi.spec.volumes)} | find_hotplugged_claims(vmi) | coming
+    brought = {volume.claim_name for volume in vmi.spec.utility_volumes}
+    names = {name for _, name in claims(vmi.spec.volumes)} | find_hotplugged_claims(vmi) | coming | brought
     return tuple(f"{vmi.metadata.namespace}/{name}" for name in names)
 
 

@@ -135,6 +135,18 @@ class LauncherServer(LauncherService):
         """Stop the CPUs of a guest that moves."""
         return answer(context, lambda: self._run.orders.hold_migrating(request.migration_uid))
 
+    def BeginDiskCopy(
+        self, request: messages.BeginDiskCopyRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """Begin to copy disks."""
+        return answer(context, lambda: self._run.orders.begin_disk_copy(request))
+
+    def AbortDiskCopy(
+        self, request: messages.AbortDiskCopyRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """End that."""
+        return answer(context, lambda: self._run.orders.abort_disk_copy(request.id))
+
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext
     ) -> messages.DomainDescription:

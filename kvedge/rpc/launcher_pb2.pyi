@@ -25,6 +25,14 @@ class IncomingState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INCOMING_OWNED: _ClassVar[IncomingState]
     INCOMING_FAILED: _ClassVar[IncomingState]
 
+class DiskCopyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISK_COPY_NONE: _ClassVar[DiskCopyState]
+    DISK_COPY_PREPARING: _ClassVar[DiskCopyState]
+    DISK_COPY_ACTIVE: _ClassVar[DiskCopyState]
+    DISK_COPY_COMPLETE: _ClassVar[DiskCopyState]
+    DISK_COPY_FAILED: _ClassVar[DiskCopyState]
+
 class DomainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOMAIN_STATE_ABSENT: _ClassVar[DomainState]
@@ -76,6 +84,11 @@ INCOMING_ARRIVING: IncomingState
 INCOMING_COMPLETE: IncomingState
 INCOMING_OWNED: IncomingState
 INCOMING_FAILED: IncomingState
+DISK_COPY_NONE: DiskCopyState
+DISK_COPY_PREPARING: DiskCopyState
+DISK_COPY_ACTIVE: DiskCopyState
+DISK_COPY_COMPLETE: DiskCopyState
+DISK_COPY_FAILED: DiskCopyState
 DOMAIN_STATE_ABSENT: DomainState
 DOMAIN_STATE_STARTING: DomainState
 DOMAIN_STATE_RUNNING: DomainState
@@ -362,6 +375,50 @@ class IncomingMigration(_message.Message):
     message: str
     def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[IncomingState, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
+class BeginDiskCopyRequest(_message.Message):
+    __slots__ = ("id", "disks")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    disks: _containers.RepeatedCompositeFieldContainer[CopiedDisk]
+    def __init__(self, id: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[CopiedDisk, _Mapping]]] = ...) -> None: ...
+
+class AbortDiskCopyRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class CopiedDisk(_message.Message):
+    __slots__ = ("volume", "target", "block")
+    VOLUME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    volume: str
+    target: str
+    block: bool
+    def __init__(self, volume: _Optional[str] = ..., target: _Optional[str] = ..., block: _Optional[bool] = ...) -> None: ...
+
+class DiskCopyJob(_message.Message):
+    __slots__ = ("id", "state", "message", "started_unix_ms", "ended_unix_ms", "percent", "quiesce", "frozen_ms")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    QUIESCE_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_MS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: DiskCopyState
+    message: str
+    started_unix_ms: int
+    ended_unix_ms: int
+    percent: int
+    quiesce: str
+    frozen_ms: int
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ...) -> None: ...
+
 class PauseRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -509,7 +566,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -534,6 +591,8 @@ class DomainStatus(_message.Message):
     OUTGOING_FIELD_NUMBER: _ClassVar[int]
     INCOMING_FIELD_NUMBER: _ClassVar[int]
     MIGRATES_FIELD_NUMBER: _ClassVar[int]
+    DISK_COPY_FIELD_NUMBER: _ClassVar[int]
+    COPIES_DISKS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -558,7 +617,9 @@ class DomainStatus(_message.Message):
     outgoing: OutgoingMigration
     incoming: IncomingMigration
     migrates: bool
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ...) -> None: ...
+    disk_copy: DiskCopyJob
+    copies_disks: bool
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ...) -> None: ...
 
 class DomainNic(_message.Message):
     __slots__ = ("name", "mac", "tap", "down", "queues")

@@ -164,6 +164,16 @@ class LauncherStub:
                 request_serializer=launcher__pb2.HoldMigratingRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.BeginDiskCopy = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/BeginDiskCopy',
+                request_serializer=launcher__pb2.BeginDiskCopyRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
+        self.AbortDiskCopy = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/AbortDiskCopy',
+                request_serializer=launcher__pb2.AbortDiskCopyRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -352,6 +362,21 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BeginDiskCopy(self, request, context):
+        """Copies disks of the running guest as they all were at one moment into volumes that were handed over; DomainStatus
+        tells how it goes. Once for each id: repeated, it tells how that went.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortDiskCopy(self, request, context):
+        """Ends a copy that is under way; may be repeated, and does nothing to another one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -483,6 +508,16 @@ def add_LauncherServicer_to_server(servicer, server):
             'HoldMigrating': grpc.unary_unary_rpc_method_handler(
                     servicer.HoldMigrating,
                     request_deserializer=launcher__pb2.HoldMigratingRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'BeginDiskCopy': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginDiskCopy,
+                    request_deserializer=launcher__pb2.BeginDiskCopyRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'AbortDiskCopy': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortDiskCopy,
+                    request_deserializer=launcher__pb2.AbortDiskCopyRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
     }
@@ -1187,6 +1222,60 @@ class Launcher:
             target,
             '/kvedge.launcher.v1.Launcher/HoldMigrating',
             launcher__pb2.HoldMigratingRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginDiskCopy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/BeginDiskCopy',
+            launcher__pb2.BeginDiskCopyRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortDiskCopy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/AbortDiskCopy',
+            launcher__pb2.AbortDiskCopyRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,

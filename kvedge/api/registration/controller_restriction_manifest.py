@@ -23,6 +23,7 @@ from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vm import VirtualMachine
@@ -67,6 +68,9 @@ _POOL_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachinePool.KI
 _REVISION_OWNED: Final = f"({_VM_OWNED} || {_POOL_OWNED})"
 _DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
+)
+_CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnapshotContent.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{VirtualMachineSnapshotContent.KIND.group}/'"
 )
 # The worker of an upload into a claim without a DataVolume.
 _UPLOAD_OWNED: Final = (
@@ -249,9 +253,9 @@ _RULES: Final = (
     (
         _CLAIM,
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
-        f" || ({_MOVED})",
+        f" || ({_MOVED}) || {_CONTENT_OWNED.format('owners')}",
         "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
-        " disks move to",
+        " disks move to or are copied to",
     ),
     (
         f"{_CLAIM} && {_UPDATE}",

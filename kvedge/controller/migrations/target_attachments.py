@@ -21,7 +21,7 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import (
 )
 from kvedge.controller.vmi.launcher_pods import is_over
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, READY
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_disks, hotplugged_volumes
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -49,6 +49,9 @@ class Attachments(NamedTuple):
 
 def find_unsettled(vmi: VirtualMachineInstance) -> str:
     """A hotplugged volume that just comes to the guest or leaves it, in words; empty when none does."""
+    if vmi.status.disk_copy is not None:
+        # Its disks are copied from this node's launcher.
+        return f"Waiting for backup {vmi.status.disk_copy.name} to complete"
     wanted = {volume.name: claim_of(volume) for volume in hotplugged_volumes(vmi)}
     for entry in vmi.status.volume_status:
         if entry.hotplug_volume is None or entry.phase not in _MAY_HAVE:
@@ -107,7 +110,7 @@ def find_ended(state: MigrationState, pods: Sequence[Pod]) -> str:
 def _list_held(vmi: VirtualMachineInstance) -> Iterator[tuple[Volume, str]]:
     """The hotplugged volumes that the guest has, and their claims."""
     phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
-    for volume in hotplugged_volumes(vmi):
+    for volume in hotplugged_disks(vmi):
         if phases.get(volume.name) == READY:
             yield volume, claim_of(volume) or ""
 

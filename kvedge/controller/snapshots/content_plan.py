@@ -17,7 +17,9 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.snapshot_names import (
     CLAIM_COPIES,
     CONTENT_FINALIZER,
+    LIVE_COPIES,
     METHOD,
+    RUN,
     content_name,
     volume_copy_name,
 )
@@ -38,17 +40,20 @@ from kvedge.runtime.clock import rfc3339
 
 # Of a VM and a claim: what was said of them, and not what an API server keeps beside it.
 _SERVERS_OWN: Final = ("managedFields", "resourceVersion", "generation")
+# Of a VM that runs: what holds at once, beside volumes and disks.
+_PRESENT: Final = ("dataVolumeTemplates", "runStrategy", "running")
 
 
 def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapshotContent:
     """The content of a snapshot that begins now."""
     meta = view.snapshot.metadata
     document = encode(vm)
+    is_running = view.vmi is not None and not view.vmi.is_final
     source = {
         "apiVersion": document["apiVersion"],
         "kind": document["kind"],
         "metadata": _without_servers_own(document["metadata"]),
-        "spec": document.get("spec") or {},
+        "spec": _spec_of_run(document.get("spec") or {}, view.revision if is_running else None),
     }
     backups = [
         VolumeBackup(
@@ -62,7 +67,9 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
         metadata=ObjectMeta(
             name=content_name(meta.uid),
             namespace=meta.namespace,
-            annotations={METHOD: CLAIM_COPIES},
+            annotations={METHOD: LIVE_COPIES, RUN: view.vmi.metadata.uid}
+            if view.vmi is not None and is_running
+            else {METHOD: CLAIM_COPIES},
             finalizers=[CONTENT_FINALIZER],
         ),
         spec=VirtualMachineSnapshotContentSpec(
@@ -71,6 +78,28 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
             volume_backups=backups,
         ),
     )
+
+
+def _spec_of_run(spec: JsonObject, revision: JsonObject | None) -> JsonObject:
+    """What a run was started from, with the disks and the run strategy that the VM has now.
+
+    What somebody has changed since and what is to come with the next start, the snapshot does not have.
+    """
+    started = (revision or {}).get("spec")
+    if not started:
+        return spec
+    kept = {name: value for name, value in started.items() if name not in _PRESENT}
+    kept |= {name: spec[name] for name in _PRESENT if name in spec}
+    template = dict(started.get("template") or {})
+    run, now = dict(template.get("spec") or {}), (spec.get("template") or {}).get("spec") or {}
+    domain = dict(run.get("domain") or {})
+    devices = {name: value for name, value in (domain.get("devices") or {}).items() if name != "disks"}
+    disks = ((now.get("domain") or {}).get("devices") or {}).get("disks")
+    domain["devices"] = {**devices, **({"disks": disks} if disks else {})}
+    run = {name: value for name, value in run.items() if name != "volumes"} | {"domain": domain}
+    if now.get("volumes"):
+        run["volumes"] = now["volumes"]
+    return {**kept, "template": {**template, "spec": run}}
 
 
 def copy_names(content: VirtualMachineSnapshotContent) -> list[str]:
@@ -87,14 +116,21 @@ def claim_names(content: VirtualMachineSnapshotContent) -> dict[str, str]:
 
 
 def plan_content_status(
-    view: SnapshotView, content: VirtualMachineSnapshotContent, now: datetime, *, complete: bool, error: str = ""
+    view: SnapshotView,
+    content: VirtualMachineSnapshotContent,
+    now: datetime,
+    *,
+    complete: bool,
+    error: str = "",
+    moment: str | None = None,
 ) -> JsonObject:
     """A merge patch of the status; empty when it is true already.
 
-    `complete` is said once, when all copies are there; from then on the status follows what becomes of them.
+    `complete` is said once, when all copies are there; from then on the status follows what becomes of them. They
+    were made at `moment`, or are just complete.
     """
     old = content.status
-    taken = old.creation_time or (rfc3339(now) if complete else None)
+    taken = old.creation_time or ((moment or rfc3339(now)) if complete else None)
     states = [
         VolumeSnapshotStatus(
             volume_snapshot_name=name,

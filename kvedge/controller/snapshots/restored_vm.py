@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kvedge.controller.snapshots.volume_copies import claim_like
+from kvedge.controller.snapshots.volume_copies import copy_of
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY
@@ -28,7 +28,7 @@ from kvedge.resources.disks.snapshot_names import (
 )
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
-from kvedge.resources.types.data_volumes import DataVolume, DataVolumeOrigin, DataVolumeSpec, ObjectName
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshotContent,
@@ -105,8 +105,7 @@ def make_volume(
         },
         owner_references=[owner_reference(vm)] if vm is not None and goes_with_vm(restore) else [],
     )
-    origin = DataVolumeOrigin(pvc=ObjectName(name=volume.volume_snapshot_name, namespace=namespace))
-    return DataVolume(metadata=meta, spec=DataVolumeSpec(source=origin, pvc=claim_like(kept)))
+    return DataVolume(metadata=meta, spec=copy_of(kept))
 
 
 def owners_with(restore: VirtualMachineRestore, vm: VirtualMachine) -> list[JsonObject]:

@@ -18,13 +18,19 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 Made: TypeAlias = (
-    VirtualMachineSnapshot | VirtualMachineSnapshotContent | VirtualMachineRestore | DataVolume | VirtualMachine
+    VirtualMachineSnapshot
+    | VirtualMachineSnapshotContent
+    | VirtualMachineRestore
+    | DataVolume
+    | PersistentVolumeClaim
+    | VirtualMachine
 )
-Written: TypeAlias = VirtualMachineClone | Made
+Written: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
 # What a plan is about: its events are told of it.
 About: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | VirtualMachineClone

@@ -6,6 +6,7 @@ worker, so that of two snapshots of a VM one sees that the other has it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +14,22 @@ from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
+from kvedge.controller.snapshots.live_copies import withdraw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
 from kvedge.controller.snapshots.source_lock import unlock
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import condition
+from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
@@ -74,6 +80,7 @@ class SnapshotSources:
             VirtualMachine: self.vms,
             VirtualMachineInstance: self.vmis,
             DataVolume: self.data_volumes,
+            PersistentVolumeClaim: self.claims,
             **(more or {}),
         }
         return SnapshotWrites(self.client, self.events, informers)
@@ -161,7 +168,19 @@ class SnapshotLoop:
             copies={copy: made for copy in copies if (made := self._data_volumes.get(namespace, copy))},
             pods=self._find_pods(namespace, sources),
             refusal=self._refusals.get(snapshot.metadata.uid, ""),
+            revision=None if content is not None or vm is None else self._find_revision(vm),
         )
+
+    def _find_revision(self, vm: VirtualMachine) -> JsonObject | None:
+        """What the run was started from, if the VM's spec has something that comes with the next start only."""
+        namespace, name = vm.metadata.namespace, vm.metadata.name
+        vmi = self._sources.vmis.get(namespace, name)
+        if vmi is None or vmi.is_final or condition(vm.status.conditions, "RestartRequired") is None:
+            return None
+        with contextlib.suppress(NotFound):
+            revision = vmi.status.virtual_machine_revision_name
+            return self._sources.client.get(ControllerRevision, namespace, revision).data
+        return None
 
     def _find_pods(self, namespace: str, claims: set[str]) -> Sequence[str]:
         """Launchers and their attachments that have one of these claims, and have not ended."""
@@ -179,6 +198,10 @@ class SnapshotLoop:
         """A snapshot that somebody has removed with its finalizer lets go of its VM."""
         for _ in range(_UNLOCKING_WRITES):
             for vm in self._vms.find_indexed(_LOCKED_BY, f"{key.namespace}/{key.name}"):
+                vmi = self._sources.vmis.get(vm.metadata.namespace, vm.metadata.name)
+                asked = None if vmi is None else vmi.status.disk_copy
+                if asked is not None and (taken_back := withdraw(vmi, asked.name)) is not None:
+                    self._writes.patch(taken_back)
                 write = unlock(key.name, vm)
                 if write is not None:
                     self._writes.patch(write)
@@ -206,7 +229,7 @@ class SnapshotLoop:
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
         assert item is not None
-        if new is None or old is None or old.is_final != new.is_final:
+        if new is None or old is None or _matters(old) != _matters(new):
             self._look_at_vm(item.metadata.namespace, item.metadata.name)
 
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
@@ -223,6 +246,13 @@ class SnapshotLoop:
         for each in self._snapshots.find_indexed(_OF_VM, f"{namespace}/{vm}"):
             if not each.is_final:
                 self.loop.add(Key(namespace, each.metadata.name))
+
+
+def _matters(vmi: VirtualMachineInstance) -> tuple[object, ...]:
+    """What snapshots see of a VMI."""
+    status = vmi.status
+    asked = status.disk_copy is None, not vmi.spec.utility_volumes
+    return status.phase, vmi.backup_status, asked, status.evacuation_node_name
 
 
 def _snapshot_of(content: VirtualMachineSnapshotContent) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from kvedge.controller.snapshots.content_plan import (
     make_content,
     plan_content_status,
 )
+from kvedge.controller.snapshots.live_copies import is_live, withdraw
+from kvedge.controller.snapshots.live_plan import indicate, is_moment_fixed, plan_live
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.controller.snapshots.snapshot_report import (
     NOT_READY,
@@ -31,6 +33,7 @@ from kvedge.controller.snapshots.volume_copies import (
     FAILED,
     SUCCEEDED,
     describe_copies,
+    is_claim_sealed,
     is_going_well,
     is_sealed,
     left_out_volumes,
@@ -38,10 +41,9 @@ from kvedge.controller.snapshots.volume_copies import (
     make_copy,
     seal,
 )
-from kvedge.resources.disks.snapshot_names import CONTENT_FINALIZER, SNAPSHOT_FINALIZER
+from kvedge.resources.disks.snapshot_names import CONTENT_FINALIZER, SNAPSHOT_FINALIZER, content_name
 from kvedge.resources.types.protection.snapshots import (
     SnapshotVolumes,
-    SourceIndication,
     VirtualMachineSnapshotContent,
     VirtualMachineSnapshotStatus,
 )
@@ -55,11 +57,6 @@ _LOCK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 30.0
 _READY: Final = ("Ready", "True", "Ready")
 _COMPLETE: Final = ("Progressing", "False", "Operation complete")
-_PARTIAL: Final = SourceIndication(
-    indication="PartialSnapshot",
-    message="Not all snapshotable volumes were included in the snapshot. Check status.snapshotVolumes for excluded "
-    "volumes and VM VolumeSnapshotStatus for details.",
-)
 
 
 def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
@@ -100,7 +97,9 @@ def count_seconds_left(view: SnapshotView, now: datetime) -> float | None:
         seconds = _DEADLINE_SECONDS
     if seconds <= 0:
         return None
-    if given is None and view.content is not None:
+    if given is None and is_moment_fixed(view):
+        return None
+    if given is None and view.content is not None and not is_live(view.content):
         names = copy_names(view.content)
         if all(is_going_well(view.copies.get(name)) for name in names):
             return None
@@ -144,13 +143,20 @@ def _plan_copies(
     view: SnapshotView, content: VirtualMachineSnapshotContent, vm: VirtualMachine, now: datetime, left: float | None
 ) -> SnapshotPlan:
     copies = {name: view.copies.get(name) for name in copy_names(content)}
-    done = all(copy is not None and is_sealed(copy) for copy in copies.values())
+    if is_live(content):
+        done = all(name in view.claims and is_claim_sealed(view.claims[name]) for name in copies)
+        # One without any disk has a moment, too.
+        done = done and bool(copies or view.snapshot.status.creation_time)
+    else:
+        done = all(copy is not None and is_sealed(copy) for copy in copies.values())
     if done:
         return _plan_completion(view, content, vm, now)
     if content.metadata.deletion_timestamp is not None:
         return fail_snapshot(view, now, "its VirtualMachineSnapshotContent was deleted")
     if not holds_lock(view.snapshot, vm):
         return fail_snapshot(view, now, "the VM was unlocked while its disks were copied")
+    if is_live(content):
+        return plan_live(view, content, vm, now, left)
     if runs(view.vmi) or view.pods:
         return fail_snapshot(view, now, "the VM was started while its disks were copied")
     failed = next((copy for copy in copies.values() if copy is not None and copy.status.phase == FAILED), None)
@@ -191,10 +197,13 @@ def _plan_copies(
 def _plan_completion(
     view: SnapshotView, content: VirtualMachineSnapshotContent, vm: VirtualMachine, now: datetime
 ) -> SnapshotPlan:
-    body = plan_content_status(view, content, now, complete=True)
+    body = plan_content_status(view, content, now, complete=True, moment=view.snapshot.status.creation_time)
     if body:
         return SnapshotPlan((Patch(content, {"status": body}, "status"),))
-    indications = [_PARTIAL] if loses_data(vm) else []
+    indications = [indicate("PartialSnapshot")] if loses_data(vm) else []
+    if is_live(content):
+        # Written when the moment had come.
+        indications = view.snapshot.status.source_indications
     status = msgspec.structs.replace(
         view.snapshot.status,
         phase="Succeeded",
@@ -256,6 +265,8 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
 
 def _release(view: SnapshotView) -> Patch | None:
     snapshot = view.snapshot
+    if (write := withdraw(view.vmi, content_name(snapshot.metadata.uid))) is not None:
+        return write
     is_ours = snapshot.status.source_uid in (None, "") or (
         view.vm is not None and view.vm.metadata.uid == snapshot.status.source_uid
     )

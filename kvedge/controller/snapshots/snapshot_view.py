@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
@@ -25,7 +26,7 @@ class SnapshotView:
 
     `claims` are those of the VM's volumes and of the copies, `copies` the DataVolumes that fill the latter, both by
     name. `pods` are launchers that have not ended and have a claim of the VM. `refusal` is why the server did not take
-    what was to be made last.
+    what was to be made last. `revision` is what the VM's run was started from, where the VM's spec is another one now.
     """
 
     snapshot: VirtualMachineSnapshot
@@ -36,6 +37,7 @@ class SnapshotView:
     copies: Mapping[str, DataVolume] = field(default_factory=dict)
     pods: Sequence[str] = ()
     refusal: str = ""
+    revision: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Called by `snapshot_plan`. Pure. One operation at a time has a VM: the others wa
 
 from __future__ import annotations
 
+from kvedge.controller.snapshots.live_copies import find_live_obstacle
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import lasting_claims
@@ -34,11 +35,9 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
     for volume, claim in lasting_claims(vm).items():
         if fault := _find_fault(view.claims.get(claim)):
             return f"{source} volume {fault}: {volume}"
-    if runs(view.vmi):
-        return (
-            f"{source} is running: this release copies the disks of stopped VMs. The snapshot begins when it is"
-            f" stopped: kvedge stop {vm.metadata.name}"
-        )
+    if view.vmi is not None and runs(view.vmi):
+        obstacle = find_live_obstacle(vm, view.vmi)
+        return f"{source} {obstacle}" if obstacle else ""
     if view.pods:
         return f"{source} is offline but {len(view.pods)} pods using PVCs [{' '.join(view.pods)}]"
     return ""

@@ -59,21 +59,6 @@ def make_copy(
 ) -> DataVolume:
     """What copies the claim of one volume."""
     namespace = content.metadata.namespace
-    origin = DataVolumeOrigin(pvc=ObjectName(name=claim.metadata.name, namespace=namespace))
-    if is_of_data_volume(claim) or claim.is_block:
-        spec = DataVolumeSpec(source=origin, pvc=claim_like(claim))
-    else:
-        # A disk that somebody else made may fill its claim; by `storage` the copy's claim has room beside it.
-        like = claim_like(claim)
-        spec = DataVolumeSpec(
-            source=origin,
-            storage=StorageSpec(
-                access_modes=like.access_modes,
-                resources=like.resources,
-                volume_mode=like.volume_mode,
-                storage_class_name=like.storage_class_name,
-            ),
-        )
     meta = ObjectMeta(
         name=backup.volume_snapshot_name or "",
         namespace=namespace,
@@ -81,7 +66,23 @@ def make_copy(
         annotations={BIND_IMMEDIATELY: "true"},
         owner_references=[owner_reference(content)],
     )
-    return DataVolume(metadata=meta, spec=spec)
+    return DataVolume(metadata=meta, spec=copy_of(claim))
+
+
+def copy_of(claim: PersistentVolumeClaim) -> DataVolumeSpec:
+    """What copies a claim into one like it."""
+    origin = DataVolumeOrigin(pvc=ObjectName(name=claim.metadata.name, namespace=claim.metadata.namespace))
+    like = claim_like(claim)
+    if is_of_data_volume(claim) or claim.is_block:
+        return DataVolumeSpec(source=origin, pvc=like)
+    # A disk that somebody else made may fill its claim; by `storage` the copy's claim has room beside it.
+    storage = StorageSpec(
+        access_modes=like.access_modes,
+        resources=like.resources,
+        volume_mode=like.volume_mode,
+        storage_class_name=like.storage_class_name,
+    )
+    return DataVolumeSpec(source=origin, storage=storage)
 
 
 def claim_like(claim: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
@@ -108,8 +109,15 @@ def is_sealed(copy: DataVolume) -> bool:
     return copy.status.phase == SUCCEEDED and SEALED_CLAIM in copy.metadata.annotations
 
 
+def is_claim_sealed(claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim itself says that it holds a complete copy: one that a running guest's launcher has made."""
+    return claim.metadata.annotations.get(SEALED_CLAIM) == claim.metadata.uid
+
+
 def is_usable(copy: DataVolume | None, claim: PersistentVolumeClaim | None) -> bool:
     """Whether a copy is still what it was when it was sealed: another claim of its name would be empty."""
+    if copy is None and claim is not None and is_claim_sealed(claim):
+        return claim.metadata.deletion_timestamp is None
     if copy is None or claim is None or not is_sealed(copy):
         return False
     if copy.metadata.deletion_timestamp is not None or claim.metadata.deletion_timestamp is not None:

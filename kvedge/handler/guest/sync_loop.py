@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kvedge.handler.guest.copy_pass import CopyPass
+from kvedge.handler.guest.copy_plan import CopyOutcome
 from kvedge.handler.guest.guest_network import GuestNetwork
 from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.lan_watch import LanWatch
@@ -73,6 +75,7 @@ class SyncLoop:
     _told: PassEvents = field(init=False)
     _launchers: LauncherSync = field(init=False)
     _volumes: VolumePass = field(init=False)
+    _copies: CopyPass = field(init=False)
     _lans: LanWatch = field(init=False)
     _moving: MovingGuests | None = field(init=False, default=None)
 
@@ -91,6 +94,7 @@ class SyncLoop:
         )
         self._lans = LanWatch(self.connections, self._told, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
+        self._copies = CopyPass(self.connections, self.volumes)
         if self.mobility is not None:
             self._moving = self._make_moving(self.mobility)
 
@@ -147,12 +151,13 @@ class SyncLoop:
         self._launchers.release_nics(key, vmi, view, memory)
         look_again = self._lans.look(key, vmi, view, memory)
         hotplug = self._volumes.take_back(key, vmi, view, hotplug, memory)
+        copy = self._copies.look(key, vmi, view, hotplug)
         self._told.tell_trouble(vmi, view, memory)
         for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):
             self._told.tell_once(vmi, memory, "HotplugFailed", text)
         if plan.silence:
             self._told.note_silence(vmi, memory, plan.silence)
-        changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory, hotplug)
+        changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory, hotplug, copy)
         if memory.failure is not None and not changed and Step.CONNECT not in plan.steps:
             return Again(_RETRY_SECONDS)
         if changed:
@@ -160,7 +165,7 @@ class SyncLoop:
             return Again(0.0)
         if hotplug is not None and hotplug.troubles:
             return Again(VOLUME_SECONDS)
-        waits = [seconds for seconds in (plan.again, look_again, move.again) if seconds is not None]
+        waits = [seconds for seconds in (plan.again, look_again, move.again, copy.again) if seconds is not None]
         return Again(min(waits)) if waits else None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float:
@@ -239,6 +244,7 @@ class SyncLoop:
         plan: SyncPlan,
         memory: PassMemory,
         hotplug: HotplugSeen | None,
+        copy: CopyOutcome,
     ) -> bool:
         """Write what was seen; whether anything was new."""
         seen = Observation(
@@ -251,6 +257,7 @@ class SyncLoop:
             failure=memory.failure,
             launcher_version=view.version,
             hotplug=hotplug,
+            copy=copy,
             cut_off=(*memory.cut_off, *memory.lost),
         )
         patch = status_patch(vmi, seen, self.clock.now())

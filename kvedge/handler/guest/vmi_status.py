@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
 from kvedge.handler.guest.migratable import choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -29,6 +30,7 @@ from kvedge.resources.phases import FINAL_PHASES, Phase, check_transition
 from kvedge.resources.types.vmi import (
     DOMAIN_SOURCE,
     MULTUS_STATUS,
+    ChangedBlockTracking,
     GuestOsInfo,
     InterfaceStatus,
     MachineStatus,
@@ -110,6 +112,8 @@ class Observation:
     launcher_version: str = ""
     # Of hotplugged volumes; None when they were not looked at.
     hotplug: HotplugSeen | None = None
+    # Of the copy of the guest's disks that the VMI asks for.
+    copy: CopyOutcome = NOT_LOOKED
     # Of networks that the guest is cut off from, each a sentence.
     cut_off: tuple[str, ...] = ()
 
@@ -154,9 +158,16 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
             memory=_memory(vmi),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
             migration_method=choose_method(vmi) if seen.status.state in ALIVE else status.migration_method,
+            changed_block_tracking=_tracking(status, seen.copy),
             fs_freeze_status="frozen" if seen.status.fs_freeze_status == "frozen" else "",
         )
     return status
+
+
+def _tracking(status: VirtualMachineInstanceStatus, copy: CopyOutcome) -> ChangedBlockTracking | None:
+    if not copy.looked:
+        return status.changed_block_tracking
+    return None if copy.status is None else ChangedBlockTracking(backup_status=copy.status)
 
 
 def _interfaces(

@@ -31,16 +31,16 @@ class ImageRefused(Exception):
 
 
 @contextlib.contextmanager
-def hold_claim_image(claim: int) -> Iterator[int]:
-    """A descriptor (O_PATH) of the image in a claim's directory.
+def hold_claim_image(claim: int, copy: str = "") -> Iterator[int]:
+    """A descriptor (O_PATH) of the image in a claim's directory; an unfinished copy is one for who makes it: `copy`.
 
     Raises:
         ImageRefused: when it is no regular file, or empty, or the unfinished copy of a disk.
         FileNotFoundError: when there is none.
     """
     try:
-        if found := read_arriving(claim):
-            text = f"{IMAGE_FILE} is the unfinished copy of a disk of the VMI {found[0]}, which has not moved here"
+        if (found := read_arriving(claim)) and found != copy.split():
+            text = f"{IMAGE_FILE} is the unfinished copy of a disk of the VMI {found[0]}, which is not complete"
             raise ImageRefused(f"{text}; empty the claim, or use another one")
         opened = open_beneath(claim, IMAGE_FILE, os.O_PATH | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
-from kvedge.resources.disks.volume_facts import hotplugged_volumes
+from kvedge.resources.disks.volume_facts import hotplugged_disks, hotplugged_volumes
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
@@ -51,6 +51,8 @@ class HandOver:
     name: str
     pod_uid: str
     info: ClaimInfo
+    # A copy goes into it: the UID of the VMI and the copy's name, with a space between. "" for a disk.
+    copy: str = ""
 
     @property
     def block(self) -> bool:
@@ -61,14 +63,28 @@ class HandOver:
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
     wanted = {volume.name for volume in hotplugged_volumes(vmi)} - set(present)
+    copies = find_copies(vmi)
     return [
-        HandOver(entry.name, entry.hotplug_volume.attach_pod_uid, entry.persistent_volume_claim_info or ClaimInfo())
+        HandOver(
+            entry.name,
+            entry.hotplug_volume.attach_pod_uid,
+            entry.persistent_volume_claim_info or ClaimInfo(),
+            copies.get(entry.name, ""),
+        )
         for entry in vmi.status.volume_status
         if entry.name in wanted
         and entry.phase in _COMES
         and entry.hotplug_volume is not None
         and entry.hotplug_volume.attach_pod_uid
     ]
+
+
+def find_copies(vmi: VirtualMachineInstance) -> dict[str, str]:
+    """The volumes that copies go into, and what is written beside the images in them until they are whole."""
+    request = vmi.status.disk_copy
+    if request is None:
+        return {}
+    return {volume.copy_name: f"{vmi.metadata.uid} {request.name}" for volume in request.volumes}
 
 
 def as_coming(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
@@ -199,7 +215,7 @@ def start_gate(vmi: VirtualMachineInstance, waited_seconds: float) -> StartGate:
 
 def _find_missing(vmi: VirtualMachineInstance) -> Iterator[str]:
     entries = {entry.name: entry for entry in vmi.status.volume_status}
-    for volume in hotplugged_volumes(vmi):
+    for volume in hotplugged_disks(vmi):
         entry = entries.get(volume.name)
         if entry is None or entry.phase not in HANDED_OVER:
             said = entry.message or entry.phase if entry is not None else "not looked at yet"

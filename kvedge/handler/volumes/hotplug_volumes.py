@@ -15,8 +15,15 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.volumes.attachment_pods import find_attachment_pods
 from kvedge.handler.volumes.claim_image import ImageRefused
+from kvedge.handler.volumes.copy_place import accept_copy
 from kvedge.handler.volumes.given_devices import find_given_devices
-from kvedge.handler.volumes.hotplug_plan import HandOver, HotplugSeen, plan_hand_over, plan_take_back
+from kvedge.handler.volumes.hotplug_plan import (
+    HandOver,
+    HotplugSeen,
+    find_copies,
+    plan_hand_over,
+    plan_take_back,
+)
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
     hand_over_file,
@@ -25,8 +32,9 @@ from kvedge.handler.volumes.volume_hand_over import (
     present_volumes,
     take_back,
 )
+from kvedge.resources.disks.hotplug_places import is_block
 from kvedge.resources.disks.volume_facts import hotplugged_volumes
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DomainStatus
 
 log = logging.getLogger(__name__)
@@ -97,6 +105,25 @@ class HotplugVolumes:
             log.warning("cannot look at the launcher's volumes", extra={"facts": {"why": str(error)}})
             return HotplugSeen(troubles=troubles)
 
+    def accept_copies(self, vmi: VirtualMachineInstance) -> str:
+        """Say in the claims of a copy that it is whole; what is in the way, empty when all of them say so."""
+        files = {
+            name: entry.hotplug_volume.attach_pod_uid
+            for entry in vmi.status.volume_status
+            if (name := entry.name) in find_copies(vmi) and not _is_device(entry) and entry.hotplug_volume is not None
+        }
+        with contextlib.ExitStack() as stack:
+            sources = find_attachment_pods(self._kubelet, set(files.values()), stack)
+            for name, uid in files.items():
+                source = sources.get(uid)
+                if source is None:
+                    return f"Volume {name}: {_WAITS}"
+                try:
+                    accept_copy(source, find_copies(vmi)[name])
+                except (ImageRefused, OSError) as error:
+                    return f"Volume {name}, which holds a copy: {error}"
+        return ""
+
     def _hand_over(
         self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess, *, makes_images: bool
     ) -> str:
@@ -107,10 +134,15 @@ class HotplugVolumes:
             if item.block:
                 hand_over_device(item.name, find_given_devices(self._kubelet, item.pod_uid), source, launcher)
             else:
-                hand_over_file(item.name, item.info if makes_images else None, source, launcher)
+                hand_over_file(item.name, item.info if makes_images else None, source, launcher, item.copy)
         except (ImageRefused, OSError) as error:
             return f"Volume {item.name} cannot be handed to the launcher: {error}"
         return ""
+
+
+def _is_device(entry: VolumeStatus) -> bool:
+    info = entry.persistent_volume_claim_info
+    return info is not None and is_block(info.volume_mode)
 
 
 def _take_back(name: str, launcher: HeldProcess) -> str:

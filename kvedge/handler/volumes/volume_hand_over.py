@@ -23,6 +23,7 @@ from typing import Final
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.own_thread import in_own_thread
 from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, make_image
+from kvedge.handler.volumes.copy_place import make_copy_place
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
@@ -96,8 +97,12 @@ def leftovers(directory: int) -> set[str]:
     return {name for name in found if is_label(name)}
 
 
-def hand_over_file(name: str, info: ClaimInfo | None, source: HeldProcess, launcher: HeldProcess) -> None:
+def hand_over_file(
+    name: str, info: ClaimInfo | None, source: HeldProcess, launcher: HeldProcess, copy: str = ""
+) -> None:
     """Put the image of a claim into the launcher's Pod; one that is absent is made by `info`, if that is given.
+
+    With `copy` it is to become the copy of a disk: a new image, beside which these words say that it is no disk yet.
 
     Raises:
         ImageRefused: when the claim has no image that a guest can have, or the name is no volume's.
@@ -109,14 +114,16 @@ def hand_over_file(name: str, info: ClaimInfo | None, source: HeldProcess, launc
             source.root() as root,
             hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
         ):
-            if not _has_image(claim):
+            if copy:
+                in_own_thread(partial(make_copy_place, claim, copy))
+            elif not _has_image(claim):
                 if info is None:
                     raise ImageRefused(f"{IMAGE_FILE} is not in its claim, as this node sees it")
                 in_own_thread(partial(make_image, claim, info))
         with hold_hotplug_directory(launcher) as directory:
             place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)
             os.close(place)
-        in_own_thread(partial(_mount_image, name, theirs, ours))
+        in_own_thread(partial(_mount_image, name, theirs, ours, copy))
 
 
 def _check_name(name: str) -> None:
@@ -133,13 +140,13 @@ def _has_image(claim: int) -> bool:
     return True
 
 
-def _mount_image(name: str, theirs: int, ours: int) -> None:
+def _mount_image(name: str, theirs: int, ours: int, copy: str) -> None:
     """Runs in a thread of its own, in the attachment Pod's mount namespace first and then in the launcher's."""
     setns(theirs, CLONE_NEWNS)
     with (
         hold_directory("/") as root,
         hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
-        hold_claim_image(claim) as image,
+        hold_claim_image(claim, copy) as image,
     ):
         copied = copy_mount(image, recursive=False)
     try:

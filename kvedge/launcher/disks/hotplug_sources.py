@@ -25,7 +25,7 @@ from kvedge.launcher.disks.handed_over import is_handed_over
 from kvedge.launcher.domain.context import DiskSource
 from kvedge.launcher.launcher_errors import ClaimUnusable
 from kvedge.resources.disks.hotplug_places import HANDED_OVER, HOTPLUG_DIRECTORY, hotplug_path, is_block
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_disks
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 
@@ -80,7 +80,7 @@ def with_present_volumes(
     """
     sources: dict[str, DiskSource] = {}
     missing: set[str] = set()
-    for volume in hotplugged_volumes(vmi):
+    for volume in hotplugged_disks(vmi):
         if _is_there(vmi, volume.name, root) and _is_ours(vmi, volume, root):
             sources[volume.name] = find_hotplug_source(vmi, volume.name, root)
         else:
@@ -102,7 +102,7 @@ def check_arrival(vmi: VirtualMachineInstance, found: Collection[str]) -> None:
         ClaimUnusable: with the first one.
     """
     phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
-    for volume in hotplugged_volumes(vmi):
+    for volume in hotplugged_disks(vmi):
         if phases.get(volume.name) in HANDED_OVER and volume.name not in found:
             detail = "the guest that is to come has it, and this Pod does not, or its device is in use on this node"
             raise ClaimUnusable(f"volume {volume.name}", claim_of(volume) or "", detail)

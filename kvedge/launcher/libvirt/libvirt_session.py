@@ -16,6 +16,7 @@ from typing import Any, Final
 import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered, Unreadable, WrongState
+from kvedge.launcher.libvirt.domain_backup import DomainBackup
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
@@ -51,6 +52,7 @@ class LibvirtSession:
                 f"qemu+unix:///session?socket={daemon_socket}" if daemon_socket else f"qemu:///embed?root={root}"
             )
         self.migration = DomainMigration(self._domain)
+        self.backup = DomainBackup(self._domain)
 
     @property
     def libvirt_version(self) -> int:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
 from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.copies.copy_plan import WantedCopy
 from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongState
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.run_state import RunState
-from kvedge.rpc.launcher_pb2 import DomainStatus, MigrateRequest
+from kvedge.rpc.launcher_pb2 import BeginDiskCopyRequest, DomainStatus, MigrateRequest
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -95,6 +96,8 @@ class DomainOrders:
         if self._state.memory.resumes:
             # It is paused, and would stay so where it went.
             raise WrongState("the guest has just come, and does not run yet; try again when it does")
+        if self._view.copies.is_active:
+            raise WrongState("the guest's disks are being copied; it moves when that is over")
         self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
@@ -106,6 +109,20 @@ class DomainOrders:
     def hold_migrating(self, uid: str) -> DomainStatus:
         """Stop the CPUs of a guest that moves."""
         self._view.outgoing.hold(uid)
+        return self._view.look()
+
+    def begin_disk_copy(self, request: BeginDiskCopyRequest) -> DomainStatus:
+        """Begin to copy disks as they are at one moment that is about to come."""
+        if self._state.memory.kill_requested:
+            raise WrongState("the guest is to end")
+        self._view.outgoing.refuse_while_moving()
+        wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
+        self._view.copies.begin(request.id, wanted, self._session.facts())
+        return self._view.look()
+
+    def abort_disk_copy(self, copy_id: str) -> DomainStatus:
+        """End it."""
+        self._view.copies.abort(copy_id)
         return self._view.look()
 
     def freeze(self, unfreeze_seconds: int) -> DomainStatus:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
@@ -27,6 +28,7 @@ from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY
 from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ class DomainRun:
         `root` is before the Pod's paths.
         """
         self._session = session
-        self._watch = DomainWatch(lambda: on_round() or self.outgoing.is_unsettled or self._released.is_due)
+        self._watch = DomainWatch(
+            lambda: on_round() or self.outgoing.is_unsettled or self._released.is_due or self.copies.is_active
+        )
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
@@ -59,7 +63,13 @@ class DomainRun:
         store = MigrationRecord(record.directory)
         self._released = ReleasedGuest(session, store)
         self.outgoing = OutgoingGuest(session, store, self._watch.look_soon, root)
-        self.view = DomainView(session, record, self.state, self.agent, nics, self._disks, self._nics, self.outgoing)
+        places = (record.directory, root + EPHEMERAL_DISKS_DIRECTORY, root)
+        self.copies = DiskCopies(
+            session, self.agent.freezer, places, self._watch.look_soon, lambda: self.orders.go_on()
+        )
+        self.view = DomainView(
+            session, record, self.state, self.agent, nics, self._disks, self._nics, self.outgoing, self.copies
+        )
         self.orders = DomainOrders(session, self.state, self.agent, self.view)
         keepers = (self._disks, self._nics)
         self.life = DomainLife(
@@ -79,6 +89,7 @@ class DomainRun:
         self._session.watch(self._look_soon)
         self.view.look()
         self._let_released_run()
+        self.copies.take_over()
         self._watch.start(self._look)
 
     def _look(self) -> None:

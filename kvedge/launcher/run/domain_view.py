@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_disks import read_device_bytes
@@ -48,6 +49,7 @@ class DomainView:
         disks: DiskKeeper,
         nic_keeper: NicKeeper,
         outgoing: OutgoingGuest,
+        copies: DiskCopies,
     ) -> None:
         self._session = session
         self._record = record
@@ -57,6 +59,7 @@ class DomainView:
         self._disks = disks
         self._nic_keeper = nic_keeper
         self.outgoing = outgoing
+        self.copies = copies
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # The agent's part of the status, which changes no more often than the API can bear.
@@ -104,7 +107,10 @@ class DomainView:
 
     def _status(self, facts: DomainFacts | None, verdict: Verdict, word: Outgoing) -> DomainStatus:
         status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
-        status.follows_nics = status.migrates = True
+        status.follows_nics = status.migrates = status.copies_disks = True
+        copy = self.copies.describe()
+        if copy is not None:
+            status.disk_copy.CopyFrom(copy)
         if self.outgoing.came_by:
             status.incoming.migration_uid, status.incoming.state = self.outgoing.came_by, INCOMING_OWNED
         outgoing = self.outgoing.describe(word)

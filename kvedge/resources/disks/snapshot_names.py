@@ -26,8 +26,11 @@ RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 # Ours, on a content: how the volumes were copied. A driver's VolumeSnapshots are not used.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
+# Of a VM that ran: its launcher has filled the claims. And which run it was, by the UID of its VMI.
+LIVE_COPIES: Final = "live-copies"
+RUN: Final = "kvedge.io/snapshot-run"
 
-# Ours, on the DataVolume of a copy that is complete: the UID of the claim that it is in.
+# Ours, on the DataVolume of a copy that is complete, or on the claim where there is none: the UID of the claim.
 SEALED_CLAIM: Final = "kvedge.io/sealed-claim"
 
 _LONGEST_CLAIM: Final = 253

@@ -13,7 +13,7 @@ from kvedge.resources.disks.claim_places import DEVICE_DIRECTORY, IMAGE_FILE, cl
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, hotplug_path
 from kvedge.resources.names import PRIVATE_DIRECTORY
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.types.volumes import HostDisk, Volume
+from kvedge.resources.types.volumes import HostDisk, PersistentVolumeClaimSource, Volume
 
 __all__ = [
     "DEVICE_DIRECTORY",
@@ -24,8 +24,10 @@ __all__ = [
     "claims",
     "device_path",
     "hotplug_path",
+    "hotplugged_disks",
     "hotplugged_volumes",
     "is_hotpluggable",
+    "utility_volumes",
 ]
 
 # Kinds of hostDisk: the file is there, or it is made when it is absent.
@@ -72,9 +74,25 @@ def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
             yield volume, name
 
 
-def hotplugged_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
-    """The volumes that come and go while the guest runs."""
+def hotplugged_disks(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The volumes that come and go while the guest runs, and are disks of it."""
     return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
+
+
+def utility_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The volumes that come to the guest's launcher and that the guest does not get: copies of its disks go there."""
+    return [
+        Volume(
+            name=each.name,
+            persistent_volume_claim=PersistentVolumeClaimSource(claim_name=each.claim_name, hotpluggable=True),
+        )
+        for each in vmi.spec.utility_volumes
+    ]
+
+
+def hotplugged_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The volumes that come and go while the guest runs, disks of it or not."""
+    return [*hotplugged_disks(vmi), *utility_volumes(vmi)]
 
 
 def host_place(disk: HostDisk) -> tuple[str, str]:

@@ -62,7 +62,7 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "livenessProbe": "Whether the guest lives: one that does not is ended; its run strategy decides what follows.",
         "readinessProbe": "Whether the guest serves: until it does, its VMI is not Ready and no Service sends to it.",
         "resourceClaims": _LATER,
-        "utilityVolumes": _LATER,
+        "utilityVolumes": "Claims that come to the launcher and are no disks of the guest; set by kvedge alone.",
     },
 }
 
@@ -258,6 +258,12 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
+    "UtilityVolume": {
+        "name": "A DNS label that no volume has.",
+        "claimName": "The claim.",
+        "readOnly": "Whether it is only read.",
+        "type": "What it is for: Backup, a copy of a disk; or MemoryDump.",
+    },
     "Volume": {
         "name": "A DNS label; the name of its disk.",
         "cloudInitNoCloud": "Data for cloud-init, as a NoCloud disk.",

@@ -66,6 +66,8 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "virtualMachineRevisionName": "The ControllerRevision with the VM's spec that it was made from.",
         "selinuxContext": "The SELinux context of its Pod; none without SELinux.",
         "fsFreezeStatus": "frozen while its filesystems are held still.",
+        "diskCopy": "Disks that are to be copied as they all are at one moment.",
+        "changedBlockTracking": "What becomes of copies of its disks.",
     },
     "PhaseTransition": {"phase": "The phase.", "phaseTransitionTimestamp": "When it was entered."},
     "InterfaceStatus": {
@@ -78,6 +80,24 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "infoSource": "Who says so: domain, guest-agent, multus-status.",
         "queueCount": "How many queues it has.",
         "linkState": "up or down: whether its cable is plugged.",
+    },
+    "DiskCopyRequest": {
+        "name": "The copy's name; each is made once.",
+        "volumes": "The disks, and the volumes that their copies go into.",
+    },
+    "CopiedVolume": {
+        "volumeName": "The volume whose disk is copied.",
+        "copyName": "The utility volume that its copy goes into.",
+    },
+    "ChangedBlockTracking": {"backupStatus": "What became of the copy of disks that was asked for last."},
+    "BackupStatus": {
+        "backupName": "The copy's name.",
+        "startTimestamp": "The moment as of which all disks are copied.",
+        "endTimestamp": "When it was over.",
+        "completed": "Whether all of it is on stable storage.",
+        "failed": "Whether it came to nothing.",
+        "backupMsg": "How far it is, what it waits for, or why it failed.",
+        "quiesceStatus": "How the guest was held still: GuestAgent, NoGuestAgent, QuiesceTimeout or Paused.",
     },
     "VolumeStatus": {
         "name": "The volume's name.",

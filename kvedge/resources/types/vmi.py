@@ -6,7 +6,7 @@ Scheduled and by the handler of `status.node_name` from then on. Touches nothing
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from msgspec import field
 
@@ -19,6 +19,15 @@ from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.probes import Probe
 from kvedge.resources.types.volumes import Network, Volume
 from kvedge.resources.values.quantities import Quantity
+
+
+class UtilityVolume(KubeStruct, kw_only=True):
+    """A claim that comes to a guest's launcher and is no disk of the guest; only kvedge's controller adds one."""
+
+    name: str
+    claim_name: str = ""
+    read_only: bool = False
+    type: Literal["", "Backup", "MemoryDump"] = ""
 
 
 class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):
@@ -46,7 +55,7 @@ class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     resource_claims: list[JsonObject] = []
-    utility_volumes: list[JsonObject] = []
+    utility_volumes: list[UtilityVolume] = []
 
 
 class PhaseTransition(KubeStruct, kw_only=True):
@@ -123,6 +132,38 @@ class VolumeStatus(KubeStruct, kw_only=True):
     hotplug_volume: HotplugVolumeStatus | None = None
 
 
+class CopiedVolume(KubeStruct, kw_only=True):
+    """A volume whose disk is copied, and the utility volume that the copy goes into."""
+
+    volume_name: str
+    copy_name: str
+
+
+class DiskCopyRequest(KubeStruct, kw_only=True):
+    """Disks of the running guest that are to be copied as they all are at one moment; once for each name."""
+
+    name: str
+    volumes: list[CopiedVolume] = []
+
+
+class BackupStatus(KubeStruct, kw_only=True):
+    """How far the copy of disks is that was asked for; `startTimestamp` is its moment. The fields are KubeVirt's."""
+
+    backup_name: str = ""
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    completed: bool = False
+    failed: bool = False
+    backup_msg: str | None = None
+    quiesce_status: str = ""
+
+
+class ChangedBlockTracking(KubeStruct, kw_only=True):
+    """Where KubeVirt has what becomes of backups; changed blocks are not tracked."""
+
+    backup_status: BackupStatus | None = None
+
+
 class GuestOsInfo(KubeStruct, kw_only=True):
     """What the guest agent says of the guest."""
 
@@ -187,6 +228,9 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     memory: MemoryStatus | None = None
     machine: MachineStatus | None = None
     fs_freeze_status: str = ""
+    # Written by the controller alone, and answered by the handler in `changed_block_tracking`.
+    disk_copy: DiskCopyRequest | None = None
+    changed_block_tracking: ChangedBlockTracking | None = None
 
 
 class VirtualMachineInstance(KubeStruct, kw_only=True):
@@ -196,6 +240,13 @@ class VirtualMachineInstance(KubeStruct, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: VirtualMachineInstanceSpec = field(default_factory=VirtualMachineInstanceSpec)
     status: VirtualMachineInstanceStatus = field(default_factory=VirtualMachineInstanceStatus)
+
+    @property
+    def backup_status(self) -> BackupStatus | None:
+        """How far the copy is that is asked for now; None when none is, or nothing is known of it."""
+        wanted, tracking = self.status.disk_copy, self.status.changed_block_tracking
+        found = None if tracking is None else tracking.backup_status
+        return found if wanted is not None and found is not None and found.backup_name == wanted.name else None
 
     @property
     def is_final(self) -> bool:

@@ -64,7 +64,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
-    NotYet("utilityVolumes"),
     NotYet("volumes[].containerPath", _OTHER_DISK),
     NotYet("volumes[].downwardMetrics", _OTHER_DISK),
     NotYet("volumes[].memoryDump", _OTHER_DISK),

@@ -28,9 +28,12 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
     """A cause for each thing that this user may not change."""
     if user.is_handler:
         yield from _node_restriction(old, new, user)
+    if not user.is_controller:
+        yield from _copies_are_the_controllers(old, new)
     if user.is_role and not user.is_handler:
         if old.get("spec") != new.get("spec"):
             yield from _guest_is_not_moving(old, new)
+            yield from _disks_are_not_copied(old, new)
             yield from volumes_may_change(old, new)
         return
     if old.get("spec") != new.get("spec") and not (user.is_handler and _exchanges_claims(old, new, user.node)):
@@ -38,6 +41,17 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield Cause("spec", _RESTRICTED, "FieldValueNotSupported")
     # Nor do a handler's labels move a VMI: which node has it is the controller's to say, until its guest has moved.
     yield from _check_reserved_labels(old, new, user.node if user.is_handler else "")
+
+
+def _copies_are_the_controllers(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+    """Who says where the disks of a guest are copied to could read them, or have another claim written over."""
+    before, after = (_member(document, "spec", "utilityVolumes") or [] for document in (old, new))
+    if before != after:
+        text = f"{_RESTRICTED}: only kvedge's controller adds and removes utility volumes"
+        yield Cause("spec.utilityVolumes", text, "FieldValueNotSupported")
+    if _member(old, "status", "diskCopy") != _member(new, "status", "diskCopy"):
+        text = f"{_RESTRICTED}: only kvedge's controller asks for copies of disks"
+        yield Cause("status.diskCopy", text, "FieldValueNotSupported")
 
 
 def keep_status(old: JsonObject, new: JsonObject, user: UserInfo) -> JsonObject:
@@ -84,6 +98,18 @@ def _guest_is_not_moving(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
     if _parts(old, "networks", "interfaces") != _parts(new, "networks", "interfaces"):
         text = "Cannot change interfaces while VMI migration is in progress"
         yield Cause("spec", text, "FieldValueNotSupported")
+
+
+def _disks_are_not_copied(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+    """A disk that is being copied stays; others wait as well."""
+    if _member(old, "status", "diskCopy") and _parts(old, "volumes", "disks") != _parts(new, "volumes", "disks"):
+        yield Cause("spec", "Cannot handle volume requests while disks of the VMI are copied", "FieldValueNotSupported")
+
+
+def _member(document: JsonObject, parent: str, name: str) -> object:
+    """A member's member; None when the member is no object."""
+    member = document.get(parent)
+    return member.get(name) if isinstance(member, dict) else None
 
 
 def _parts(document: JsonObject, sources: str, devices: str) -> tuple[object, object]:

@@ -17,7 +17,7 @@ import msgspec
 from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_disks
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -41,7 +41,7 @@ def place_by_volumes(
     Raises:
         Unavailable: the server does not say where a volume is: no Pod must be made that may come to a wrong node.
     """
-    wanted = {claim_of(volume) for volume in hotplugged_volumes(vmi)}
+    wanted = {claim_of(volume) for volume in hotplugged_disks(vmi)}
     names = [claim.spec.volume_name for claim in claims if claim.metadata.name in wanted and claim.spec.volume_name]
     volumes = [volume for name in names if (volume := _read(client, name)) is not None]
     only_prefers = vmi.metadata.annotations.get(START_WITHOUT_VOLUMES) == "true"

@@ -16,6 +16,7 @@ from typing import Final
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import CloneSource, CloneTarget
 from kvedge.runtime.linux.allocation import device_size
+from kvedge.storage.arriving_mark import read_arriving
 from kvedge.storage.beneath import hold_directory, open_regular
 from kvedge.storage.imports.clones.clone_sender import send_disk
 from kvedge.storage.imports.import_errors import ImportFailure
@@ -69,6 +70,10 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
     else:
         with hold_directory(directory) as folder:
             try:
+                if read_arriving(folder):
+                    raise ImportFailure(
+                        f"{IMAGE_FILE} of the source claim is the unfinished copy of a disk; name one with a disk"
+                    )
                 opened = open_regular(folder, IMAGE_FILE)
             except OSError as error:
                 raise ImportFailure(

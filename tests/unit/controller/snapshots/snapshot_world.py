@@ -19,6 +19,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
@@ -66,6 +67,7 @@ class World:
         self.content: VirtualMachineSnapshotContent | None = None
         self.restore: VirtualMachineRestore | None = None
         self.operations: list[Any] = []
+        self.revision: Any = None
 
     @staticmethod
     def make_volume(name: str, phase: str = "Succeeded", owner: str = "") -> DataVolume:
@@ -83,7 +85,15 @@ class World:
         """What the plan of the snapshot says now."""
         assert self.snapshot is not None
         view = SnapshotView(
-            self.snapshot, self.content, self.vm, self.vmi, self.claims, self.volumes, self.pods, self.refusal
+            self.snapshot,
+            self.content,
+            self.vm,
+            self.vmi,
+            self.claims,
+            self.volumes,
+            self.pods,
+            self.refusal,
+            self.revision,
         )
         return plan_snapshot(view, self.now)
 
@@ -131,7 +141,9 @@ class World:
 
     def run(self) -> None:
         assert self.vm is not None
+        assert self.vm.spec.template is not None
         self.vmi = a_vmi("Running", owner=self.vm)
+        self.vmi.spec.volumes = list(self.vm.spec.template.spec.volumes)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -164,6 +176,10 @@ class World:
             case Create(VirtualMachine() as item):
                 item.metadata.uid = "uid-of-the-new-one"
                 self.vm = item
+            case Create(PersistentVolumeClaim() as item):
+                item.metadata.uid = f"uid-of-{item.metadata.name}"
+                item.status.phase = "Bound"
+                self.claims[item.metadata.name] = item
             case Create(DataVolume() as item):
                 self.volumes[item.metadata.name] = item
             case Patch(item, body):
@@ -187,6 +203,9 @@ class World:
         made = decode(cls, patched(encode(item), body))
         if made.metadata.deletion_timestamp is not None and not made.metadata.finalizers:
             made = None
+        if cls is PersistentVolumeClaim:
+            self.claims[item.metadata.name] = made
+            return
         if cls is DataVolume:
             self.volumes[item.metadata.name] = made
             return
@@ -195,5 +214,6 @@ class World:
             VirtualMachineSnapshotContent: "content",
             VirtualMachineRestore: "restore",
             VirtualMachine: "vm",
+            VirtualMachineInstance: "vmi",
         }
         setattr(self, kinds[cls], made)

@@ -117,8 +117,10 @@ def _break(world: World, what: str) -> None:
             world.claims["web-data"].metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
         case "without a class":
             world.claims["web-data"].spec.storage_class_name = ""
-        case "running":
+        case "starting":
             world.run()
+            assert world.vmi is not None
+            world.vmi.status.phase = "Scheduled"
         case "pods":
             world.pods = ["virt-launcher-a", "virt-launcher-b"]
         case "snapshot":
@@ -139,8 +141,7 @@ def _break(world: World, what: str) -> None:
         ("going", "source default/web volume is being deleted: data"),
         ("without a class", "source default/web volume has no StorageClass, which would make the claim of its copy: "
          "data"),
-        ("running", "source default/web is running: this release copies the disks of stopped VMs. The snapshot begins "
-         "when it is stopped: kvedge stop web"),
+        ("starting", "source default/web is starting"),
         ("pods", "source default/web is offline but 2 pods using PVCs [virt-launcher-a virt-launcher-b]"),
         ("snapshot", 'snapshot "other" in progress'),
         ("restore", 'restore "other" in progress'),

@@ -64,6 +64,7 @@ NOT_RENDERED = {
             *(f"TcpSocketAction.{name}" for name in ("port", "host")),
             "VirtualMachineInstanceSpec.terminationGracePeriodSeconds",
             "VirtualMachineInstanceSpec.utilityVolumes",
+            *(f"UtilityVolume.{name}" for name in ("name", "claimName", "readOnly", "type")),
         ),
         CLUSTER,
     ),

@@ -74,6 +74,14 @@ def claims_hold_no_snapshot(subject: Subject) -> Iterator[Cause]:
             yield unsupported_cause(at, text)
 
 
+def utility_volumes_are_the_controllers(subject: Subject) -> Iterator[Cause]:
+    """A copy of the guest's disks would be written to whatever claim a user names there."""
+    if subject.spec.utility_volumes:
+        at = subject.at.at("utilityVolumes")
+        text = f"{at}: only kvedge's controller adds utility volumes, to VMIs that run; remove it, or use volumes"
+        yield unsupported_cause(at, text)
+
+
 def claims_are_written_by_one_disk(subject: Subject) -> Iterator[Cause]:
     """A claim that is two disks' is shared by both: QEMU would refuse the second, and the guest never start."""
     shared = {disk.name for disk in subject.spec.domain.devices.disks if disk.shareable}
@@ -217,6 +225,7 @@ RULES: Final[tuple[Rule, ...]] = (
     volumes_have_one_name_and_source,
     claims_are_named,
     claims_hold_no_snapshot,
+    utility_volumes_are_the_controllers,
     claims_are_written_by_one_disk,
     container_disks_are_complete,
     empty_disks_have_a_size,

@@ -318,3 +318,31 @@ def said(old: JsonObject, moves: list[JsonObject] | None) -> tuple[JsonObject, J
     if moves is not None:
         new["status"]["migratedVolumes"] = moves
     return old, new
+
+
+API = UserInfo("kvedge:api", ("kvedge:apis",))
+COPIES = (
+    ("spec.utilityVolumes", [{"name": "x", "claimName": "theirs", "type": "Backup"}]),
+    (
+        "status.diskCopy",
+        {"name": "x", "volumes": []},
+    ),
+)
+
+
+@pytest.mark.parametrize(("path", "value"), COPIES, ids=["volumes", "word"])
+def test_the_controller_alone_has_disks_copied(path: str, value: object) -> None:
+    assert causes(CONTROLLER, path, value) == []
+    for user in (ALICE, API, HANDLER, IN_CLUSTER):
+        # Who writes the status of a user is another's affair: what a user writes there is dropped.
+        assert any("only kvedge's controller" in text for text in causes(user, path, value))
+
+
+def test_no_disk_comes_or_goes_while_disks_are_copied() -> None:
+    old = on_node("node1")
+    old["status"]["diskCopy"] = {"name": "x", "volumes": []}
+    new = copy.deepcopy(old)
+    new["spec"]["volumes"] = [{"name": "more", "persistentVolumeClaim": {"claimName": "m", "hotpluggable": True}}]
+    for user in (CONTROLLER, API):
+        said = [cause.message for cause in update_is_allowed(old, new, user)]
+        assert "Cannot handle volume requests while disks of the VMI are copied" in said

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.types.import_job import CloneSource, ImportJob, ImportOutcome
+from kvedge.storage.arriving_mark import ARRIVING
 from kvedge.storage.imports.clones import claim_clone
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
@@ -51,6 +52,12 @@ def test_a_smaller_claim_is_refused(places: ImportPlaces) -> None:
         run(places, MIB)
 
     assert os.listdir(places.directory) == []
+
+
+def test_an_unfinished_copy_is_no_source(places: ImportPlaces) -> None:
+    (places.source_directory / ARRIVING).write_text("vmi copy\n")
+    with pytest.raises(ImportFailure, match="unfinished copy"):
+        run(places)
 
 
 def test_a_source_whose_disk_is_a_link_is_refused(places: ImportPlaces) -> None:

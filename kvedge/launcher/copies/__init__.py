@@ -1,0 +1,1 @@
+"""Disks of the running guest, copied as they all were at one moment."""

@@ -1,0 +1,56 @@
+"""What must outlast a launcher of a copy of its guest's disks: which one it was, and how far it had come.
+
+Written by `disk_copies` below the directory of the run. The Pod is gone after a power cut, so nothing is synced to
+disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Final, NamedTuple
+
+from kvedge.launcher.launcher_files import replace_json
+
+_LONGEST: Final = 16 << 10
+
+
+class CopyRecord(NamedTuple):
+    """One copy: `started_ms` is its moment (0: still to come), `ended_ms` when it was over (0: it goes on).
+
+    `complete` says that all of it is on stable storage, `quiesce` how the guest was held still.
+    """
+
+    id: str = ""
+    complete: bool = False
+    message: str = ""
+    started_ms: int = 0
+    ended_ms: int = 0
+    quiesce: str = ""
+    frozen_ms: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has neither succeeded nor failed."""
+        return bool(self.id) and not self.ended_ms
+
+
+class CopyStore:
+    """The record of the last copy in one Pod."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = f"{directory}/disk-copy.json"
+
+    def read(self) -> CopyRecord:
+        """What is known of the last one."""
+        blank = CopyRecord()._asdict()
+        with contextlib.suppress(FileNotFoundError, ValueError), open(self._path) as file:
+            found = json.loads(file.read(_LONGEST))
+            if isinstance(found, dict):
+                known = {name: found[name] for name, value in blank.items() if isinstance(found.get(name), type(value))}
+                return CopyRecord(**(blank | known))
+        return CopyRecord()
+
+    def keep(self, record: CopyRecord) -> None:
+        """Remember it. Raises OSError."""
+        replace_json(self._path, record._asdict())

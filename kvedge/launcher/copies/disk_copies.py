@@ -1,0 +1,354 @@
+"""Disks of the running guest, copied as they all were at one moment, into volumes that the handler has handed over.
+
+Kept by `domain_run`; asked by `domain_view` what is to be said of it. A thread of its own freezes the guest, begins
+libvirt's backup job, thaws it at once, has one process after the other read a disk from that job, and ends it. Nothing
+here holds the guest up but the freeze: what it writes over meanwhile is put aside beside its layers, and when there is
+hardly room for that, the copy ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kvedge.launcher.copies.copy_plan import (
+    FREEZE_WAS_LIMITED,
+    GUEST_AGENT,
+    QUIESCE_TIMEOUT,
+    DiskToCopy,
+    WantedCopy,
+    choose_disks,
+    choose_quiesce,
+    count_reserve,
+    is_short,
+)
+from kvedge.launcher.copies.copy_record import CopyRecord, CopyStore
+from kvedge.launcher.launcher_errors import DiskFull, LauncherError, WrongState
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.resources.disks.hotplug_places import hotplug_path
+from kvedge.rpc.launcher_pb2 import (
+    DISK_COPY_ACTIVE,
+    DISK_COPY_COMPLETE,
+    DISK_COPY_FAILED,
+    DISK_COPY_PREPARING,
+    DiskCopyJob,
+)
+from kvedge.runtime.background import passing_thread
+
+if TYPE_CHECKING:
+    from kvedge.launcher.agent.guest_freezer import GuestFreezer
+    from kvedge.launcher.copies.copy_process import Source
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+log = logging.getLogger(__name__)
+
+# The guest thaws after so long by itself, whatever becomes of this process: libvirt begins the job in a fraction of it.
+_FREEZE_SECONDS: Final = 30
+# Between tries to freeze a guest whose agent does not do it.
+_FREEZE_AGAIN_SECONDS: Final = 5.0
+# How often it is looked at what is done and whether there is room: what a fast disk takes meanwhile is the reserve.
+_LOOK_SECONDS: Final = 0.2
+_LONGEST_MESSAGE: Final = 1024
+_SCRATCH: Final = "copy-scratch"
+_SOCKET: Final = "copy.sock"
+_GUEST_ENDED: Final = "the guest ended while its disks were copied"
+
+
+class _Aborted(Exception):
+    """Nobody wants the copy any more."""
+
+
+class DiskCopies:
+    """The copies of one guest's disks, one at a time; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        session: LibvirtSession,
+        freezer: GuestFreezer,
+        places: tuple[str, str, str],
+        on_change: Callable[[], None],
+        go_on: Callable[[], None],
+    ) -> None:
+        """`places` are the directory of the run, that of the guest's layers, and what is before the Pod's paths.
+
+        `on_change()` asks for a look at the domain, `go_on()` lets a guest go on that stands still with an I/O error.
+        """
+        self._session = session
+        self._freezer = freezer
+        directory, layers, self._root = places
+        self._socket = f"{directory}/{_SOCKET}"
+        self._scratch = f"{layers}/{_SCRATCH}"
+        self._store = CopyStore(directory)
+        self._on_change = on_change
+        self._go_on = go_on
+        self._changing = threading.Lock()
+        self._record = self._store.read()
+        self._wait = ""
+        self._percent = 0
+        self._aborting = threading.Event()
+        self._working = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a copy is under way, or its rest is still there."""
+        return self._working
+
+    def take_over(self) -> None:
+        """End what a launcher before this one has left: its reader is gone, and nobody would end the job."""
+        record = self._record
+        if not record.is_open and not os.path.exists(self._scratch):
+            return
+        log.warning("a copy of a launcher before this one ends", extra={"facts": {"copy": record.id}})
+        self._working = True
+        passing_thread("disk-copy-rest", self._end_rest)
+
+    def _end_rest(self) -> None:
+        try:
+            self._clean_up()
+        finally:
+            if self._record.is_open:
+                self._finish("the launcher was started again while the disks were copied")
+            self._working = False
+            self._on_change()
+
+    def begin(self, copy_id: str, wanted: Sequence[WantedCopy], facts: DomainFacts | None) -> None:
+        """Begin to copy, unless this copy has begun before.
+
+        Raises:
+            WrongState: when another copy is under way, or there is no guest.
+            BadRequest: when a disk cannot be copied.
+            OSError: when it cannot be written down; then nothing begins.
+        """
+        with self._changing:
+            if not copy_id or copy_id == self._record.id:
+                return
+            if self._working:
+                raise WrongState(f"copy {self._record.id} is under way; try again when it is over")
+            disks = choose_disks(facts, wanted)
+            record = CopyRecord(copy_id)
+            self._store.keep(record)
+            self._record, self._wait, self._percent = record, "", 0
+            self._aborting.clear()
+            self._working = True
+        passing_thread("disk-copy", self._copy, disks)
+
+    def abort(self, copy_id: str) -> None:
+        """End this copy, if it is under way; one that has not begun never does."""
+        with self._changing:
+            if copy_id == self._record.id:
+                self._aborting.set()
+
+    def describe(self) -> DiskCopyJob | None:
+        """For the status; None when none was asked for."""
+        record = self._record
+        if not record.id:
+            return None
+        state = DISK_COPY_ACTIVE if record.started_ms else DISK_COPY_PREPARING
+        if record.ended_ms:
+            state = DISK_COPY_COMPLETE if record.complete else DISK_COPY_FAILED
+        return DiskCopyJob(
+            id=record.id,
+            state=state,
+            message=record.message or self._wait,
+            started_unix_ms=record.started_ms,
+            ended_unix_ms=record.ended_ms,
+            percent=100 if record.complete else self._percent,
+            quiesce=record.quiesce,
+            frozen_ms=record.frozen_ms,
+        )
+
+    def _copy(self, disks: Sequence[DiskToCopy]) -> None:
+        log.info(
+            "copying disks", extra={"facts": {"copy": self._record.id, "disks": [each.disk.name for each in disks]}}
+        )
+        # Whatever ends this thread otherwise is no success.
+        message = "it broke off"
+        try:
+            self._prepare(disks)
+            self._fix_moment(disks)
+            self._copy_all(disks)
+            message = ""
+        except _Aborted:
+            message = "it was called off"
+        except (LauncherError, OSError) as error:
+            message = self._explain(error)
+        finally:
+            self._clean_up()
+            self._finish(message[:_LONGEST_MESSAGE])
+            self._working = False
+            self._on_change()
+
+    def _explain(self, error: Exception) -> str:
+        with contextlib.suppress(LauncherError):
+            facts = self._session.facts()
+            if facts is None or not facts.is_active:
+                return _GUEST_ENDED
+        return str(error)
+
+    def _prepare(self, disks: Sequence[DiskToCopy]) -> None:
+        """Make the images, and see that there is room."""
+        self._session.backup.end()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        os.makedirs(self._scratch, mode=0o700, exist_ok=True)
+        self._check_room()
+        for each in disks:
+            path = self._path(each)
+            size, allocated = self._session.backup.sizes(each.disk.target)
+            if each.wanted.block:
+                continue
+            from kvedge.launcher.copies.copy_process import prepare_image
+
+            prepare_image(path, size)
+            space = os.statvfs(path)
+            if space.f_bavail * space.f_frsize < min(allocated, size):
+                raise DiskFull(f"the copy of volume {each.wanted.volume}", f"{allocated} bytes are allocated")
+
+    def _check_room(self) -> None:
+        space = os.statvfs(self._scratch)
+        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
+        if is_short(free, total):
+            detail = f"{free} bytes are free there, and {count_reserve(total)} are left to the guest"
+            raise DiskFull("what the guest writes over while its disks are copied", detail)
+
+    def _fix_moment(self, disks: Sequence[DiskToCopy]) -> None:
+        """Hold the guest still, begin the job, and let the guest go on."""
+        from kvedge.launcher.libvirt.domain_backup import ServedDisk
+
+        served = [
+            ServedDisk(each.disk.target, each.wanted.volume, f"{self._scratch}/{each.wanted.volume}")
+            for each in disks
+            if each.served
+        ]
+        was_frozen = self._freezer.is_on
+        quiesce = GUEST_AGENT if was_frozen else self._freeze()
+        frozen = time.monotonic()
+        # A guest all of whose file systems are in memory has none to freeze, and nothing that is to be written.
+        is_ours = quiesce == GUEST_AGENT and not was_frozen and self._freezer.is_on
+        try:
+            if served:
+                self._session.backup.begin(self._socket, served)
+            started = _now_ms()
+        finally:
+            if is_ours and not self._thaw():
+                quiesce = QUIESCE_TIMEOUT
+        frozen_ms = int((time.monotonic() - frozen) * 1000) if is_ours else 0
+        with self._changing:
+            self._note(self._record._replace(started_ms=started, quiesce=quiesce, frozen_ms=frozen_ms))
+        log.info("the moment is fixed", extra={"facts": {"quiesce": quiesce, "frozen_ms": frozen_ms}})
+        self._on_change()
+
+    def _freeze(self) -> str:
+        """Hold the guest still; how that was done. Tries on until the guest is frozen or nobody wants it any more."""
+        while True:
+            facts = self._session.facts()
+            if facts is None or not facts.is_active:
+                raise WrongState(_GUEST_ENDED)
+            quiesce = choose_quiesce(facts)
+            if quiesce != GUEST_AGENT:
+                return quiesce
+            try:
+                self._freezer.freeze(_FREEZE_SECONDS, self._check_wanted)
+            except LauncherError as error:
+                self._wait = f"the guest's file systems cannot be frozen: {error}"[:_LONGEST_MESSAGE]
+                log.warning("the guest is not frozen; trying again", extra={"facts": {"why": str(error)}})
+                self._on_change()
+                if self._aborting.wait(_FREEZE_AGAIN_SECONDS):
+                    raise _Aborted from error
+                continue
+            self._wait = ""
+            if self._aborting.is_set():
+                self._freezer.thaw_soon()
+                raise _Aborted
+            return quiesce
+
+    def _check_wanted(self) -> None:
+        if self._aborting.is_set():
+            raise WrongState("nobody wants the copy any more")
+
+    def _thaw(self) -> bool:
+        """Let the guest go on; whether it was frozen until now."""
+        was_frozen = self._freezer.is_on
+        try:
+            self._freezer.unfreeze()
+        except LauncherError as error:
+            # It is tried on by the freezer; on Windows it is how one is told that the guest has thawed by itself.
+            log.warning("the guest did not thaw at once", extra={"facts": {"why": str(error)}})
+            return was_frozen and FREEZE_WAS_LIMITED not in str(error)
+        return was_frozen
+
+    def _copy_all(self, disks: Sequence[DiskToCopy]) -> None:
+        from kvedge.launcher.copies.copy_process import image_at, served_at, sync_target
+
+        for number, each in enumerate(disks):
+            source = (
+                served_at(self._socket, each.wanted.volume)
+                if each.served
+                else image_at(each.disk.source, block=_is_device(each.disk.source))
+            )
+            self._copy_one(each, source, (number, len(disks)))
+            sync_target(self._path(each))
+        if any(each.served for each in disks) and not self._session.backup.is_active():
+            raise WrongState(_GUEST_ENDED)
+
+    def _copy_one(self, each: DiskToCopy, source: Source, place: tuple[int, int]) -> None:
+        from kvedge.launcher.copies.copy_process import CopyProcess
+
+        number, count = place
+        process = CopyProcess(source, self._path(each), block=each.wanted.block)
+        try:
+            while not process.look():
+                self._percent = (number * 100 + process.percent) // count
+                if self._aborting.wait(_LOOK_SECONDS):
+                    raise _Aborted
+                self._check_room()
+            process.check()
+        finally:
+            process.end()
+
+    def _clean_up(self) -> None:
+        """End the job and remove what it has made; a guest that stands still because of it goes on."""
+        try:
+            self._session.backup.end()
+        except LauncherError as error:
+            log.warning("the backup job does not end", extra={"facts": {"why": str(error)}})
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._socket)
+        with contextlib.suppress(LauncherError):
+            facts = self._session.facts()
+            if facts is not None and (facts.life, facts.why) == (Life.PAUSED, Why.IO_ERROR):
+                self._go_on()
+
+    def _finish(self, message: str) -> None:
+        with self._changing:
+            record = self._record._replace(complete=not message, message=message, ended_ms=_now_ms())
+            self._note(record)
+        facts = {"copy": record.id, "failed": message}
+        log.info("the copy of disks is over", extra={"facts": facts})
+
+    def _note(self, record: CopyRecord) -> None:
+        self._record = record
+        try:
+            self._store.keep(record)
+        except OSError as error:
+            # Only another launcher would miss it: that one counts the copy as failed.
+            log.warning("news of a copy are not written down", extra={"facts": {"why": str(error)}})
+
+    def _path(self, each: DiskToCopy) -> str:
+        return self._root + hotplug_path(each.wanted.target, block=each.wanted.block)
+
+
+def _is_device(path: str) -> bool:
+    import stat
+
+    return stat.S_ISBLK(os.stat(path).st_mode)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

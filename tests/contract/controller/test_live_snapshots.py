@@ -1,0 +1,135 @@
+"""Snapshots of VMs that run, on both servers, by the controller's own rights; node, handler and claims are played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.codec import decode
+from kvedge.resources.disks.snapshot_names import SEALED_CLAIM
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from tests.contract.controller.played_node import NODE, PlayedNode
+from tests.contract.controller.played_workers import bound_claim
+from tests.support.builders import CONFIG, small_vmi, vm_of
+from tests.support.either_server import EitherServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+CLASS = "live-snapshot-tests"
+MOMENT = "2026-01-02T03:04:05Z"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def controller(either_server: EitherServer) -> Iterator[None]:
+    document = {"metadata": {"name": CLASS}, "provisioner": "rancher.io/local-path"}
+    either_server.admin.create(decode(StorageClass, document))
+    role = ControllerRole(either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP), CONFIG, leader_election=False)
+    role.start()
+    yield
+    role.stop()
+    either_server.admin.delete(StorageClass, "", CLASS)
+
+
+class RunningVm:
+    """A VM that runs with one disk, of which a snapshot is asked for."""
+
+    def __init__(self, server: EitherServer, namespace: str) -> None:
+        self.server, self.client, self.namespace = server, server.admin, namespace
+        self.node = PlayedNode(server, namespace)
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": CLASS,
+        }
+        claim = {"metadata": {"name": "data", "namespace": namespace}, "spec": spec}
+        self.client.create(decode(PersistentVolumeClaim, claim))
+        bound_claim(server, namespace, "data")
+        document = vm_of(small_vmi(), runStrategy="Always")
+        document["metadata"] |= {"name": "web", "namespace": namespace}
+        run = document["spec"]["template"]["spec"]
+        run["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        run["domain"]["devices"] = {"disks": [{"name": "data", "disk": {}}]}
+        self.client.create(decode(VirtualMachine, document))
+        self.node.starts(self.node.pod())
+        self.node.runs()
+
+    def ask_snapshot(self) -> str:
+        """Ask for it; the claim that the copy of its disk goes into, once that is brought to the launcher."""
+        source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "web"}
+        document = {"metadata": {"name": "live", "namespace": self.namespace}, "spec": {"source": source}}
+        made = self.client.create(decode(VirtualMachineSnapshot, document))
+        copy = f"vmsnapshot-{made.metadata.uid}-volume-data"
+        bound_claim(self.server, self.namespace, copy)
+        wait_until(lambda: self.node.vmi().status.disk_copy, "the copy is asked for")
+        return copy
+
+    def snapshot(self) -> VirtualMachineSnapshot:
+        return self.client.get(VirtualMachineSnapshot, self.namespace, "live")
+
+    def handler_says(self, **told: Any) -> None:
+        asked = self.node.vmi().status.disk_copy
+        assert asked is not None
+        status = {"changedBlockTracking": {"backupStatus": {"backupName": asked.name, **told}}}
+        self.client.patch(VirtualMachineInstance, self.namespace, "web", MergePatch({"status": status}))
+
+    def is_let_go(self) -> bool:
+        vm, vmi = self.client.get(VirtualMachine, self.namespace, "web"), self.node.vmi()
+        asked = vmi.status.disk_copy is not None or bool(vmi.spec.utility_volumes)
+        return not vm.status.snapshot_in_progress and not asked
+
+
+def test_a_running_vm_is_copied_into_a_claim_that_comes_to_its_launcher(
+    either_server: EitherServer, namespace: str
+) -> None:
+    vm = RunningVm(either_server, namespace)
+    copy = vm.ask_snapshot()
+    vmi = vm.node.vmi()
+    (brought,) = vmi.spec.utility_volumes
+    assert (brought.claim_name, brought.type) == (copy, "Backup")
+    assert vmi.status.disk_copy is not None
+    (wanted,) = vmi.status.disk_copy.volumes
+    assert (wanted.volume_name, wanted.copy_name) == ("data", brought.name)
+
+    def attachments() -> list[Pod]:
+        return vm.client.list(Pod, namespace, "kubevirt.io=hotplug-disk")
+
+    (pod,) = wait_until(attachments, "a Pod holds the claim on the guest's node")
+    assert any(each.persistent_volume_claim for each in pod.spec.volumes)
+    either_server.bind(pod, NODE)
+    vm.handler_says(startTimestamp=MOMENT, quiesceStatus="NoGuestAgent", backupMsg="10%")
+    wait_until(lambda: vm.snapshot().status.indications == ["Online", "NoGuestAgent"], "the moment is told")
+    assert vm.snapshot().status.phase == "InProgress"
+    vm.handler_says(startTimestamp=MOMENT, quiesceStatus="NoGuestAgent", completed=True)
+    wait_until(lambda: vm.snapshot().status.phase == "Succeeded", "the snapshot is taken")
+    taken = vm.snapshot()
+    assert (taken.status.ready_to_use, taken.status.creation_time) == (True, MOMENT)
+    kept = vm.client.get(PersistentVolumeClaim, namespace, copy)
+    assert kept.metadata.annotations[SEALED_CLAIM] == kept.metadata.uid
+    wait_until(vm.is_let_go, "the VM is let go")
+
+
+def test_a_copy_that_fails_takes_its_claim_along(either_server: EitherServer, namespace: str) -> None:
+    vm = RunningVm(either_server, namespace)
+    vm.ask_snapshot()
+    vm.handler_says(failed=True, backupMsg="no space left for the copy")
+    wait_until(lambda: vm.snapshot().status.phase == "Failed", "the snapshot fails")
+    error = vm.snapshot().status.error
+    assert error is not None
+    assert "no space left for the copy" in (error.message or "")
+    wait_until(vm.is_let_go, "the VM is let go")
+
+
+def test_a_snapshot_that_is_deleted_meanwhile_lets_the_vm_go(either_server: EitherServer, namespace: str) -> None:
+    vm = RunningVm(either_server, namespace)
+    vm.ask_snapshot()
+    vm.client.delete(VirtualMachineSnapshot, namespace, "live")
+    wait_until(vm.is_let_go, "the VM is let go")

@@ -1,0 +1,121 @@
+"""What the handler does about the copy of a guest's disks, and what the VMI tells of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.handler.guest.copy_plan import CopyStep, make_request, plan_copy, wait
+from kvedge.resources.types.vmi import (
+    BackupStatus,
+    ChangedBlockTracking,
+    ClaimInfo,
+    CopiedVolume,
+    DiskCopyRequest,
+    VirtualMachineInstance,
+    VolumeStatus,
+)
+from kvedge.rpc import launcher_pb2 as m
+from tests.support.builders import a_vmi
+
+REQUEST = DiskCopyRequest(name="snap", volumes=[CopiedVolume(volume_name="root", copy_name="root-copy-x")])
+THERE = frozenset({"root-copy-x"})
+
+
+def asked(request: DiskCopyRequest | None = REQUEST, **told: Any) -> VirtualMachineInstance:
+    vmi = a_vmi("Running")
+    vmi.status.disk_copy = request
+    if told:
+        vmi.status.changed_block_tracking = ChangedBlockTracking(backup_status=BackupStatus(backup_name="snap", **told))
+    return vmi
+
+
+def launcher(job: int = m.DISK_COPY_NONE, name: str = "snap", **more: Any) -> m.DomainStatus:
+    status = m.DomainStatus(state=m.DOMAIN_STATE_RUNNING, copies_disks=True)
+    if job:
+        status.disk_copy.CopyFrom(m.DiskCopyJob(id=name, state=m.DiskCopyState.Name(job), **more))
+    return status
+
+
+def test_nothing_is_done_and_nothing_told_while_nobody_asks() -> None:
+    plan = plan_copy(asked(None), launcher(), ())
+    assert (plan.step, plan.status) == (CopyStep.NOTHING, None)
+
+
+def test_a_copy_begins_when_all_that_it_goes_into_is_there() -> None:
+    assert plan_copy(asked(), launcher(), THERE).step is CopyStep.BEGIN
+    waiting = plan_copy(asked(), launcher(), ())
+    assert waiting.step is CopyStep.NOTHING
+    assert waiting.status is not None
+    assert "root-copy-x" in (waiting.status.backup_msg or "")
+
+
+def test_a_launcher_of_an_older_release_fails_it_with_the_remedy() -> None:
+    status = launcher()
+    status.copies_disks = False
+    told = plan_copy(asked(), status, THERE).status
+    assert told is not None
+    assert told.failed
+    assert "restart or migrate the VM" in (told.backup_msg or "")
+
+
+@pytest.mark.parametrize("job", [m.DISK_COPY_PREPARING, m.DISK_COPY_ACTIVE])
+def test_a_copy_that_nobody_wants_any_more_ends(job: int) -> None:
+    for vmi in (asked(None), asked(failed=True)):
+        plan = plan_copy(vmi, launcher(job), THERE)
+        assert (plan.step, plan.name) == (CopyStep.ABORT, "snap")
+    other = plan_copy(asked(), launcher(job, "older"), THERE)
+    assert (other.step, other.name) == (CopyStep.ABORT, "older")
+
+
+def test_its_moment_and_progress_are_told() -> None:
+    job = launcher(m.DISK_COPY_ACTIVE, started_unix_ms=1_700_000_000_000, percent=7, quiesce="GuestAgent")
+    told = plan_copy(asked(), job, THERE).status
+    assert told == BackupStatus(
+        backup_name="snap", start_timestamp="2023-11-14T22:13:20Z", backup_msg="7%", quiesce_status="GuestAgent"
+    )
+
+
+def test_a_whole_copy_is_told_of_once_its_claims_say_so() -> None:
+    job = launcher(m.DISK_COPY_COMPLETE, started_unix_ms=1_700_000_000_000, ended_unix_ms=1_700_000_001_000)
+    plan = plan_copy(asked(), job, THERE)
+    assert plan.step is CopyStep.ACCEPT
+    assert plan.status is not None
+    assert plan.status.completed
+    refused = wait(plan, "its Pod is gone")
+    assert refused is not None
+    assert not refused.completed
+    assert refused.backup_msg == "its Pod is gone"
+
+
+def test_why_it_failed_is_told_and_stays() -> None:
+    failed = plan_copy(asked(), launcher(m.DISK_COPY_FAILED, message="full", ended_unix_ms=5), THERE).status
+    assert failed is not None
+    assert (failed.failed, failed.backup_msg) == (True, "full")
+    for told in ({"failed": True, "backup_msg": "full"}, {"completed": True}):
+        again = plan_copy(asked(**told), launcher(), THERE)
+        assert (again.step, again.status) == (CopyStep.NOTHING, BackupStatus(backup_name="snap", **told))
+
+
+def test_a_launcher_that_has_lost_a_copy_does_not_make_another_moment() -> None:
+    told = plan_copy(asked(start_timestamp="2023-11-14T22:13:20Z"), launcher(), THERE)
+    assert told.step is CopyStep.NOTHING
+    assert told.status is not None
+    assert told.status.failed
+
+
+def test_the_launcher_is_told_which_targets_are_devices() -> None:
+    vmi = asked()
+    info = ClaimInfo(claim_name="c", volume_mode="Block")
+    vmi.status.volume_status = [VolumeStatus(name="root-copy-x", target="", persistent_volume_claim_info=info)]
+    made = make_request(vmi, REQUEST)
+    assert made == m.BeginDiskCopyRequest(
+        id="snap", disks=[m.CopiedDisk(volume="root", target="root-copy-x", block=True)]
+    )
+
+
+def test_a_time_beyond_the_calendar_is_none() -> None:
+    told = plan_copy(asked(), launcher(m.DISK_COPY_ACTIVE, started_unix_ms=1 << 63), THERE).status
+    assert told is not None
+    assert told.start_timestamp is None
