@@ -89,7 +89,7 @@ def leaves_nothing(pod: LauncherPod) -> bool:
 def still_writes(pod: LauncherPod) -> bool:
     before = number(pod)
     wait_until(lambda: number(pod) > before, "the guest writes on", seconds=20)
-    return status(pod).fs_freeze_status != "frozen" and status(pod).state == m.DOMAIN_STATE_RUNNING
+    return bool(status(pod).fs_freeze_status != "frozen" and status(pod).state == m.DOMAIN_STATE_RUNNING)
 
 
 def test_two_disks_are_copied_as_they_were_at_one_moment(pod: LauncherPod) -> None:

@@ -5,17 +5,22 @@ The guest writes numbered blocks to its disks in turn, all the time, so that the
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.storage.arriving_mark import ARRIVING
 from tests.support.guest_box import guest_box
+from tests.support.held_copies import held_copy
 from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
 from tests.support.numbered_writes import check_one_moment, writer_script
 from tests.support.waiting import wait_until
@@ -43,6 +48,11 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HotplugGuest]:
         made.run(writer_script(*(made.disk(name) for name in (*FILES, DEVICE))))
         wait_until(lambda: number(made) > 3, "the guest writes", seconds=60)
         yield made
+
+
+def box_of(guest: HotplugGuest) -> Box:
+    assert isinstance(guest.box, Box)
+    return guest.box
 
 
 def writing_vm() -> JsonObject:
@@ -110,7 +120,7 @@ def leaves_nothing(guest: HotplugGuest) -> bool:
         return False
     if any("-copy-" in entry.name for entry in vmi.status.volume_status):
         return False
-    found = [*guest.box.data_dir.rglob("copy-scratch"), *guest.box.data_dir.rglob("copy.sock")]
+    found = [*box_of(guest).data_dir.rglob("copy-scratch"), *box_of(guest).data_dir.rglob("copy.sock")]
     return not found
 
 
@@ -159,3 +169,106 @@ def restore(guest: HotplugGuest, name: str, target: str) -> dict[str, str]:
 
     made = wait_until(done, "the restore is complete", seconds=120)
     return {each.volume_name: each.persistent_volume_claim for each in made.status.restores}
+
+
+def held(guest: HotplugGuest, name: str, **spec: Any) -> contextlib.AbstractContextManager[int]:
+    """A snapshot whose copy stands still in the middle."""
+    guest.run(f"dd if=/dev/urandom of={guest.disk('one')} bs=1M seek=2 count=24 2>/dev/null", seconds=60)
+    return held_copy(lambda: ask(guest, name, **spec), "one-copy-")
+
+
+def fails(guest: HotplugGuest, name: str, words: str) -> None:
+    """The snapshot has failed for this reason, its claims go, and the guest goes on as if nothing had been."""
+    found = ended(guest, name)
+    assert found.status.phase == "Failed"
+    assert found.status.error is not None
+    assert words in (found.status.error.message or "")
+    is_released(guest, found.metadata.uid)
+
+
+def is_released(guest: HotplugGuest, uid: str) -> None:
+    wait_until(lambda: leaves_nothing(guest), "nothing is left of the copy", seconds=60)
+
+    def claims() -> list[str]:
+        found = guest.box.client.list(PersistentVolumeClaim, "default")
+        return [each.metadata.name for each in found if each.metadata.name.startswith(f"vmsnapshot-{uid}")]
+
+    wait_until(lambda: not claims(), "its claims go", seconds=60)
+    writes_on(guest)
+
+
+def test_a_killed_launcher_fails_the_snapshot_and_the_next_one_succeeds(guest: HotplugGuest) -> None:
+    with held(guest, "killed-launcher"):
+        for pid in box_of(guest).launcher_pids(guest.vmi().metadata.uid):
+            os.kill(pid, signal.SIGKILL)
+        fails(guest, "killed-launcher", "the launcher was started again")
+    ask(guest, "after-launcher")
+    taken = ended(guest, "after-launcher")
+    assert taken.status.phase == "Succeeded", taken.status
+    check_one_moment(*(place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-{name}") for name in FILES))
+
+
+def test_a_killed_box_finds_the_copy_again(guest: HotplugGuest) -> None:
+    with held(guest, "killed-box"):
+        wait_until(lambda: snapshot(guest, "killed-box").status.creation_time, "the moment is told", seconds=30)
+        box_of(guest).end(signal.SIGKILL)
+        box_of(guest).start()
+        claim = f"vmsnapshot-{snapshot(guest, 'killed-box').metadata.uid}-volume-one"
+        # Whoever would use it now is told that it is no disk.
+        assert (place_of(guest, claim).parent / ARRIVING).exists()
+    taken = ended(guest, "killed-box")
+    assert taken.status.phase == "Succeeded", taken.status
+    assert not (place_of(guest, claim).parent / ARRIVING).exists()
+    check_one_moment(*(place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-{name}") for name in FILES))
+    wait_until(lambda: leaves_nothing(guest), "nothing is left of the copy", seconds=60)
+    writes_on(guest)
+
+
+def test_a_snapshot_that_is_deleted_in_the_middle_leaves_nothing(guest: HotplugGuest) -> None:
+    with held(guest, "deleted"):
+        uid = snapshot(guest, "deleted").metadata.uid
+        said = box_of(guest).cli("stop", NAME, check=False)
+        assert said.returncode != 0
+        assert 'until snapshot "deleted" completes' in said.stderr
+        guest.box.client.delete(VirtualMachineSnapshot, "default", "deleted")
+        is_released(guest, uid)
+    with pytest.raises(NotFound):
+        snapshot(guest, "deleted")
+
+
+def test_an_agent_that_hangs_fails_the_snapshot_at_its_deadline(guest: HotplugGuest) -> None:
+    guest.run("killall -STOP qemu-ga")
+    try:
+        ask(guest, "hanging", failureDeadline="45s")
+        fails(guest, "hanging", "snapshot deadline exceeded")
+    finally:
+        guest.run("killall -CONT qemu-ga")
+
+
+def test_a_hotplugged_disk_of_the_vm_is_included_and_a_paused_guest_is_not_frozen(guest: HotplugGuest) -> None:
+    guest.box.apply(a_claim("late"))
+    guest.add("late", "--serial", "late")
+    wait_until(lambda: guest.disk("late"), "the guest has the disk", seconds=60)
+    guest.write("late", "plugged in")
+    box_of(guest).cli("pause", "vm", NAME)
+    ask(guest, "paused")
+    taken = ended(guest, "paused")
+    box_of(guest).cli("unpause", "vm", NAME)
+    assert taken.status.phase == "Succeeded", taken.status
+    assert taken.status.indications == ["Online", "Paused"]
+    assert taken.status.snapshot_volumes is not None
+    assert "late" in taken.status.snapshot_volumes.included_volumes
+    copy = place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-late")
+    assert copy.read_bytes()[:10] == b"plugged in"
+    writes_on(guest)
+
+
+def test_a_guest_that_ends_meanwhile_fails_the_snapshot(guest: HotplugGuest) -> None:
+    with held(guest, "ended"):
+        for pid in box_of(guest).qemu_pids(guest.vmi().metadata.uid):
+            os.kill(pid, signal.SIGKILL)
+        found = ended(guest, "ended")
+    assert found.status.phase == "Failed"
+    assert found.status.error is not None
+    assert "ended while its disks were copied" in (found.status.error.message or "")
+    wait_until(lambda: not guest.box.vm(NAME).status.snapshot_in_progress, "the VM is let go", seconds=30)
