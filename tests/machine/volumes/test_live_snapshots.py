@@ -19,6 +19,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.storage.arriving_mark import ARRIVING
+from tests.support.box import Box
 from tests.support.guest_box import guest_box
 from tests.support.held_copies import held_copy
 from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
