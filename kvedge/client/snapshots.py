@@ -58,7 +58,7 @@ def take_snapshot(
 
 
 def is_running(session: Session, vm: str) -> bool:
-    """Whether a guest of the VM may write its disks: a snapshot of it waits."""
+    """Whether a guest of the VM may write its disks."""
     try:
         return not session.client.get(VirtualMachineInstance, session.namespace, vm).is_final
     except NotFound:

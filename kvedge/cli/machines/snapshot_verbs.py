@@ -43,15 +43,13 @@ def create(
     wait: bool,
     timeout: float,
 ) -> None:
-    """Take a snapshot of a stopped VM; it stays stopped until its disks are copied."""
-    from kvedge.client.snapshots import is_running, name_snapshot, take_snapshot
+    """Take a snapshot of a VM: while it runs, or of a stopped one, which stays stopped until its disks are copied."""
+    from kvedge.client.snapshots import name_snapshot, take_snapshot
 
     session = open_session(kubeconfig, namespace)
     named = name or name_snapshot(vm, datetime.now(UTC))
     made = take_snapshot(session, vm, named, retain=retain, deadline=failure_deadline)
     click.echo(f"snapshot {named} of VM {vm} created")
-    if is_running(session, vm):
-        click.echo(f"VM {vm} runs: the snapshot begins when it is stopped: kvedge stop {vm}", err=True)
     if wait:
         _wait(session, timeout).wait_until_ready(made)
         click.echo(f"snapshot {named} is ready")

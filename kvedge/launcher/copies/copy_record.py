@@ -18,7 +18,8 @@ _LONGEST: Final = 16 << 10
 class CopyRecord(NamedTuple):
     """One copy: `started_ms` is its moment (0: still to come), `ended_ms` when it was over (0: it goes on).
 
-    `complete` says that all of it is on stable storage, `quiesce` how the guest was held still.
+    `complete` says that all of it is on stable storage, `quiesce` how the guest was held still, and `froze` that the
+    copy may have frozen it, for `frozen_ms`.
     """
 
     id: str = ""
@@ -28,6 +29,7 @@ class CopyRecord(NamedTuple):
     ended_ms: int = 0
     quiesce: str = ""
     frozen_ms: int = 0
+    froze: bool = False
 
     @property
     def is_open(self) -> bool:

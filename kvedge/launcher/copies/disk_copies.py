@@ -55,6 +55,8 @@ _FREEZE_AGAIN_SECONDS: Final = 5.0
 # How often it is looked at what is done and whether there is room: what a fast disk takes meanwhile is the reserve.
 _LOOK_SECONDS: Final = 0.2
 _LONGEST_MESSAGE: Final = 1024
+# Of the progress that is told, in per cent: each is a write to the API.
+_STEP: Final = 5
 _SCRATCH: Final = "copy-scratch"
 _SOCKET: Final = "copy.sock"
 _GUEST_ENDED: Final = "the guest ended while its disks were copied"
@@ -109,7 +111,10 @@ class DiskCopies:
         passing_thread("disk-copy-rest", self._end_rest)
 
     def _end_rest(self) -> None:
+        record = self._record
         try:
+            if record.is_open and record.froze and not record.started_ms:
+                self._freezer.thaw_soon()
             self._clean_up()
         finally:
             if self._record.is_open:
@@ -158,7 +163,7 @@ class DiskCopies:
             message=record.message or self._wait,
             started_unix_ms=record.started_ms,
             ended_unix_ms=record.ended_ms,
-            percent=100 if record.complete else self._percent,
+            percent=100 if record.complete else self._percent // _STEP * _STEP,
             quiesce=record.quiesce,
             frozen_ms=record.frozen_ms,
         )
@@ -252,6 +257,9 @@ class DiskCopies:
             quiesce = choose_quiesce(facts)
             if quiesce != GUEST_AGENT:
                 return quiesce
+            with self._changing:
+                # Another launcher must not leave it frozen for the rest of the time.
+                self._note(self._record._replace(froze=True))
             try:
                 self._freezer.freeze(_FREEZE_SECONDS, self._check_wanted)
             except LauncherError as error:
