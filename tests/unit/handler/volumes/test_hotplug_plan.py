@@ -23,7 +23,13 @@ from kvedge.handler.volumes.hotplug_plan import (
 from kvedge.resources.codec import decode
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.migrations import MigrationState
-from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import (
+    CopiedVolume,
+    DiskCopyRequest,
+    UtilityVolume,
+    VirtualMachineInstance,
+    VolumeStatus,
+)
 from kvedge.rpc import launcher_pb2 as pb
 
 
@@ -215,3 +221,35 @@ def test_the_launcher_is_told_anew_when_a_volume_comes_is_handed_over_or_goes() 
     assert wishes[0] == wishes[3]
     assert len(set(wishes)) == 3
     assert wishes_of(vmi({"a": "Ready"})) == wishes[2], "Ready alone is no news to the launcher"
+
+
+def copied(phase: str = "AttachedToNode") -> VirtualMachineInstance:
+    """A VMI with one volume that is no disk of its guest: a copy of a disk goes there."""
+    made = vmi({"root-copy": phase}, "root-copy")
+    made.spec.utility_volumes = [UtilityVolume(name="root-copy", claim_name="kept", type="Backup")]
+    made.status.disk_copy = DiskCopyRequest(
+        name="snap", volumes=[CopiedVolume(volume_name="root", copy_name="root-copy")]
+    )
+    return made
+
+
+def test_what_a_copy_goes_into_is_handed_over_as_one_and_never_becomes_ready() -> None:
+    (item,) = plan_hand_over(copied(), ())
+    assert (item.name, item.copy) == ("root-copy", "u snap")
+    seen = HotplugSeen(frozenset({"root-copy"}), is_followed=True)
+    mounted = volume_entries(copied(), domain(), seen, copied().status.volume_status)
+    assert [entry.phase for entry in mounted] == ["MountedToPod"]
+    assert volume_entries(copied("MountedToPod"), domain(), seen, mounted) == mounted
+
+
+def test_a_guest_does_not_wait_for_what_a_copy_goes_into() -> None:
+    assert start_gate(copied(), 0.0).is_open
+
+
+def test_what_a_copy_went_into_is_taken_back_once_nobody_asks_for_it() -> None:
+    assert plan_take_back(copied("MountedToPod"), domain(), ["root-copy"]) == []
+    assert wishes_of(copied("MountedToPod")) != wishes_of(vmi({"root-copy": "MountedToPod"}, "root-copy"))
+    gone = vmi({"root-copy": "MountedToPod"}, "root-copy")
+    assert plan_take_back(gone, domain(), ["root-copy"]) == ["root-copy"]
+    (entry,) = volume_entries(gone, domain(), HotplugSeen(is_followed=True), gone.status.volume_status)
+    assert entry.phase == "UnMountedFromPod"
