@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import grpc
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
-from tests.support.agent_guest import agent_image, agent_vmi, in_guest
+from tests.support.agent_guest import NO_AGENT, agent_image, agent_vmi, false_agent, in_guest
 from tests.support.held_copies import held_copy
 from tests.support.launcher_pod import QEMU_USER, LauncherPod, kill, launcher_pod
 from tests.support.numbered_writes import check_one_moment, writer_script
@@ -234,3 +235,39 @@ def test_a_qemu_that_is_killed_fails_the_copy(tmp_path: Path, seed: Path) -> Non
             pod.wait_state(m.DOMAIN_STATE_CRASHED)
         job = ended(pod, "lost")
         assert (job.state, job.message) == (m.DISK_COPY_FAILED, "the guest ended while its disks were copied")
+
+
+# As on Windows, where writers go on by themselves after ten seconds, and the thaw is told so.
+LIMITED = """case $line in
+*fsfreeze-thaw*)
+    if [ -e /run/thawed ]; then echo '{"return": 1}'
+    else echo '{"error": {"class": "GenericError", "desc": "fsfreeze is limited up to 10 seconds"}}'; fi
+    touch /run/thawed ;;
+*fsfreeze-freeze*) echo '{"return": 1}' ;;
+*fsfreeze-status*) echo '{"return": "thawed"}' ;;
+*) echo '{"error": {"class": "CommandNotFound", "desc": "none"}}' ;;
+esac"""
+
+
+def test_a_guest_without_an_agent_and_one_that_thaws_by_itself_are_told_of(tmp_path: Path, seed: Path) -> None:
+    (tmp_path / "image").mkdir()
+    image = agent_image(tmp_path / "image")
+    (tmp_path / "pod").mkdir()
+    with launcher_pod(tmp_path / "pod", seed=seed, images={"kernel-boot": image}) as pod:
+        (pod.directory / "public" / "hotplug-disks").mkdir(mode=0o755)
+        pod.sync(with_disks(agent_vmi(pod, NO_AGENT)), network=True)
+        wait_until(lambda: in_guest(pod, "echo here"), "the guest", seconds=60)
+        in_guest(pod, writer_script("/dev/vdb", "/dev/vdc"))
+        wait_until(lambda: number(pod) > 3, "the guest writes", seconds=30)
+        one, two = begin(pod, "alone", *DISKS)
+        job = ended(pod, "alone")
+        assert (job.state, job.quiesce, job.frozen_ms) == (m.DISK_COPY_COMPLETE, "NoGuestAgent", 0)
+        check_one_moment(one, two)
+        false_agent(pod, f"fake {shlex.quote(LIMITED)}")
+        wait_until(lambda: status(pod).agent_connected, "the agent is there", seconds=30)
+        one, two = begin(pod, "limited", *DISKS)
+        job = ended(pod, "limited")
+        assert (job.state, job.quiesce) == (m.DISK_COPY_COMPLETE, "QuiesceTimeout")
+        check_one_moment(one, two)
+        promise = pod.directory / "private" / pod.uid / "freeze.json"
+        wait_until(lambda: not promise.exists(), "it is thawed", seconds=60)
