@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Seven helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Eight helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -34,6 +34,10 @@ elif sys.argv[1:2] == ["export-server"]:
     from kvedge.storage.exports.export_worker import main as serve_claims
 
     serve_claims()
+elif sys.argv[1:2] == ["backup-worker"]:
+    from kvedge.storage.backups.backup_worker import main as carry_disks
+
+    carry_disks()
 else:
     from kvedge.cli.main import main
 

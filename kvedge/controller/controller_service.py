@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvedge.controller.clones.clone_loop import make_clone_work
+from kvedge.controller.backups.restore_loop import make_return_work
+from kvedge.controller.backups.run_loop import BackupSources, make_run_work
+from kvedge.controller.backups.worker_pods import BACKUP_WORKER
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
@@ -56,6 +59,7 @@ from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -243,6 +247,8 @@ class _Work:
         self._snapshots, self._restores = make_snapshot_work(sources), make_restore_work(sources)
         self._exports = self._make_export_work(client, sources)
         self._clones = make_clone_work(sources, Informer(client, VirtualMachineClone))
+        backups = self._make_backup_sources(client, sources, clock)
+        self._backups, self._returns = make_run_work(backups), make_return_work(backups)
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -360,6 +366,22 @@ class _Work:
             )
         )
 
+    def _make_backup_sources(self, client: KubeClient, snapshots: SnapshotSources, clock: Clock) -> BackupSources:
+        return BackupSources(
+            client,
+            Informer(client, BackupRun),
+            Informer(client, BackupRestore),
+            Informer(client, BackupRepository),
+            Informer(client, Pod, label_selector=BACKUP_WORKER),
+            snapshots.snapshots,
+            snapshots.contents,
+            self._vms,
+            self._claims,
+            self._events,
+            clock,
+            self._read_config,
+        )
+
     def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
         sources = VmSources(
             client,
@@ -418,6 +440,8 @@ class _Work:
             part("restores", self._restores, *known),
             part("exports", self._exports, *known),
             part("clones", self._clones, *known),
+            part("backups", self._backups, *known),
+            part("backup-restores", self._returns, *known),
         ]
 
     def _is_declarative(self) -> bool:
@@ -454,6 +478,8 @@ class _Work:
             self._snapshots,
             self._restores,
             self._exports,
+            self._backups,
+            self._returns,
         )
         return next((trouble for each in parts if (trouble := each.trouble)), "")
 

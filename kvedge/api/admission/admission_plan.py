@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.backups.backup_verdict import judge_backup, judge_repository, judge_return
 from kvedge.api.admission.exports.export_verdict import judge_export
 from kvedge.api.admission.migrations.migration_verdict import judge_update
 from kvedge.api.admission.migrations.policy_verdict import judge_policy
@@ -49,6 +50,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
+from kvedge.resources.types.protection.backups import BACKUP_GROUP, BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
@@ -63,6 +65,11 @@ _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterato
 _SNAPSHOT_RULES: Final[Mapping[str, Callable[[AdmissionRequest, JsonObject], Verdict]]] = {
     VirtualMachineSnapshot.KIND.plural: judge_snapshot,
     VirtualMachineRestore.KIND.plural: judge_restore,
+}
+_BACKUP_RULES: Final[Mapping[str, Callable[[AdmissionRequest, JsonObject], Verdict]]] = {
+    BackupRepository.KIND.plural: judge_repository,
+    BackupRun.KIND.plural: judge_backup,
+    BackupRestore.KIND.plural: judge_return,
 }
 _SPEC: Final = Field("spec")
 
@@ -110,6 +117,8 @@ def plan_verdict(
         return judge_export(request, document)
     if request.resource.resource == VirtualMachineClone.KIND.plural:
         return judge_clone(request, document)
+    if request.resource.group == BACKUP_GROUP and (judge := _BACKUP_RULES.get(request.resource.resource)):
+        return judge(request, document)
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

@@ -22,6 +22,7 @@ from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import CLONE_GROUP, CLONE_VERSIONS, VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
@@ -154,6 +155,7 @@ def validating_webhooks(
         webhook("vm-clone-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, VirtualMachineClone.KIND.plural,
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(CLONE_GROUP, CLONE_VERSIONS)),
+        *_backup_webhooks(ca_bundle),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),
@@ -188,6 +190,13 @@ def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
         yield webhook(f"virtualmachine{name}-validator.snapshot.kubevirt.io", VALIDATE_PATH, ca_bundle, resource,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                       served=(SNAPSHOT_GROUP, (SNAPSHOT_VERSION,)))  # fmt: skip
+
+
+def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
+    for kind in (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND):
+        yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
+                      operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                      served=(kind.group, (kind.version,)))  # fmt: skip
 
 
 def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:

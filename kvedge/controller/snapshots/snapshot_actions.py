@@ -1,7 +1,7 @@
-"""What the plans of snapshots, restores and clones can say: writes, each against the version that was planned on, and
-events.
+"""What the plans of snapshots, restores, clones and backups can say: writes, each against the version that was planned
+on, and events.
 
-Made by `snapshot_plan`, `restore_plan` and `clone_plan`, done by `snapshot_writes`. Pure.
+Made by these plans, done by `snapshot_writes`. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
@@ -29,11 +31,12 @@ Made: TypeAlias = (
     | DataVolume
     | PersistentVolumeClaim
     | VirtualMachine
+    | Pod
 )
-Written: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
+Written: TypeAlias = VirtualMachineClone | BackupRun | BackupRestore | VirtualMachineInstance | Made
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
 # What a plan is about: its events are told of it.
-About: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | VirtualMachineClone
+About: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | VirtualMachineClone | BackupRun | BackupRestore
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An event of what the plan is about."""
+    """An event of the object that the plan is about."""
 
     type: Literal["Normal", "Warning"]
     reason: str

@@ -1,4 +1,4 @@
-"""Does what plans of snapshots, restores and clones say, each write against the version that was planned on.
+"""Does what plans of snapshots, restores, clones and backups say, each write against the version that was planned on.
 
 Held by their loops. The answer of each write goes into the cache, so that the next step is planned on it.
 """

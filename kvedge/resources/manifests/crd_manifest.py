@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.manifests.backup_kinds import BACKUP_KINDS
 from kvedge.resources.manifests.clone_kind import CLONE
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
 from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
@@ -72,7 +73,8 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
     ),
 )
 CUSTOM_KINDS: Final = (
-    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, CLONE, EXPORT_KIND, PRESET, *DATA_VOLUME_KINDS,
+    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, CLONE, EXPORT_KIND, PRESET,
+    *DATA_VOLUME_KINDS,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvedge.resources.manifests.backup_kinds import BACKUP_DESCRIPTIONS
 from kvedge.resources.manifests.clone_kind import CLONE_DESCRIPTIONS
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.export_kinds import EXPORT_DESCRIPTIONS
@@ -377,5 +378,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **SNAPSHOT_DESCRIPTIONS,
     **EXPORT_DESCRIPTIONS,
     **CLONE_DESCRIPTIONS,
+    **BACKUP_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

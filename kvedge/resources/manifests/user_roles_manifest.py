@@ -44,6 +44,7 @@ _SCALE: Final = (
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
+    ("backup.kvedge.io", ("backuprepositories", "backupruns", "backuprestores")),
     ("backup.kubevirt.io", ("virtualmachinebackups", "virtualmachinebackuptrackers")),
     ("export.kubevirt.io", ("virtualmachineexports",)),
     ("clone.kubevirt.io", ("virtualmachineclones",)),

@@ -1,4 +1,5 @@
-"""Answers `GET /progress` of a worker with `{"progress": "12.34%"}`, by plain HTTP.
+"""Answers `GET /progress` of a worker with `{"progress": "12.34%"}`, by plain HTTP, and `GET /result/TOKEN` with
+what it has to hand out, if anything.
 
 Any client that reaches the Pod's address may ask: one at a time, each for two seconds and two KiB at most. Opens a
 socket and a thread.
@@ -6,6 +7,7 @@ socket and a thread.
 
 from __future__ import annotations
 
+import hmac
 import json
 import socket
 import time
@@ -25,6 +27,9 @@ class ProgressServer:
 
     def __init__(self, progress: ImportProgress, port: int, host: str = "") -> None:
         self._progress = progress
+        # A document for the controller, which alone knows the token.
+        self._result = b""
+        self._token = b""
         # Dual stack where the host has IPv6: a Pod's address may be of either kind.
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() and not host else socket.AF_INET
         self._socket = socket.create_server(
@@ -36,6 +41,11 @@ class ProgressServer:
     def start(self) -> None:
         """Answer from now on."""
         self._thread.start()
+
+    def hand_out(self, result: bytes, token: str) -> None:
+        """Have this fetched by whoever knows the token."""
+        self._token = token.encode()
+        self._result = result
 
     def stop(self) -> None:
         """Answer no more."""
@@ -66,13 +76,20 @@ class ProgressServer:
             if not part:
                 return
             asked += part
-        caller.sendall(_reply(asked, self._progress))
+        caller.settimeout(_PATIENCE)
+        caller.sendall(self._reply(asked))
 
-
-def _reply(asked: bytes, progress: ImportProgress) -> bytes:
-    line = asked.split(b"\r\n", 1)[0].split(b" ")
-    known = len(line) == 3 and line[0] == b"GET" and line[1].split(b"?")[0] == b"/progress"
-    body = json.dumps({"progress": progress.text()}).encode() if known else b"{}"
-    status = "200 OK" if known else "404 Not Found"
-    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
-    return f"{head}\r\n\r\n".encode() + body
+    def _reply(self, asked: bytes) -> bytes:
+        line = asked.split(b"\r\n", 1)[0].split(b" ")
+        path = line[1].split(b"?")[0] if len(line) == 3 and line[0] == b"GET" else b""
+        body = b"{}"
+        known = path == b"/progress"
+        if known:
+            body = json.dumps({"progress": self._progress.text()}).encode()
+        elif self._result and hmac.compare_digest(path, b"/result/" + self._token):
+            known, body = True, self._result
+        status = "200 OK" if known else "404 Not Found"
+        head = (
+            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+        )
+        return f"{head}\r\n\r\n".encode() + body

@@ -1,0 +1,145 @@
+"""Whether a repository of backups, a backup or its way back may enter.
+
+Called by admission_plan.py. Pure. Whether there is such a VM, repository or backup is no matter of admission: the
+object waits, and says for what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause, unsupported_cause
+from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
+from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
+from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.types.protection.backups import (
+    BackupRepository,
+    BackupRepositorySpec,
+    BackupRestore,
+    BackupRestoreSpec,
+    BackupRun,
+    BackupRunSpec,
+)
+from kvedge.resources.values.durations import DurationError, parse_duration
+from kvedge.resources.values.name_grammar import is_subdomain
+
+_SPEC: Final = Field("spec")
+# restic's words for the places that are reached over the network. Each character is one that no option begins with and
+# no shell reads; a local path would be one of the worker's own Pod.
+_URL: Final = re.compile(r"(?:s3:(?:https?://)?|rest:https?://|sftp:)[A-Za-z0-9][A-Za-z0-9@:/._~%+-]{0,1000}")
+_WITH_PASSWORD: Final = re.compile(r"//[^/@]*:[^/@]*@")
+_LONGEST_NAME: Final = 63
+_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def judge_repository(request: AdmissionRequest, document: JsonObject) -> Verdict:
+    """Judge one write of a repository; what it is may change, as places move."""
+    old = request.old_object
+    if old is not None and old.get("spec") == document.get("spec"):
+        return Verdict()
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
+        return Verdict(too_large)
+    causes = list(unknown_fields(BackupRepository, body_of(document), Field("")))
+    try:
+        spec = decode(BackupRepository, document).spec
+    except DecodeError as error:
+        causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
+        return Verdict(tuple(distinct(causes)))
+    causes += [*_has_one_place(spec), *_is_name(spec.secret_name, _SPEC.at("secretName"), "the Secret")]
+    return Verdict(tuple(distinct(causes)))
+
+
+def judge_backup(request: AdmissionRequest, document: JsonObject) -> Verdict:
+    """Judge one write of a backup."""
+    if request.old_object is not None:
+        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
+        return Verdict(too_large)
+    causes = list(unknown_fields(BackupRun, body_of(document), Field("")))
+    try:
+        spec = decode(BackupRun, document).spec
+    except DecodeError as error:
+        causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
+        return Verdict(tuple(distinct(causes)))
+    causes += [
+        *_is_vm(spec.vm_name, _SPEC.at("vmName")),
+        *_is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"),
+        *(_is_name(spec.snapshot_name, _SPEC.at("snapshotName"), "the snapshot") if spec.snapshot_name else ()),
+        *_deadline_is_one(spec),
+    ]
+    return Verdict(tuple(distinct(causes)))
+
+
+def judge_return(request: AdmissionRequest, document: JsonObject) -> Verdict:
+    """Judge one write of a backup's way back."""
+    if request.old_object is not None:
+        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
+        return Verdict(too_large)
+    causes = list(unknown_fields(BackupRestore, body_of(document), Field("")))
+    try:
+        spec = decode(BackupRestore, document).spec
+    except DecodeError as error:
+        causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
+        return Verdict(tuple(distinct(causes)))
+    causes += [*_is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"), *_source(spec)]
+    return Verdict(tuple(distinct(causes)))
+
+
+def _has_one_place(spec: BackupRepositorySpec) -> Iterator[Cause]:
+    if bool(spec.url) == bool(spec.claim_name):
+        yield required_cause(_SPEC, "spec: one of url and claimName must be given, and not both")
+    at = _SPEC.at("url")
+    if spec.url and not _URL.fullmatch(spec.url):
+        yield invalid_value(
+            at, spec.url, "must be s3:https://host/bucket/path, rest:https://host/path or sftp:user@host:/path"
+        )
+    elif spec.url and _WITH_PASSWORD.search(spec.url):
+        yield Cause(at, f"{at}: no password belongs here, where everybody reads it: put it into the Secret")
+    if spec.claim_name:
+        yield from _is_name(spec.claim_name, _SPEC.at("claimName"), "the claim")
+
+
+def _source(spec: BackupRestoreSpec) -> Iterator[Cause]:
+    yield from _is_vm(spec.vm_name, _SPEC.at("vmName"))
+    if spec.target_name:
+        yield from _is_vm(spec.target_name, _SPEC.at("targetName"))
+    if spec.vm_namespace:
+        yield from _is_name(spec.vm_namespace, _SPEC.at("vmNamespace"), "the namespace")
+    if spec.backup_id and not _ID.fullmatch(spec.backup_id):
+        text = "it is no ID of a backup: leave it out for the latest one"
+        yield invalid_value(_SPEC.at("backupID"), spec.backup_id, text)
+
+
+def _is_vm(name: str, at: Field) -> Iterator[Cause]:
+    if not name:
+        yield required_cause(at, f"{at}: which VM must be given")
+    elif len(name) > _LONGEST_NAME or not is_subdomain(name):
+        yield invalid_value(at, name, f"it is no name of a VM: at most {_LONGEST_NAME} characters")
+
+
+def _is_name(name: str, at: Field, what: str) -> Iterator[Cause]:
+    if not name:
+        yield required_cause(at, f"{at}: {what} must be given")
+    elif not is_subdomain(name):
+        yield invalid_value(at, name, "it is no name of an object")
+
+
+def _deadline_is_one(spec: BackupRunSpec) -> Iterator[Cause]:
+    at, given = _SPEC.at("deadline"), spec.deadline
+    if given is None:
+        return
+    try:
+        if parse_duration(given) <= 0:
+            yield invalid_value(at, given, "must be more than nothing")
+    except DurationError as error:
+        yield invalid_value(at, given, f"{error}: write it as 8h or 90m")
+
+
+def _is_unchanged(old: JsonObject, document: JsonObject) -> Iterator[Cause]:
+    if old.get("spec") != document.get("spec"):
+        yield unsupported_cause("spec", "spec is immutable after creation: make another one")

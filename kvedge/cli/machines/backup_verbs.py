@@ -1,0 +1,201 @@
+"""`kvedge backup add-repository|create|list|restore|delete`: VMs kept outside this box, and brought back.
+
+Called by the group. Prints one line when something was asked for, and with --wait one for how it ended.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbGroup, vm_argument
+from kvedge.cli.wait_options import wait_options
+
+if TYPE_CHECKING:
+    from kvedge.client.backups import BackupWait
+    from kvedge.client.session import Session
+
+_KEYS: Final = ("accessKeyId", "secretKey", "region", "restUser", "restPassword", "sshKey", "knownHosts", "ca.crt")
+
+
+@click.group(cls=VerbGroup)
+def backup() -> None:
+    """Backups: VMs with their disks, encrypted and without duplicates, in a place outside this box."""
+
+
+@backup.command("add-repository")
+@click.argument("name")
+@session_options
+@click.option("--directory", default=None, metavar="PATH", help="A directory of the host, such as a mounted disk.")
+@click.option("--claim", default=None, metavar="NAME", help="A claim with a file system.")
+@click.option("--url", default=None, help="s3:https://host/bucket/path, rest:https://host/path, sftp:user@host:/path.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), default=None, help="The key of the backups; else one is made."
+)
+@click.option(
+    "--key", "keys", multiple=True, metavar="NAME=FILE", help=f"What opens the place: {', '.join(_KEYS)}. Repeatable."
+)
+def add_repository(
+    name: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    directory: str | None,
+    claim: str | None,
+    url: str | None,
+    password_file: Path | None,
+    keys: tuple[str, ...],
+) -> None:
+    """Name a place for backups, and the key that encrypts them."""
+    from kvedge.client.backups import Place, new_password
+    from kvedge.client.backups import add_repository as make
+
+    if sum(each is not None for each in (directory, claim, url)) != 1:
+        raise Refused("one of --directory, --claim and --url must be given", Exit.USAGE)
+    if directory is not None and not directory.startswith("/"):
+        raise Refused(f"--directory: {directory!r} must begin with /", Exit.USAGE)
+    password = new_password() if password_file is None else _read(password_file).strip()
+    if not password:
+        raise Refused(f"--password-file: {password_file} is empty", Exit.USAGE)
+    given = dict(_split(word) for word in keys)
+    place = Place(url=url or "", claim=claim or "", directory=directory or "", keys=given)
+    make(open_session(kubeconfig, namespace), name, place, password)
+    click.echo(f"repository {name} created")
+    if password_file is None:
+        click.echo(f"its key: {password}")
+        click.echo("Keep the key where this box is not: nobody can read the backups without it.", err=True)
+
+
+@backup.command()
+@vm_argument("vm")
+@click.option("--to", "repository", required=True, metavar="REPOSITORY", help="Where it goes.")
+@session_options
+@click.option("--snapshot", default="", metavar="NAME", help="Carry this snapshot away, and take none.")
+@click.option("--deadline", default=None, metavar="DURATION", help="Give up after so long, such as 8h. [24h]")
+@wait_options
+def create(
+    vm: str,
+    repository: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    snapshot: str,
+    deadline: str | None,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Take a snapshot of a VM, carry it into a repository, and delete the snapshot."""
+    from kvedge.client.backups import back_up
+
+    session = open_session(kubeconfig, namespace)
+    made = back_up(session, vm, repository, datetime.now(UTC), snapshot=snapshot, deadline=deadline)
+    click.echo(f"backup {made.metadata.name} of VM {vm} created")
+    if wait:
+        done = _wait(session, timeout).wait(made)
+        click.echo(f"backup {done.metadata.name} is in {repository}: ID {done.status.backup_id}")
+
+
+@backup.command("list")
+@vm_argument("vm", required=False)
+@session_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
+def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str) -> None:
+    """Show the backups that this box has made, of one VM or of all."""
+    from kvedge.client.backups import HEADER, list_backups, make_cells
+    from kvedge.client.tables import columns
+
+    session = open_session(kubeconfig, namespace)
+    found = list_backups(session, vm, None if all_namespaces else session.namespace)
+    if output == "name":
+        for item in found:
+            click.echo(f"{item.KIND.kind.lower()}/{item.metadata.name}")
+    elif output in ("json", "yaml"):
+        from kvedge.cli.output import print_document
+        from kvedge.resources.codec import encode
+
+        print_document([encode(item) for item in found], output)
+    elif not found:
+        click.echo("No backups found: `kvedge backup create VM --to REPOSITORY` makes one.", err=True)
+    else:
+        header = (["NAMESPACE"] if all_namespaces else []) + HEADER
+        for line in columns([header, *(make_cells(item, with_namespace=all_namespaces) for item in found)]):
+            click.echo(line)
+
+
+@backup.command()
+@click.argument("vm")
+@click.option("--from", "repository", required=True, metavar="REPOSITORY", help="Where it is.")
+@session_options
+@click.option("--id", "backup_id", default=None, metavar="ID", help="Which backup; the latest one unless given.")
+@click.option("--as", "target", default=None, metavar="NAME", help="Give the VM another name.")
+@click.option("--from-namespace", default=None, metavar="NAME", help="The namespace that the VM was in.")
+@click.option("--storage-class", default=None, metavar="NAME", help="The class of its disks.")
+@wait_options
+def restore(
+    vm: str,
+    repository: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    backup_id: str | None,
+    target: str | None,
+    from_namespace: str | None,
+    storage_class: str | None,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Make a VM of a backup, on this box or a new one; it does not run until it is started."""
+    from kvedge.client.backups import bring_back
+
+    session = open_session(kubeconfig, namespace)
+    made = bring_back(
+        session,
+        vm,
+        repository,
+        datetime.now(UTC),
+        backupID=backup_id,
+        targetName=target,
+        vmNamespace=from_namespace,
+        storageClassName=storage_class,
+    )
+    click.echo(f"restore {made.metadata.name} created")
+    if wait:
+        _wait(session, timeout).wait(made)
+        click.echo(f"VM {target or vm} is back; it does not run: kvedge start {target or vm}")
+
+
+@backup.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@session_options
+def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None) -> None:
+    """Delete the records of backups; what is in the repository stays there."""
+    from kvedge.resources.types.protection.backups import BackupRun
+
+    session = open_session(kubeconfig, namespace)
+    for name in names:
+        session.client.delete(BackupRun, session.namespace, name)
+        click.echo(f"backup {name} deleted; its data stays in the repository")
+
+
+def _wait(session: Session, timeout: float) -> BackupWait:
+    from kvedge.cli.progress import Progress
+    from kvedge.client.backups import BackupWait
+
+    return BackupWait(session, timeout, Progress)
+
+
+def _split(word: str) -> tuple[str, str]:
+    name, equals, path = word.partition("=")
+    if not equals or name not in _KEYS:
+        raise Refused(f"--key: {word!r} is no NAME=FILE with a name among {', '.join(_KEYS)}", Exit.USAGE)
+    return name, _read(Path(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} cannot be read: {error}", Exit.USAGE) from error

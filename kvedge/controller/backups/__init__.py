@@ -1,0 +1,1 @@
+"""Backups of VMs into repositories outside the cluster, and the way back."""

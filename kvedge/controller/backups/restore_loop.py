@@ -1,0 +1,130 @@
+"""Brings one backup after the other back.
+
+Run by the controller role. Reads informers, fetches the record from the worker that has read it, asks
+:func:`plan_restore`, and has `snapshot_writes` do what it says.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Final
+
+from kvedge.controller.backups.record_client import fetch_record
+from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
+from kvedge.controller.backups.run_loop import REFUSED_SECONDS, BackupSources, ask_worker, find_worker
+from kvedge.controller.backups.worker_pods import token_of
+from kvedge.controller.late_work import LateWork
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.codec import DecodeError
+from kvedge.resources.disks.snapshot_names import restored_name
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.backup_job import BackupRecord
+from kvedge.resources.types.protection.backups import BackupRestore
+from kvedge.resources.types.vm import VirtualMachine
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 12
+_BY_TARGET: Final = "restores-of-backups-by-vm"
+
+
+def make_return_work(sources: BackupSources) -> LateWork:
+    """What brings backups back; the informers of other kinds are started and stopped by others."""
+    shared = (sources.vms, sources.claims, sources.repositories, sources.workers)
+    return LateWork("backup-restores", (sources.restores,), shared, RestoreLoop(sources))
+
+
+class RestoreLoop:
+    """One reconcile loop over all backups that come back."""
+
+    def __init__(self, sources: BackupSources) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._restores = sources.restores
+        self._writes = sources.writes()
+        self._refusals: dict[str, str] = {}
+        self._restores.add_index(_BY_TARGET, lambda item: (f"{item.metadata.namespace}/{target_of(item)}",))
+        self.loop = ReconcileLoop("backup-restores", self.reconcile)
+        self._restores.on_change(self._on_restore)
+        sources.workers.on_change(self._on_worker)
+        sources.vms.on_change(self._on_vm)
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one restore.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for _ in range(_MOST_STEPS):
+            restore = self._restores.get(*key)
+            if restore is None:
+                return None
+            plan = plan_restore(self._view(restore), self._sources.clock.now())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(max(0.5, plan.again_after))
+            refusal, wait = self._writes.carry_out(restore, plan)
+            if refusal:
+                self._refusals[restore.metadata.uid] = refusal
+                return Again(REFUSED_SECONDS)
+            self._refusals.pop(restore.metadata.uid, None)
+            if wait is not None:
+                return Again(wait)
+            if plan.again_after is not None:
+                return Again(max(0.5, plan.again_after))
+        log.error("a restore's plan does not settle", extra={"facts": {"restore": str(key)}})
+        return Again(5.0)
+
+    def _view(self, restore: BackupRestore) -> RestoreView:
+        sources, meta = self._sources, restore.metadata
+        reader, worker = find_worker(sources, restore, "read"), find_worker(sources, restore, "restore")
+        names = [restored_name(meta.uid, each.volume_name) for each in restore.status.volumes]
+        return RestoreView(
+            restore=restore,
+            repository=sources.repositories.get(meta.namespace, restore.spec.repository_name),
+            vm=sources.vms.get(meta.namespace, target_of(restore)),
+            claims={name: claim for name in names if (claim := sources.claims.get(meta.namespace, name))},
+            reader=reader,
+            worker=worker,
+            cluster=sources.cluster(),
+            record=None if restore.status.content is not None else _fetch(reader),
+            token=secrets.token_hex(16),
+            refusal=self._refusals.pop(meta.uid, ""),
+            progress=ask_worker(worker),
+        )
+
+    def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refusals.pop(item.metadata.uid, None)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is not None and owner.kind == BackupRestore.KIND.kind:
+            self.loop.add(Key(item.metadata.namespace, owner.name))
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        item = new or old
+        assert item is not None
+        for restore in self._restores.find_indexed(_BY_TARGET, f"{item.metadata.namespace}/{item.metadata.name}"):
+            self.loop.add(Key(restore.metadata.namespace, restore.metadata.name))
+
+
+def _fetch(reader: Pod | None) -> BackupRecord | None:
+    """What the reading worker hands out; None while there is nothing."""
+    if reader is None or reader.status.phase != "Running" or not reader.status.pod_ip:
+        return None
+    try:
+        return fetch_record(reader.status.pod_ip, token_of(reader))
+    except DecodeError as error:
+        log.warning("a worker handed out no record", extra={"facts": {"pod": reader.metadata.name, "why": str(error)}})
+        return None

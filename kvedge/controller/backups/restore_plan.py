@@ -1,0 +1,263 @@
+"""What has to be done for one backup on its way back now: its record is read, claims are made and filled, then the VM.
+
+Called by the loop of restores. Pure. The VM is made last, when all its disks are complete; until then what was made
+belongs to the restore and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes, returned_mark
+from kvedge.controller.backups.worker_pods import (
+    MOST_ATTEMPTS,
+    count_seconds_to_wait,
+    has_ended,
+    has_succeeded,
+    outcome_of,
+    repository_name,
+    why_waiting,
+    worker_pod,
+)
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.meta import owner_reference
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.backup_job import BackupJob, BackupRecord, BackupVolume
+from kvedge.resources.types.protection.backups import (
+    BackupRepository,
+    BackupRestore,
+    BackupRestoreStatus,
+)
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.runtime.clock import rfc3339
+
+LOOK_SECONDS: Final = 5.0
+# Somebody waits for it, and it is short.
+_READING_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreView:
+    """All that the plan judges; `record` is what the reading worker has just handed out."""
+
+    restore: BackupRestore
+    repository: BackupRepository | None
+    vm: VirtualMachine | None
+    claims: Mapping[str, PersistentVolumeClaim]
+    reader: Pod | None
+    worker: Pod | None
+    cluster: ClusterConfig
+    record: BackupRecord | None = None
+    token: str = ""
+    refusal: str = ""
+    progress: str = ""
+
+
+def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
+    """The next steps."""
+    restore = view.restore
+    if restore.metadata.deletion_timestamp is not None:
+        return SnapshotPlan()
+    if restore.is_final:
+        return SnapshotPlan(tuple(_clean_up(view)))
+    if view.vm is not None and view.vm.metadata.annotations.get(returned_mark()) != restore.metadata.uid:
+        return _fail(view, now, f"VM {target_of(restore)} exists: delete it, or set spec.targetName to another name")
+    if view.refusal:
+        return _wait(view, now, view.refusal)
+    if view.repository is None:
+        return _wait(view, now, f"BackupRepository {restore.spec.repository_name} does not exist")
+    if restore.status.content is None:
+        return _plan_reading(view, view.repository, now)
+    try:
+        content = decode(VirtualMachineSnapshotContentSpec, restore.status.content)
+        vm = make_vm(restore, content, restore.status.volumes)
+    except DecodeError as error:
+        return _fail(view, now, f"the VM in the backup cannot be read: {error}")
+    made = [make_claim(restore, content, volume) for volume in restore.status.volumes]
+    missing = [claim for claim in made if claim.metadata.name not in view.claims]
+    if view.vm is None and missing:
+        return SnapshotPlan(tuple(Create(claim) for claim in missing))
+    if foreign := _find_foreign(view):
+        return _fail(view, now, f"claim {foreign} exists and is none of this restore's: delete it")
+    if view.vm is None:
+        return _plan_filling(view, view.repository, vm, now)
+    return _plan_ends(view, view.vm, now)
+
+
+def target_of(restore: BackupRestore) -> str:
+    """The VM that it makes."""
+    return restore.spec.target_name or restore.spec.vm_name
+
+
+def _plan_reading(view: RestoreView, repository: BackupRepository, now: datetime) -> SnapshotPlan:
+    reader = view.reader
+    if view.record is not None:
+        return _take_record(view, view.record, now)
+    if reader is None:
+        return _begin(view, now, "Reading", _job(view, repository, "read"), {}, repository)
+    followed = _follow(view, reader, now, "Reading", "reading the record of the backup")
+    if followed is None:
+        return _fail(view, now, "the worker that reads the backup has ended before it was asked")
+    return replace(followed, again_after=None if followed.again_after is None else _READING_SECONDS)
+
+
+def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> SnapshotPlan:
+    restore = view.restore
+    try:
+        content = decode(VirtualMachineSnapshotContentSpec, record.content)
+        volumes = plan_volumes(restore, content, record)
+        make_vm(restore, content, volumes)
+    except (DecodeError, ValueError) as error:
+        return _fail(view, now, f"the record of the backup cannot be used: {error}")
+    actions = _status(
+        view,
+        now,
+        phase="Restoring",
+        message="",
+        backup_id=record.id,
+        volumes=volumes,
+        content=record.content,
+        attempts=0,
+    )
+    return SnapshotPlan((*actions, *([Delete(view.reader)] if view.reader is not None else [])))
+
+
+def _plan_filling(view: RestoreView, repository: BackupRepository, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
+    volumes = view.restore.status.volumes
+    if volumes and view.worker is None:
+        claims = {
+            f"v{number}": (each.claim_name, view.claims[each.claim_name].is_block)
+            for number, each in enumerate(volumes)
+        }
+        return _begin(view, now, "Restoring", _job(view, repository, "restore"), claims, repository)
+    if view.worker is not None:
+        followed = _follow(view, view.worker, now, "Restoring", "")
+        if followed is not None:
+            return followed
+    # The disks are complete: from here on they are nobody's to delete, and then the VM's.
+    freed = [_own(claim, []) for claim in view.claims.values() if claim.metadata.owner_references]
+    return SnapshotPlan((*freed, Create(vm)))
+
+
+def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
+    owned = [_own(claim, [encode(owner_reference(vm))]) for claim in view.claims.values() if not _has_owner(claim, vm)]
+    if owned:
+        return SnapshotPlan(tuple(owned))
+    told = Told(
+        "Normal", "BackupRestored", f"VM {vm.metadata.name} has the disks of backup {view.restore.status.backup_id}"
+    )
+    actions = _status(
+        view, now, phase="Succeeded", completion_time=rfc3339(now), progress="100.00%", message="", content=None
+    )
+    return SnapshotPlan(tuple(actions), (told,))
+
+
+def _begin(
+    view: RestoreView,
+    now: datetime,
+    phase: str,
+    job: BackupJob,
+    claims: dict[str, tuple[str, bool]],
+    repository: BackupRepository,
+) -> SnapshotPlan:
+    status = view.restore.status
+    if status.attempts >= MOST_ATTEMPTS:
+        return _fail(view, now, status.message or "its workers were deleted again and again")
+    if (wait := count_seconds_to_wait(status.attempts, status.attempt_time, now)) > 0:
+        return SnapshotPlan((), (), wait)
+    pod = worker_pod(view.restore, job, repository, claims, view.cluster)
+    return SnapshotPlan((*_status(view, now, phase=phase, attempts=status.attempts + 1), Create(pod)))
+
+
+def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: str) -> SnapshotPlan | None:
+    """What a worker's state asks for; None when it has done its errand."""
+    if worker.metadata.deletion_timestamp is not None:
+        return SnapshotPlan((), (), 1.0)
+    if not has_ended(worker):
+        text = message if worker.status.phase == "Running" else why_waiting(worker) or message
+        progress = view.progress or view.restore.status.progress
+        return SnapshotPlan(tuple(_status(view, now, phase=phase, progress=progress, message=text)), (), LOOK_SECONDS)
+    if has_succeeded(worker):
+        return None
+    outcome, attempts = outcome_of(worker), view.restore.status.attempts
+    if outcome.fatal or attempts >= MOST_ATTEMPTS:
+        return _fail(view, now, outcome.message)
+    text = f"attempt {attempts} of {MOST_ATTEMPTS} failed at {rfc3339(now)}: {outcome.message}"
+    told = Told("Warning", "RestoreAttemptFailed", outcome.message)
+    return SnapshotPlan((*_status(view, now, message=text, attempt_time=rfc3339(now)), Delete(worker)), (told,), 1.0)
+
+
+def _job(view: RestoreView, repository: BackupRepository, mode: str) -> BackupJob:
+    restore = view.restore
+    volumes = []
+    if mode == "restore":
+        for number, each in enumerate(restore.status.volumes):
+            claim = view.claims[each.claim_name]
+            volumes.append(
+                BackupVolume(
+                    name=each.volume_name,
+                    place=f"v{number}",
+                    block=claim.is_block,
+                    size=each.size,
+                    uid=claim.metadata.uid,
+                )
+            )
+    return BackupJob(
+        mode="read" if mode == "read" else "restore",
+        repository=repository_name(repository),
+        backup_id=restore.status.backup_id or restore.spec.backup_id,
+        namespace=restore.spec.vm_namespace or restore.metadata.namespace,
+        vm=restore.spec.vm_name,
+        volumes=volumes,
+        token=view.token,
+    )
+
+
+def _find_foreign(view: RestoreView) -> str:
+    """A claim of the name of one of ours that is not ours; empty for none."""
+    for claim in view.claims.values():
+        if claim.metadata.annotations.get(returned_mark()) != view.restore.metadata.uid:
+            return claim.metadata.name
+    return ""
+
+
+def _own(claim: PersistentVolumeClaim, owners: Sequence[JsonObject]) -> Patch:
+    return Patch(claim, {"metadata": {"ownerReferences": list(owners)}})
+
+
+def _has_owner(claim: PersistentVolumeClaim, vm: VirtualMachine) -> bool:
+    return any(owner.uid == vm.metadata.uid for owner in claim.metadata.owner_references)
+
+
+def _wait(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:
+    phase = view.restore.status.phase or "Pending"
+    return SnapshotPlan(tuple(_status(view, now, phase=phase, message=message)), (), LOOK_SECONDS)
+
+
+def _fail(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:
+    told = Told("Warning", "BackupRestoreFailed", message)
+    actions = _status(view, now, phase="Failed", message=message, completion_time=rfc3339(now))
+    return SnapshotPlan(tuple(actions), (told,))
+
+
+def _clean_up(view: RestoreView) -> list[SnapshotAction]:
+    """Its workers; the claims of one that failed go with the restore, whose they are."""
+    there = (view.reader, view.worker)
+    return [Delete(each) for each in there if each is not None and each.metadata.deletion_timestamp is None]
+
+
+def _status(view: RestoreView, now: datetime, **changed: object) -> list[SnapshotAction]:
+    """The write of the status that has these fields; none when it is so already."""
+    old = view.restore.status
+    fields: JsonObject = {name: getattr(old, name) for name in BackupRestoreStatus.__struct_fields__}
+    fields["start_time"] = old.start_time or rfc3339(now)
+    body = merge_difference(encode(old), encode(BackupRestoreStatus(**{**fields, **changed})))
+    return [Patch(view.restore, {"status": body}, "status")] if body else []

@@ -1,0 +1,133 @@
+"""The VM and the claims that a backup becomes again.
+
+Called by the plan of restores. Pure. What a backup says is judged by admission once more, when the VM is made.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Final
+
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.disks.snapshot_names import restored_name
+from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.types.protection.backup_job import BackupRecord
+from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
+from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.quantities import parse_bytes
+
+_RETURNED: Final = "kvedge.io/restored-by"
+_STORAGE: Final = "storage"
+_MIB: Final = 1 << 20
+# What a file system takes of a claim, at the most.
+_OVERHEAD: Final = 1.06
+# Of the annotations of the VM: those of its own history are not those of the new one.
+_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", "kvedge.io/restored-by")
+_MOST_VOLUMES: Final = 256
+
+
+def returned_mark() -> str:
+    """The annotation of what a restore has made: the restore's UID."""
+    return _RETURNED
+
+
+def plan_volumes(
+    restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, record: BackupRecord
+) -> list[RestoredVolume]:
+    """The disks and the names of their claims.
+
+    Raises:
+        ValueError: when the record has other disks than the VM.
+    """
+    known = {each.volume_name for each in content.volume_backups if each.volume_snapshot_name}
+    names = [each.name for each in record.volumes]
+    if set(names) != known or len(set(names)) != len(names) or len(names) > _MOST_VOLUMES:
+        raise ValueError(
+            f"it has the disks {', '.join(names) or 'none'}, and its VM {', '.join(sorted(known)) or 'none'}"
+        )
+    return [
+        RestoredVolume(volume_name=each.name, claim_name=restored_name(restore.metadata.uid, each.name), size=each.size)
+        for each in record.volumes
+    ]
+
+
+def make_claim(
+    restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, volume: RestoredVolume
+) -> PersistentVolumeClaim:
+    """A claim as the one that was backed up, at least as large, of the class that the restore asks for."""
+    backup = next(each for each in content.volume_backups if each.volume_name == volume.volume_name)
+    was = decode(PersistentVolumeClaimSpec, backup.persistent_volume_claim.spec)
+    is_block = was.volume_mode == "Block"
+    needed = volume.size if is_block else int(volume.size * _OVERHEAD) + _MIB
+    size = max(parse_bytes(was.resources.requests.get(_STORAGE, 0)), volume.size)
+    if not is_block and size < needed:
+        size = needed
+    wanted = restore.spec.storage_class_name
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=volume.claim_name,
+            namespace=restore.metadata.namespace,
+            annotations={_RETURNED: restore.metadata.uid},
+            owner_references=[owner_reference(restore)],
+        ),
+        spec=PersistentVolumeClaimSpec(
+            access_modes=list(was.access_modes) or ["ReadWriteOnce"],
+            resources=VolumeResources(requests={_STORAGE: str(-(-size // _MIB) * _MIB)}),
+            volume_mode=was.volume_mode,
+            storage_class_name=was.storage_class_name if wanted is None else wanted,
+        ),
+    )
+
+
+def make_vm(
+    restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, volumes: Sequence[RestoredVolume]
+) -> VirtualMachine:
+    """The VM, which does not run: its owner looks at it first.
+
+    Raises:
+        DecodeError: when the document is no VM.
+    """
+    source: JsonObject = copy.deepcopy(content.source.virtual_machine or {})
+    spec = source.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    _exchange_claims(spec, volumes)
+    if spec.pop("running", None) is not None:
+        spec["running"] = False
+    else:
+        spec["runStrategy"] = "Halted"
+    was = source.get("metadata")
+    was = was if isinstance(was, dict) else {}
+    annotations = {
+        key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
+    }
+    metadata = {
+        "name": restore.spec.target_name or restore.spec.vm_name,
+        "namespace": restore.metadata.namespace,
+        "labels": dict(was.get("labels") or {}),
+        "annotations": {**annotations, _RETURNED: restore.metadata.uid},
+    }
+    return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def _exchange_claims(spec: JsonObject, volumes: Sequence[RestoredVolume]) -> None:
+    """Name the new claims; templates of the old disks go, as they would be filled anew."""
+    claims = {each.volume_name: each.claim_name for each in volumes}
+    template = spec.get("template")
+    inner = template.get("spec") if isinstance(template, dict) else None
+    gone = set()
+    for volume in (inner.get("volumes") if isinstance(inner, dict) else None) or ():
+        claim = claims.get(str(volume.get("name", "")))
+        if claim is None:
+            continue
+        old = volume.pop("dataVolume", None) or volume.pop("persistentVolumeClaim", None) or {}
+        gone.add(str(old.get("name") or old.get("claimName") or ""))
+        kept = {key: value for key, value in old.items() if key not in ("name", "claimName")}
+        volume["persistentVolumeClaim"] = {**kept, "claimName": claim}
+    templates = spec.get("dataVolumeTemplates") or []
+    left = [each for each in templates if (each.get("metadata") or {}).get("name") not in gone]
+    spec.pop("dataVolumeTemplates", None)
+    if left:
+        spec["dataVolumeTemplates"] = left

@@ -1,0 +1,197 @@
+"""Brings one backup after the other to its end.
+
+Run by the controller role. Reads informers, asks :func:`plan_run`, and has `snapshot_writes` do what it says. One
+worker, so that of two backups of a VM one sees that the other goes first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvedge.controller.backups.run_plan import RunView, plan_run, snapshot_name
+from kvedge.controller.backups.worker_pods import has_ended
+from kvedge.controller.datavolumes.workers.progress_client import ask_progress
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 8
+REFUSED_SECONDS: Final = 15.0
+_OF_VM: Final = "backups-of-vm"
+_BY_SNAPSHOT: Final = "backups-by-snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSources:
+    """The informers and writers that both loops work with; `workers` are the Pods of backups."""
+
+    client: KubeClient
+    runs: Informer[BackupRun]
+    restores: Informer[BackupRestore]
+    repositories: Informer[BackupRepository]
+    workers: Informer[Pod]
+    snapshots: Informer[VirtualMachineSnapshot]
+    contents: Informer[VirtualMachineSnapshotContent]
+    vms: Informer[VirtualMachine]
+    claims: Informer[PersistentVolumeClaim]
+    events: EventRecorder
+    clock: Clock
+    cluster: Callable[[], ClusterConfig]
+
+    def writes(self) -> SnapshotWrites:
+        """What both loops write with."""
+        informers: dict[type, Informer[Any]] = {
+            BackupRun: self.runs,
+            BackupRestore: self.restores,
+            VirtualMachineSnapshot: self.snapshots,
+            VirtualMachine: self.vms,
+            PersistentVolumeClaim: self.claims,
+            Pod: self.workers,
+        }
+        return SnapshotWrites(self.client, self.events, informers)
+
+
+def make_run_work(sources: BackupSources) -> LateWork:
+    """What takes backups, with the informers that both loops need; others are started and stopped elsewhere."""
+    shared = (sources.vms, sources.claims, sources.snapshots, sources.contents)
+    own = (sources.runs, sources.repositories, sources.workers)
+    return LateWork("backups", own, shared, RunLoop(sources))
+
+
+class RunLoop:
+    """One reconcile loop over all backups."""
+
+    def __init__(self, sources: BackupSources) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._runs, self._snapshots = sources.runs, sources.snapshots
+        self._writes = sources.writes()
+        # By the run's UID: why the server did not take what was to be made.
+        self._refusals: dict[str, str] = {}
+        self._runs.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.vm_name}",))
+        self._runs.add_index(_BY_SNAPSHOT, lambda item: (f"{item.metadata.namespace}/{snapshot_name(item)}",))
+        self.loop = ReconcileLoop("backups", self.reconcile)
+        self._runs.on_change(self._on_run)
+        self._snapshots.on_change(self._on_snapshot)
+        sources.workers.on_change(self._on_worker)
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one backup.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for _ in range(_MOST_STEPS):
+            run = self._runs.get(*key)
+            if run is None:
+                return None
+            plan = plan_run(self._view(run), self._sources.clock.now())
+            if not plan.actions:
+                return None if plan.again_after is None else Again(max(0.5, plan.again_after))
+            refusal, wait = self._writes.carry_out(run, plan)
+            if refusal:
+                self._refusals[run.metadata.uid] = refusal
+                return Again(REFUSED_SECONDS)
+            self._refusals.pop(run.metadata.uid, None)
+            if wait is not None:
+                return Again(wait)
+            if plan.again_after is not None:
+                return Again(max(0.5, plan.again_after))
+        log.error("a backup's plan does not settle", extra={"facts": {"backup": str(key)}})
+        return Again(5.0)
+
+    def _view(self, run: BackupRun) -> RunView:
+        sources, namespace = self._sources, run.metadata.namespace
+        snapshot = self._snapshots.get(namespace, snapshot_name(run))
+        held = "" if snapshot is None else snapshot.status.virtual_machine_snapshot_content_name or ""
+        content = sources.contents.get(namespace, held) if held else None
+        names = [] if content is None else [each.volume_snapshot_name or "" for each in content.spec.volume_backups]
+        worker = find_worker(sources, run, "backup")
+        return RunView(
+            run=run,
+            repository=sources.repositories.get(namespace, run.spec.repository_name),
+            vm=sources.vms.get(namespace, run.spec.vm_name),
+            snapshot=snapshot,
+            content=content,
+            claims={name: claim for name in names if name and (claim := sources.claims.get(namespace, name))},
+            worker=worker,
+            cluster=sources.cluster(),
+            rival=self._find_rival(run),
+            refusal=self._refusals.pop(run.metadata.uid, ""),
+            progress=ask_worker(worker),
+        )
+
+    def _find_rival(self, run: BackupRun) -> str:
+        """An older backup of the same VM that has begun and has not ended."""
+        for other in self._runs.find_indexed(_OF_VM, f"{run.metadata.namespace}/{run.spec.vm_name}"):
+            if (
+                other.metadata.uid == run.metadata.uid
+                or other.is_final
+                or other.metadata.deletion_timestamp is not None
+            ):
+                continue
+            if _age(other) < _age(run):
+                return other.metadata.name
+        return ""
+
+    def _on_run(self, old: BackupRun | None, new: BackupRun | None) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refusals.pop(item.metadata.uid, None)
+        if new is None or new.is_final:
+            # Others of the VM may have waited.
+            for other in self._runs.find_indexed(_OF_VM, f"{item.metadata.namespace}/{item.spec.vm_name}"):
+                self.loop.add(Key(other.metadata.namespace, other.metadata.name))
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_snapshot(self, old: VirtualMachineSnapshot | None, new: VirtualMachineSnapshot | None) -> None:
+        item = new or old
+        assert item is not None
+        for run in self._runs.find_indexed(_BY_SNAPSHOT, f"{item.metadata.namespace}/{item.metadata.name}"):
+            self.loop.add(Key(run.metadata.namespace, run.metadata.name))
+
+    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
+        item = new or old
+        assert item is not None
+        owner = item.metadata.controller_reference()
+        if owner is not None and owner.kind == BackupRun.KIND.kind:
+            self.loop.add(Key(item.metadata.namespace, owner.name))
+
+
+def find_worker(sources: BackupSources, owner: BackupRun | BackupRestore, mode: str) -> Pod | None:
+    """The worker of an errand, if the Pod of its name is one."""
+    pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
+    reference = None if pod is None else pod.metadata.controller_reference()
+    return pod if reference is not None and reference.uid == owner.metadata.uid else None
+
+
+def ask_worker(worker: Pod | None) -> str:
+    """How far a worker is; empty when it does not say."""
+    if worker is None or worker.status.phase != "Running" or has_ended(worker) or not worker.status.pod_ip:
+        return ""
+    return ask_progress(worker.status.pod_ip)
+
+
+def _age(run: BackupRun) -> tuple[str, str]:
+    return run.metadata.creation_timestamp or "", run.metadata.uid
