@@ -17,13 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kvedge.controller.clones.clone_loop import make_clone_work
-from kvedge.controller.backups.restore_loop import make_return_work
-from kvedge.controller.backups.run_loop import BackupSources, make_run_work
-from kvedge.controller.backups.worker_pods import BACKUP_WORKER
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
-from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
 from kvedge.controller.fencing.fence_status import judge_fencing
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -35,9 +30,8 @@ from kvedge.controller.migrations.target_creation import MigrationSources
 from kvedge.controller.node.node_loop import NodeLoop, NodeSources
 from kvedge.controller.node.remediations import Remediations
 from kvedge.controller.pools.pool_loop import make_pool_work
+from kvedge.controller.protection_work import ProtectionSources, make_protection_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
-from kvedge.controller.snapshots.restore_loop import make_restore_work
-from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
@@ -57,14 +51,6 @@ from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE, OF_NODE
 from kvedge.resources.node_loss.remediations import SelfNodeRemediation
 from kvedge.resources.types.core import ConfigMap, Node, Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
-from kvedge.resources.types.protection.clones import VirtualMachineClone
-from kvedge.resources.types.protection.exports import VirtualMachineExport
-from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
-from kvedge.resources.types.protection.snapshots import (
-    VirtualMachineRestore,
-    VirtualMachineSnapshot,
-    VirtualMachineSnapshotContent,
-)
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -243,12 +229,21 @@ class _Work:
             self._read_config,
         )
         self._migrations = self._make_migration_work(client, migrations, holders, clock)
-        sources = self._make_snapshot_sources(client, clock)
-        self._snapshots, self._restores = make_snapshot_work(sources), make_restore_work(sources)
-        self._exports = self._make_export_work(client, sources)
-        self._clones = make_clone_work(sources, Informer(client, VirtualMachineClone))
-        backups = self._make_backup_sources(client, sources, clock)
-        self._backups, self._returns = make_run_work(backups), make_return_work(backups)
+        self._protection = make_protection_work(
+            ProtectionSources(
+                client,
+                self._vms,
+                self._vmis,
+                self._pods,
+                self._attachments,
+                self._claims,
+                self._data_volumes.data_volumes,
+                self._events,
+                clock,
+                self._read_config,
+                cdi,
+            )
+        )
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
                 client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
@@ -332,56 +327,6 @@ class _Work:
             )
         )
 
-    def _make_snapshot_sources(self, client: KubeClient, clock: Clock) -> SnapshotSources:
-        return SnapshotSources(
-            client,
-            Informer(client, VirtualMachineSnapshot),
-            Informer(client, VirtualMachineSnapshotContent),
-            Informer(client, VirtualMachineRestore),
-            self._vms,
-            self._vmis,
-            self._pods,
-            self._attachments,
-            self._claims,
-            self._data_volumes.data_volumes,
-            self._events,
-            clock,
-        )
-
-    def _make_export_work(self, client: KubeClient, snapshots: SnapshotSources) -> LateWork:
-        return make_export_work(
-            ExportSources(
-                client,
-                Informer(client, VirtualMachineExport),
-                exporter_pods(client),
-                self._vms,
-                self._vmis,
-                self._claims,
-                snapshots.snapshots,
-                snapshots.contents,
-                self._events,
-                snapshots.clock,
-                self._read_config,
-                self._data_volumes.cdi_config,
-            )
-        )
-
-    def _make_backup_sources(self, client: KubeClient, snapshots: SnapshotSources, clock: Clock) -> BackupSources:
-        return BackupSources(
-            client,
-            Informer(client, BackupRun),
-            Informer(client, BackupRestore),
-            Informer(client, BackupRepository),
-            Informer(client, Pod, label_selector=BACKUP_WORKER),
-            snapshots.snapshots,
-            snapshots.contents,
-            self._vms,
-            self._claims,
-            self._events,
-            clock,
-            self._read_config,
-        )
-
     def _make_vm_loop(self, client: KubeClient, clock: Clock) -> VmLoop:
         sources = VmSources(
             client,
@@ -436,12 +381,7 @@ class _Work:
             part("evacuation", self._evacuation, *known),
             part("workloads", self._workloads, *known),
             part("migrations", self._migrations, *known),
-            part("snapshots", self._snapshots, *known),
-            part("restores", self._restores, *known),
-            part("exports", self._exports, *known),
-            part("clones", self._clones, *known),
-            part("backups", self._backups, *known),
-            part("backup-restores", self._returns, *known),
+            *(part(name, work, *known) for name, work in self._protection.items()),
         ]
 
     def _is_declarative(self) -> bool:
@@ -467,21 +407,16 @@ class _Work:
     @property
     def trouble(self) -> str:
         """With what the start of the loops fails again and again; it is tried on, as a new process would fail too."""
-        parts = (
-            self._starter,
-            self._data_volumes,
+        late = (
             self._replicas,
             self._pools,
             self._evacuation,
             self._migrations,
             self._workloads,
-            self._snapshots,
-            self._restores,
-            self._exports,
-            self._backups,
-            self._returns,
+            *self._protection.values(),
         )
-        return next((trouble for each in parts if (trouble := each.trouble)), "")
+        troubles = (self._starter.trouble, self._data_volumes.trouble, *(each.trouble for each in late))
+        return next((trouble for trouble in troubles if trouble), "")
 
     def failure(self) -> str | None:
         """Why a part no longer works, or None."""

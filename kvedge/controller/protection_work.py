@@ -1,0 +1,118 @@
+"""The controller's work that keeps VMs and their disks: snapshots, restores, clones, exports, backups.
+
+Made by controller_service.py. Each part begins once the server has its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvedge.controller.backups.restore_loop import make_return_work
+from kvedge.controller.backups.run_loop import BackupSources, make_run_work
+from kvedge.controller.backups.worker_pods import BACKUP_WORKER
+from kvedge.controller.clones.clone_loop import make_clone_work
+from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.snapshots.restore_loop import make_restore_work
+from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
+from kvedge.kube.events import EventRecorder
+from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.types.core import Pod
+from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
+from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.protection.snapshots import (
+    VirtualMachineRestore,
+    VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
+)
+from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionSources:
+    """The informers that somebody else starts, and the writers."""
+
+    client: KubeClient
+    vms: Informer[VirtualMachine]
+    vmis: Informer[VirtualMachineInstance]
+    pods: Informer[Pod]
+    attachments: Informer[Pod]
+    claims: Informer[PersistentVolumeClaim]
+    data_volumes: Informer[DataVolume]
+    events: EventRecorder
+    clock: Clock
+    config: Callable[[], ClusterConfig]
+    cdi_config: Callable[[], CdiConfig | None]
+
+
+def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
+    """All of it, by the names of its parts."""
+    snapshots = _snapshot_sources(sources)
+    backups = _backup_sources(sources, snapshots)
+    return {
+        "snapshots": make_snapshot_work(snapshots),
+        "restores": make_restore_work(snapshots),
+        "clones": make_clone_work(snapshots, Informer(sources.client, VirtualMachineClone)),
+        "exports": make_export_work(_export_sources(sources, snapshots)),
+        "backups": make_run_work(backups),
+        "backup-restores": make_return_work(backups),
+    }
+
+
+def _snapshot_sources(sources: ProtectionSources) -> SnapshotSources:
+    return SnapshotSources(
+        sources.client,
+        Informer(sources.client, VirtualMachineSnapshot),
+        Informer(sources.client, VirtualMachineSnapshotContent),
+        Informer(sources.client, VirtualMachineRestore),
+        sources.vms,
+        sources.vmis,
+        sources.pods,
+        sources.attachments,
+        sources.claims,
+        sources.data_volumes,
+        sources.events,
+        sources.clock,
+    )
+
+
+def _export_sources(sources: ProtectionSources, snapshots: SnapshotSources) -> ExportSources:
+    return ExportSources(
+        sources.client,
+        Informer(sources.client, VirtualMachineExport),
+        exporter_pods(sources.client),
+        sources.vms,
+        sources.vmis,
+        sources.claims,
+        snapshots.snapshots,
+        snapshots.contents,
+        sources.events,
+        sources.clock,
+        sources.config,
+        sources.cdi_config,
+    )
+
+
+def _backup_sources(sources: ProtectionSources, snapshots: SnapshotSources) -> BackupSources:
+    return BackupSources(
+        sources.client,
+        Informer(sources.client, BackupRun),
+        Informer(sources.client, BackupRestore),
+        Informer(sources.client, BackupRepository),
+        Informer(sources.client, Pod, label_selector=BACKUP_WORKER),
+        snapshots.snapshots,
+        snapshots.contents,
+        sources.vms,
+        sources.claims,
+        sources.events,
+        sources.clock,
+        sources.config,
+    )
