@@ -1,9 +1,8 @@
 """Which tests may run side by side: `tests/run` has four processes.
 
-Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are whole boxes.
-The parts of the machine tier stay together, as they share names of links and mounts; but for the appliance, whose hosts
-are containers and boxes of their own: beside it the others would take longer than all the rest. Unit tests share
-nothing beyond their file, so they go file by file: no process is left with a long directory at the end.
+Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are boxes with a range
+of addresses each. What takes longest is begun first. Unit tests share nothing beyond their file, so they go file by
+file, and last: no process is left with a long directory at the end.
 """
 
 from __future__ import annotations
@@ -17,10 +16,18 @@ from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
-_PARTS = "tests/machine/"
-_APPLIANCE = "tests/machine/appliance"
 _UNIT = "tests/unit/"
+# A whole run takes as long as the one of these that was begun too late: each takes a process for ten minutes or more.
+_LONGEST = (
+    "tests/cluster",
+    "tests/machine",
+    "tests/machine/appliance",
+    "tests/machine/launcher",
+    "tests/machine/agent",
+    "tests/machine/volumes",
+)
 # Kubernetes' servers, which are a quarter of what a run costs, clean up less often: there is memory for it.
 os.environ.setdefault("GOGC", "400")
 # How long an example takes says more about the machine than about what it tries.
@@ -29,14 +36,17 @@ settings.load_profile("busy")
 
 
 class ByDirectory(LoadScopeScheduling):
-    """Gives whole directories to processes, and unit tests by the file, in the order in which they were asked for."""
+    """Gives whole directories to processes, unit tests by the file: the longest, then in the order asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if file.startswith(_UNIT):
-            return file
-        directory = file.rpartition("/")[0]
-        return _PARTS if directory.startswith(_PARTS) and directory != _APPLIANCE else directory
+        return file if file.startswith(_UNIT) else file.rpartition("/")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        for scope in reversed(_LONGEST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

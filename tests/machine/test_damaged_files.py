@@ -173,7 +173,7 @@ def test_a_box_starts_and_names_the_damaged_file(
 
 
 def test_a_guest_that_runs_is_kept_while_everything_small_is_damaged_at_once(tmp_path: Path) -> None:
-    box = Box(tmp_path / "data", "10.98.74.0/24")
+    box = Box(tmp_path / "data", "10.98.75.0/24")
     box.data_dir.mkdir()
     try:
         box.import_image(build_guest().disk, IMAGE)
