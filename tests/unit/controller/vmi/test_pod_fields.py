@@ -45,6 +45,7 @@ IN_POD: dict[str, Any] = {
 }
 # What the launcher, the handler or the api role does, and a Pod has no word for.
 THE_GUESTS = {
+    "utilityVolumes",
     "networks",
     "evictionStrategy",
     "startStrategy",
