@@ -188,7 +188,8 @@ class ExportAnswers:
                     _send(client, msgspec.json.encode(map_page(disk, _offset(call, disk))), "application/json")
                 else:
                     with self._compressing():
-                        _stream(client, self._compressor.compress_disk(disk), _GZIP, {"ETag": disk.tag})
+                        pieces = _while_unchanged(disk, self._compressor.compress_disk(disk))
+                        _stream(client, pieces, _GZIP, {"ETag": disk.tag})
         except FileNotFoundError as error:
             raise Denied(404, "the claim holds no disk.img") from error
         except PermissionError as error:
@@ -279,8 +280,21 @@ def _send_part(client: Client, call: Call, disk: ExportedDisk) -> None:
         piece = disk.read(position, min(_PIECE, whole.end - position))
         if not piece:
             raise EOFError("the disk has become shorter")
-        client.send(piece)
         position += len(piece)
+        if position >= whole.end:
+            _check_unchanged(disk)
+        client.send(piece)
+
+
+def _while_unchanged(disk: ExportedDisk, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    yield from pieces
+    _check_unchanged(disk)
+
+
+def _check_unchanged(disk: ExportedDisk) -> None:
+    """A guest that has started, and wrote before this exporter was ended, leaves no download that looks whole."""
+    if not disk.is_unchanged():
+        raise EOFError("the disk was written during the download")
 
 
 def _stream(client: Client, pieces: Iterable[bytes], media: str, headers: dict[str, str] | None = None) -> None:

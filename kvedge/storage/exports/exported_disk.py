@@ -41,6 +41,10 @@ class ExportedDisk:
         """
         return os.pread(self.descriptor, length, position)
 
+    def is_unchanged(self) -> bool:
+        """Whether nobody has written a file since it was opened; a device does not say."""
+        return describe(self.descriptor).tag == self.tag
+
     def find_extents(self, position: int) -> Iterator[tuple[int, int]]:
         """Where data is from there on: begin and end of each part that is no hole. A device has none.
 

@@ -200,3 +200,65 @@ def test_manifests_import_the_vm_elsewhere(box: Box, virtctl: Kubectl, disk: str
     copies = [each for each in box.data_dir.rglob("disk.img") if "volumes" in each.parts]
     assert [digest(each.read_bytes()[:SIZE]) for each in copies].count(disk) == 2
     box.client.request("DELETE", f"{_EXPORTS}/moved")
+
+
+def test_a_download_goes_on_after_its_exporter_was_killed(box: Box, disk: str) -> None:
+    make_export(box, "lost")
+    found = wait_ready(box, "lost")
+    url, token = raw_url(found), token_of(box, found)
+    _, headers, begin = fetch(found, url, token, Range="bytes=0-999999")
+    pod = box.client.get(Pod, "default", "virt-export-lost")
+    box.client.delete(Pod, "default", "virt-export-lost", grace_seconds=0)
+
+    def serves_anew() -> bool:
+        try:
+            other = box.client.get(Pod, "default", "virt-export-lost")
+        except NotFound:
+            return False
+        now = export(box.client, "lost")
+        return other.metadata.uid != pod.metadata.uid and now is not None and now.status.phase == "Ready"
+
+    wait_until(serves_anew, "another exporter serves", 60)
+
+    def go_on() -> tuple[int, dict[str, str], bytes] | None:
+        answer = fetch(found, url, token, Range="bytes=1000000-", If_Range=headers["etag"])
+        return answer if answer[0] != 503 else None
+
+    status, _, rest = wait_until(go_on, "the rest comes", 30)
+    assert status == 206
+    assert digest(begin + rest) == disk
+    box.client.request("DELETE", f"{_EXPORTS}/lost")
+
+
+def test_a_guest_that_starts_pauses_an_export_and_its_end_resumes_it(box: Box, disk: str) -> None:
+    make_export(box, "paused")
+    found = wait_ready(box, "paused")
+    url, token = raw_url(found), token_of(box, found)
+    box.cli("start", "plant")
+    wait_until(lambda: (export(box.client, "paused") or found).status.phase == "Pending", "the export is paused", 30)
+    assert fetch(found, url, token)[0] == 503
+    box.wait_phase("plant", "Running")
+    paused = export(box.client, "paused")
+    assert paused is not None
+    assert paused.status.conditions[0].message == "Virtual Machine default/plant is running"
+    box.cli("stop", "plant", "--force", "--grace-period=0")
+    box.wait_gone("plant")
+    again = wait_ready(box, "paused")
+    assert token_of(box, again) == token
+    status, _, body = fetch(again, raw_url(again), token)
+    assert status == 200
+    assert digest(body) == disk
+    box.client.request("DELETE", f"{_EXPORTS}/paused")
+
+
+def test_virtctl_downloads_a_snapshot_while_the_vm_runs(box: Box, virtctl: Kubectl, disk: str, tmp_path: Path) -> None:
+    box.cli("snapshot", "create", "plant", "before", "--wait")
+    box.cli("start", "plant")
+    box.wait_phase("plant", "Running")
+    whole = tmp_path / "disk.img"
+    virtctl.run(
+        "vmexport", "download", "old", "--snapshot=before", "--volume=old-plant-disk", "--format=raw",
+        f"--output={whole}",
+    )  # fmt: skip
+    assert digest(whole.read_bytes()) == disk
+    box.remove_vm("plant")

@@ -25,6 +25,7 @@ from kvedge.runtime.tls.certificates import LeafRequest
 from kvedge.storage.exports import export_server
 from kvedge.storage.exports.export_answers import ExportAnswers, Places
 from kvedge.storage.exports.export_server import ExportServer, export_tls, read_head
+from kvedge.storage.exports.exported_disk import ExportedDisk
 from kvedge.storage.exports.gzip_stream import Compressor
 from tests.support.builders import NOW
 from tests.support.played_upload import an_authority
@@ -195,6 +196,24 @@ def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
         here.sendall(b"z" * 20_000)
         with pytest.raises(TimeoutError):
             read_head(there, lambda: 0.0)
+
+
+@pytest.mark.parametrize("form", ["disk.img", "disk.img.gz"])
+def test_a_disk_that_is_written_meanwhile_is_never_whole(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    path = tmp_path / "exports" / "0" / "disk.img"
+    read = ExportedDisk.read
+
+    def write_and_read(self: ExportedDisk, position: int, length: int) -> bytes:
+        with path.open("r+b") as file:
+            file.seek(5)
+            file.write(b"x")
+        return read(self, position, length)
+
+    monkeypatch.setattr(ExportedDisk, "read", write_and_read)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError, ssl.SSLError)):
+        ask(port, f"/volumes/disk/{form}")
 
 
 def test_more_than_a_few_are_not_packed_at_the_same_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
