@@ -17,6 +17,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 # The kinds that users of one box have to do with; the server is not asked for a word in the making.
+_SNAPSHOTS: Final = ("virtualmachinesnapshots", "/apis/snapshot.kubevirt.io/v1beta1")
+# Kinds of which there are few enough to be offered, besides VMs and VMIs: resource, and path of the group.
+_OFFERED: Final = {
+    "vmsnapshot": _SNAPSHOTS,
+    "vmrestore": ("virtualmachinerestores", _SNAPSHOTS[1]),
+    "vmclone": ("virtualmachineclones", "/apis/clone.kubevirt.io/v1beta1"),
+}
 _KINDS: Final = (
     *("vm", "vmi", "vmirs", "vmpool", "pods", "nodes", "services", "events", "configmaps", "secrets", "namespaces"),
     *(
@@ -91,6 +98,20 @@ def network_argument(name: str, **more: Any) -> Callable[[F], F]:
     return click.argument(name, shell_complete=complete, **more)
 
 
+def snapshot_argument(name: str, **more: Any) -> Callable[[F], F]:
+    """An argument that is the name of a snapshot, of the VM that the argument `vm` names."""
+    return click.argument(name, shell_complete=complete_snapshots, **more)
+
+
+def complete_snapshots(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of snapshots of the VM that has been typed."""
+    from kvedge.cli.completions import names_of
+
+    vm = ctx.params.get("vm")
+    names = names_of(ctx, *_SNAPSHOTS, where=lambda item: vm is None or item["spec"]["source"]["name"] == vm)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 def target_argument(name: str, **more: Any) -> Callable[[F], F]:
     """An argument of the form type/name, with the user before it where that has a meaning."""
     return click.argument(name, shell_complete=_complete_target, **more)
@@ -109,8 +130,9 @@ def object_argument(name: str, kind: str, **more: Any) -> Callable[[F], F]:
         from kvedge.client.errors import UsageError
         from kvedge.client.subresources import resource_of
 
+        named = str(ctx.params.get(kind) or "")
         try:
-            names = names_of(ctx, resource_of(str(ctx.params.get(kind) or "")))
+            names = names_of(ctx, *_OFFERED[named]) if named in _OFFERED else names_of(ctx, resource_of(named))
         except UsageError:
             # Of other kinds there may be very many.
             return []

@@ -41,6 +41,9 @@ _MACHINES: Final[dict[str, Verb]] = {
         "Make a VM of a file: what `kvedge export` wrote, an appliance (OVA), or a libvirt domain with its disks.",
     ),
     "backup": Verb("machines.backup_verbs", "Backups: VMs with their disks, in a place outside this box."),
+    "clone": Verb(
+        "machines.clone_verb", "Make a VM like another one, with disks and addresses of its own; it does not run."
+    ),
     "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),
     "expand": Verb("machines.expand_verb", "Show a VM with its instance type and preference worked in."),
     "expose": Verb("machines.expose_verb", "Make a Service for a port of a VM."),

@@ -11,18 +11,22 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from kvedge.client.clones import describe_clone
 from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
 from kvedge.client.session import Session, check_name
 from kvedge.client.vm_wait import Progress
 from kvedge.kube.errors import NotFound, Unavailable
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.nearest_names import or_nearest
 
-T = TypeVar("T", VirtualMachineSnapshot, VirtualMachineRestore)
+T = TypeVar("T", VirtualMachineSnapshot, VirtualMachineRestore, VirtualMachineClone)
+_WORDS: Final = {VirtualMachineSnapshot: "snapshot", VirtualMachineRestore: "restore", VirtualMachineClone: "clone"}
+
 
 HEADER: Final = ["NAME", "VM", "PHASE", "READY", "TAKEN", "VOLUMES", "WAITS FOR OR FAILED BY"]
 _FIRST_LOOK: Final = 0.1
@@ -132,7 +136,7 @@ def make_cells(snapshot: VirtualMachineSnapshot, *, with_namespace: bool) -> lis
 
 
 class SnapshotWait:
-    """Waits until a snapshot can be restored, or a restore is complete."""
+    """Waits until a snapshot can be restored, or a restore or a clone is complete."""
 
     def __init__(self, session: Session, timeout: float, progress: Callable[[], Progress]) -> None:
         self._session = session
@@ -157,9 +161,18 @@ class SnapshotWait:
         """
         self._wait(restore, lambda seen: bool(seen.status.complete), describe_restore, "be complete")
 
+    def wait_until_cloned(self, clone: VirtualMachineClone) -> None:
+        """Until its VM is there.
+
+        Raises:
+            RefusedError: when it failed; with the reason.
+            TimedOutError: with what it waits for.
+        """
+        self._wait(clone, lambda seen: seen.status.phase == "Succeeded", describe_clone, "make its VM")
+
     def _wait(self, item: T, is_done: Callable[[T], bool], describe: Callable[[T], str], what: str) -> None:
         deadline, pause = time.monotonic() + self._timeout, _FIRST_LOOK
-        name, word = item.metadata.name, "snapshot" if isinstance(item, VirtualMachineSnapshot) else "restore"
+        name, word = item.metadata.name, _WORDS[type(item)]
         with self._progress() as progress:
             while True:
                 # A server that restarts is waited for as well.

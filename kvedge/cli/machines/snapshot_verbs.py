@@ -13,7 +13,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
-from kvedge.cli.verb_command import VerbGroup, vm_argument
+from kvedge.cli.verb_command import VerbGroup, snapshot_argument, vm_argument
 from kvedge.cli.wait_options import wait_options
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_na
 
 @snapshot.command()
 @vm_argument("vm")
-@click.argument("name")
+@snapshot_argument("name")
 @session_options
 @click.option("--into", default=None, metavar="NAME", help="Make a new VM of this name, which does not run.")
 @click.option("--stop", is_flag=True, help="Shut the VM down where it runs.")
@@ -117,7 +117,7 @@ def restore(
 
 @snapshot.command()
 @vm_argument("vm")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@snapshot_argument("names", nargs=-1, required=True, metavar="NAME...")
 @session_options
 def delete(vm: str, names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None) -> None:
     """Delete snapshots of a VM, with what they hold."""
