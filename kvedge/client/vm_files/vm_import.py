@@ -14,13 +14,14 @@ from typing import Final
 from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.session import Session
 from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
+from kvedge.client.vm_files.host_room import find_room
 from kvedge.client.vm_files.imported_vm import ImportPlan, ImportWish, PlannedDisk, plan_import
 from kvedge.client.vm_files.machine_file import MachineFile
 from kvedge.client.volumes.volume_usage import bytes_text
 from kvedge.kube.errors import Forbidden, KubeError, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
@@ -70,6 +71,7 @@ class VmImport:
         """
         plan = self._choose_classes(plan_import(machine.manifest, self._wish, machine.least_sizes), machine)
         objects = self._check(plan)
+        self._check_room(plan, [source.size for source in machine.sources])
         for text in (*machine.warnings, *plan.notes):
             self._tell(text)
         try:
@@ -165,6 +167,23 @@ class VmImport:
                             f"the disks need {bytes_text(size)}, and quota {quota['metadata']['name']} leaves "
                             f"{bytes_text(max(0, int(left)))} of {_QUOTA}"
                         )
+
+    def _check_room(self, plan: ImportPlan, sizes: list[int]) -> None:
+        """Whether the images fit, by the class of their disks; a quota knows nothing of a disk that is full."""
+        needed: dict[str, int] = {}
+        for disk, size in zip(plan.disks, sizes, strict=True):
+            needed[disk.storage_class] = needed.get(disk.storage_class, 0) + size
+        try:
+            volumes = self._session.client.list(PersistentVolume, None) if needed else []
+        except Forbidden:
+            return
+        for storage_class, size in needed.items():
+            room = find_room(volumes, storage_class)
+            if room is not None and size > room:
+                raise RefusedError(
+                    f"the disks need {bytes_text(size)}, and {bytes_text(room)} are free where their volumes lie: free "
+                    "some, or choose another --storage-class"
+                )
 
     def _tell_networks(self, plan: ImportPlan) -> None:
         for network in plan.vm["spec"]["template"]["spec"].get("networks") or ():

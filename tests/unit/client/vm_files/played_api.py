@@ -29,6 +29,9 @@ SNAPSHOTS = f"/apis/snapshot.kubevirt.io/v1beta1{NAMESPACE}/virtualmachinesnapsh
 CONTENTS = f"/apis/snapshot.kubevirt.io/v1beta1{NAMESPACE}/virtualmachinesnapshotcontents"
 
 
+LISTS = ("virtualmachines", "resourcequotas", "virtualmachinesnapshots", "persistentvolumes")
+
+
 class PlayedApi:
     """Objects by their paths; `refused` are paths whose POST fails."""
 
@@ -71,7 +74,7 @@ class PlayedApi:
             exchange.answer(200, {"status": {"uploadProxyURL": self.proxy_url, "uploadProxyCA": self.proxy_ca}})
         elif path in self.objects:
             exchange.answer(200, self.objects[path])
-        elif path.rpartition("/")[2] in ("virtualmachines", "resourcequotas", "virtualmachinesnapshots"):
+        elif path.rpartition("/")[2] in LISTS:
             kinds = path.rpartition("/")[2]
             items = [item for key, item in self.objects.items() if key.rpartition("/")[0].endswith(f"/{kinds}")]
             exchange.answer(200, {"items": items, "metadata": {}})

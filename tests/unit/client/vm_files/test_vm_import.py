@@ -8,13 +8,14 @@ import copy
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kvedge.cli import group
 from kvedge.cli.exits import Exit
-from kvedge.client.vm_files import open_export
+from kvedge.client.vm_files import host_room, open_export
 from kvedge.client.vm_files.archive_manifest import CHUNK
 from tests.support.played_exports import PlayedExports, played_exports
 from tests.support.scripted_api import ScriptedApi, scripted_api
@@ -215,6 +216,17 @@ def test_what_a_quota_does_not_leave_is_refused_first(run: Any, api: PlayedApi, 
     code, text = run("import", archive)
     assert (code, api.posts) == (Exit.FAILED, [])
     assert "quota disks leaves 10 MiB" in text
+
+
+def test_what_the_hosts_disk_has_no_room_for_is_refused_first(
+    run: Any, api: PlayedApi, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = {"metadata": {"name": "pv"}, "spec": {"local": {"path": str(archive.parent)}}}
+    api.objects["/api/v1/persistentvolumes/pv"] = volume
+    monkeypatch.setattr(host_room.os, "statvfs", lambda path: SimpleNamespace(f_bavail=3, f_frsize=1 << 20))
+    code, text = run("import", archive)
+    assert (code, api.posts) == (Exit.FAILED, [])
+    assert "and 3.0 MiB are free where their volumes lie" in text
 
 
 def test_a_class_that_there_is_not_is_refused_first(run: Any, api: PlayedApi, archive: Path) -> None:
