@@ -22,7 +22,8 @@ TOKEN_HEADER: Final = "x-kubevirt-export-token"
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 120.0
 _PIECE: Final = 1 << 20
-_TRIES: Final = 6
+# Half a minute, in which an API server starts again.
+_TRIES: Final = 8
 _MOST_PAUSE: Final = 10.0
 # A page of a map has 512 extents.
 _LONGEST_PAGE: Final = 1 << 20
@@ -195,7 +196,10 @@ class RemoteDisk:
                 failed = self._wait_after(failed, error)
 
     def _ask(self, method: str, suffix: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-        connection = self._connection = self._connection or self._connect()
+        connection = self._connection
+        if connection is None or connection.sock is None:
+            # An exporter may answer one call on each connection.
+            connection = self._connection = self._connect()
         path = f"{self._parts.path}{suffix}"
         connection.request(method, path, headers={TOKEN_HEADER: self._address.token, **headers})
         response = connection.getresponse()
