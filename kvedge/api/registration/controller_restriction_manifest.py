@@ -69,9 +69,6 @@ _REVISION_OWNED: Final = f"({_VM_OWNED} || {_POOL_OWNED})"
 _DV_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{DataVolume.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{DataVolume.KIND.group}/'"
 )
-_CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnapshotContent.KIND.kind}'").replace(
-    f"'{_KIND.group}/'", f"'{VirtualMachineSnapshotContent.KIND.group}/'"
-)
 # The worker of an upload into a claim without a DataVolume.
 _UPLOAD_OWNED: Final = (
     "variables.{0}.exists(o, has(o.controller) && o.controller && o.kind == 'PersistentVolumeClaim'"
@@ -80,9 +77,17 @@ _UPLOAD_OWNED: Final = (
 
 
 _CLAIM: Final = "request.resource.resource == 'persistentvolumeclaims'"
-_MOVED: Final = (
-    f"{_CREATE} && '{MOVED_FROM}' in variables.annotations && !has(object.spec.dataSource)"
-    " && !has(object.spec.dataSourceRef) && !(has(object.spec.volumeName) && object.spec.volumeName != '')"
+_EMPTY: Final = (
+    "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef)"
+    " && !(has(object.spec.volumeName) && object.spec.volumeName != '')"
+)
+_MOVED: Final = f"{_CREATE} && '{MOVED_FROM}' in variables.annotations && {_EMPTY}"
+_CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnapshotContent.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{VirtualMachineSnapshotContent.KIND.group}/'"
+)
+# What copies of running guests' disks go into: empty at first, and nobody else's claim becomes one.
+_COPIED: Final = (
+    f"({_CONTENT_OWNED.format('owners')}) && ({_CREATE} ? ({_EMPTY}) : ({_CONTENT_OWNED.format('oldOwners')}))"
 )
 _CLAIM_OWNED: Final = (
     "variables.{0}.exists(o, o.kind == 'PersistentVolumeClaim' && o.apiVersion == 'v1')"
@@ -253,7 +258,7 @@ _RULES: Final = (
     (
         _CLAIM,
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
-        f" || ({_MOVED}) || {_CONTENT_OWNED.format('owners')}",
+        f" || ({_MOVED}) || ({_COPIED})",
         "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
         " disks move to or are copied to",
     ),

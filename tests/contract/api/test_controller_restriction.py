@@ -133,6 +133,7 @@ def test_it_evicts_launchers_alone(admin: KubeClient, controller: KubeClient, ot
 
 
 DV_OWNER = {**OWNER, "kind": "DataVolume", "apiVersion": "cdi.kubevirt.io/v1beta1"}
+CONTENT_OWNER = {**OWNER, "kind": "VirtualMachineSnapshotContent", "apiVersion": "snapshot.kubevirt.io/v1beta1"}
 CLAIM_OWNER = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": OWNER["uid"]}
 SENDER = {"kvedge.io/clone-target": OWNER["uid"]}
 CONFINED = {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -235,6 +236,18 @@ def test_it_makes_empty_claims_that_disks_move_to(controller: KubeClient, admin:
     assert refused(controller, "POST", CLAIMS, claim("moved", **moved)) == ""
     assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/moved", NOTE)
     admin.request("DELETE", f"{CLAIMS}/moved")
+
+
+def test_it_makes_empty_claims_that_disks_are_copied_to(controller: KubeClient, admin: KubeClient) -> None:
+    bound = claim("copied", CONTENT_OWNER)
+    bound["spec"]["volumeName"] = "others"
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, bound)
+    assert refused(controller, "POST", CLAIMS, claim("copied", CONTENT_OWNER)) == ""
+    assert refused(controller, "PATCH", f"{CLAIMS}/copied", NOTE) == ""
+    admin.request("POST", CLAIMS, claim("others-disk"))
+    taken = {"metadata": {"ownerReferences": [CONTENT_OWNER]}}
+    assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/others-disk", taken)
+    admin.request("DELETE", f"{CLAIMS}/copied")
 
 
 def test_it_takes_a_claim_over_for_a_data_volume(controller: KubeClient, admin: KubeClient) -> None:
