@@ -24,7 +24,13 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import attachment_pod
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
+from kvedge.resources.types.vmi import (
+    ClaimInfo,
+    DiskCopyRequest,
+    HotplugVolumeStatus,
+    VirtualMachineInstance,
+    VolumeStatus,
+)
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, POD_UID, a_claim, a_pod
 from tests.support.migrating import a_migrating_vmi, a_migration, a_target_pod
@@ -139,14 +145,21 @@ def test_a_volume_that_has_left_the_guest_holds_up_nothing():
     assert handed.state.target_attachment_pod_uid == ""
 
 
+def a_copied_guest() -> VirtualMachineInstance:
+    vmi = a_guest()
+    vmi.status.disk_copy = DiskCopyRequest(name="snap")
+    return vmi
+
+
 @pytest.mark.parametrize(
     ("vmi", "said"),
     [
         (a_guest(entries=[an_entry("data")]), "data has not left the guest yet: Ready"),
         (a_guest("data", entries=[an_entry("data", claim="old")]), "data has not left the guest yet: Ready"),
         (a_guest("data", entries=[an_entry("data", "AttachedToNode")]), "data has not come to the guest yet"),
+        (a_copied_guest(), "Waiting for backup snap to complete"),
     ],
-    ids=["it was removed", "another claim came in its place", "it is on the node"],
+    ids=["it was removed", "another claim came in its place", "it is on the node", "its disks are copied"],
 )
 def test_a_guest_whose_volumes_just_change_does_not_begin_to_move(vmi, said):
     assert said in find_unsettled(vmi)
