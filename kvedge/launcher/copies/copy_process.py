@@ -15,8 +15,10 @@ from kvedge.launcher.copies.copy_plan import read_percent
 from kvedge.launcher.disks.qemu_img_client import QEMU_IMG
 from kvedge.launcher.launcher_errors import DiskFull, LibvirtFailed
 
-# The guests' own reads and writes go first, and their CPUs. The limit is for an image that would make it grow.
+# The guests' own reads and writes go first, and their CPUs. The limit is for an image that would make it grow. With a
+# launcher that is killed it goes as well: the handler could not take its target back.
 _BEHIND: Final = (
+    *("/usr/bin/setpriv", "--pdeathsig", "KILL"),
     *("/usr/bin/ionice", "-c", "3", "/usr/bin/nice", "-n", "10"),
     *("/usr/bin/prlimit", "--as=2147483648", "--core=0"),
 )
