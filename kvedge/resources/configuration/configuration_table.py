@@ -312,7 +312,7 @@ _MIGRATIONS: Final = (
     _make_later(
         "configuration.migrations.utilityVolumesTimeout",
         "Seconds to wait for utility volumes; 150 by default.",
-        "there are no utility volumes yet",
+        "a migration waits for copies of disks as long as they take",
     ),
     _make_applied(
         "configuration.migrations.unsafeMigrationOverride",

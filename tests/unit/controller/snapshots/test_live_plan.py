@@ -12,6 +12,7 @@ from kvedge.resources.codec import encode
 from kvedge.resources.disks.snapshot_names import METHOD, SEALED_CLAIM
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import BackupStatus, ChangedBlockTracking, UtilityVolume
+from kvedge.resources.types.volumes import HostDisk, Volume
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import a_claim
 from tests.unit.controller.snapshots.snapshot_world import COPIES, World
@@ -239,3 +240,29 @@ def test_what_comes_with_the_next_start_only_is_not_in_the_snapshot(world: World
     spec = (world.content.spec.source.virtual_machine or {})["spec"]
     assert spec["template"]["spec"].get("hostname") != "changed-since"
     assert [volume["name"] for volume in spec["template"]["spec"]["volumes"]] == ["root", "data", "tools"]
+
+
+def test_files_of_the_node_are_left_out_and_that_is_said(world: World) -> None:
+    assert world.vm is not None
+    assert world.vm.spec.template is not None
+    host = Volume(name="host", host_disk=HostDisk(path="/srv/a.img", type="Disk"))
+    world.vm.spec.template.spec.volumes = [*world.vm.spec.template.spec.volumes, host]
+    world.settle()
+    complete(world, "NoGuestAgent")
+    assert status(world).phase == "Succeeded"
+    assert status(world).indications == ["Online", "NoGuestAgent", "PartialSnapshot"]
+    assert "host" in status(world).snapshot_volumes.excluded_volumes
+
+
+def test_a_vm_that_runs_without_any_disk_that_lasts_has_a_moment_too(world: World) -> None:
+    assert world.vm is not None
+    assert world.vm.spec.template is not None
+    assert world.vmi is not None
+    tools = [volume for volume in world.vm.spec.template.spec.volumes if volume.name == "tools"]
+    world.vm.spec.template.spec.volumes = world.vmi.spec.volumes = tools
+    world.settle()
+    assert status(world).phase == "InProgress"
+    complete(world)
+    assert status(world).phase == "Succeeded"
+    assert status(world).indications == ["Online", "GuestAgent"]
+    assert is_let_go(world)

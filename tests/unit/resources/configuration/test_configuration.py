@@ -232,7 +232,8 @@ def test_an_unknown_key_is_named_with_the_nearest_one() -> None:
 
 def test_what_is_accepted_for_later_says_so_and_why() -> None:
     assert told(configured(migrations={"utilityVolumesTimeout": 9}), Issue.NO_EFFECT) == [
-        "spec.configuration.migrations.utilityVolumesTimeout is accepted for later: there are no utility volumes yet"
+        "spec.configuration.migrations.utilityVolumesTimeout is accepted for later: a migration waits for copies of"
+        " disks as long as they take"
     ]
 
 
