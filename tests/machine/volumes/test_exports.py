@@ -78,7 +78,9 @@ def export(client: KubeClient, name: str) -> VirtualMachineExport | None:
 def make_export(box: Box, name: str, kind: str = "VirtualMachine", source: str = "plant", **spec: object) -> None:
     groups = {"VirtualMachine": "kubevirt.io", "VirtualMachineSnapshot": "snapshot.kubevirt.io"}
     reference = {"apiGroup": groups.get(kind), "kind": kind, "name": source}
-    box.client.request("POST", _EXPORTS, {"metadata": {"name": name}, "spec": {"source": reference, **spec}})
+    kind_of_export = {"apiVersion": "export.kubevirt.io/v1", "kind": "VirtualMachineExport"}
+    document = {**kind_of_export, "metadata": {"name": name}, "spec": {"source": reference, **spec}}
+    box.client.request("POST", _EXPORTS, document)
 
 
 def wait_ready(box: Box, name: str) -> VirtualMachineExport:
