@@ -26,6 +26,7 @@ from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
+from kvedge.api.subresources.memory_dump_calls import MemoryDumpCalls
 from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
@@ -145,7 +146,8 @@ class ApiRun:
         volumes = VolumeCalls(self._client, lambda: self.configuration.current.gates)
         cancels = EvacuationCalls(self._client, lambda: self.configuration.current.migrations.node_drain_taint_key)
         migrations = MigrationCalls(self._client)
-        calls = (PowerCalls(self._client), volumes, cancels, migrations)
+        dumps = MemoryDumpCalls(self._client, lambda: self.configuration.current.gates)
+        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps)
         served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)

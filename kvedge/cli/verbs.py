@@ -34,6 +34,9 @@ _MACHINES: Final[dict[str, Verb]] = {
     "migrate-cancel": Verb("machines.migrate_verbs", "Have a VM stay that is about to move."),
     "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
+    "memory-dump": Verb(
+        "machines.memory_dump_verbs", "Write a running guest's memory into a claim: `memory-dump get VM`."
+    ),
     "snapshot": Verb("machines.snapshot_verbs", "Snapshots: VMs with their disks, as they were at one time."),
     "export": Verb("machines.file_verbs", "Write a VM with its disks into one file."),
     "import": Verb(

@@ -100,7 +100,7 @@ class LauncherServer(LauncherService):
         """How a program in the guest ends."""
         command = [request.command, *request.arguments]
         seconds = _seconds(request.timeout_seconds)
-        return self._probe(context, lambda: self._run.agent.probes.execute(command, seconds, context.is_active))
+        return self._probe(context, lambda: self._run.execute_in_guest(command, seconds, context.is_active))
 
     def _probe(self, context: grpc.ServicerContext, call: Callable[[], Reply]) -> Reply:
         if not self._probing.acquire(blocking=False):
@@ -146,6 +146,10 @@ class LauncherServer(LauncherService):
     ) -> messages.DomainStatus:
         """End that."""
         return answer(context, lambda: self._run.orders.abort_disk_copy(request.id))
+
+    def DumpMemory(self, request: messages.DumpMemoryRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
+        """Begin to write the guest's memory into a file."""
+        return answer(context, lambda: self._run.orders.dump_memory(request))
 
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext

@@ -43,6 +43,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   volume    the api role changes the volumes of a VM or VMI
 #   evacuation  the api role takes the mark of an eviction from the VMI
 #   migration  the api role makes a migration of the VMI
+#   memory    the api role writes into the VM that a dump is wanted, or its claim is to be let go
 #   document  the api role answers with an object
 #   change    the launcher does it
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
@@ -59,6 +60,7 @@ Way = Literal[
     "volume",
     "evacuation",
     "migration",
+    "memory",
     "document",
     "change",
     "command",
@@ -195,8 +197,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VM_PLURAL, "migrate", "PUT", "migration", "migrate"),
     _volume(VM_PLURAL, "addvolume", listed=False),
     _volume(VM_PLURAL, "removevolume", listed=False),
-    _make_later(VM_PLURAL, "memorydump", listed=False),
-    _make_later(VM_PLURAL, "removememorydump", listed=False),
+    GuestVerb(VM_PLURAL, "memorydump", "PUT", "memory", "edit", listed=False),
+    GuestVerb(VM_PLURAL, "removememorydump", "PUT", "memory", "edit", listed=False),
     GuestVerb(VM_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
     _make_later(VM_PLURAL, "objectgraph", "view", method="GET"),
     _change("pause", "Pause", "running", "pausable"),

@@ -33,6 +33,13 @@ class DiskCopyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DISK_COPY_COMPLETE: _ClassVar[DiskCopyState]
     DISK_COPY_FAILED: _ClassVar[DiskCopyState]
 
+class MemoryDumpState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMORY_DUMP_STATE_NONE: _ClassVar[MemoryDumpState]
+    MEMORY_DUMP_STATE_ACTIVE: _ClassVar[MemoryDumpState]
+    MEMORY_DUMP_STATE_COMPLETE: _ClassVar[MemoryDumpState]
+    MEMORY_DUMP_STATE_FAILED: _ClassVar[MemoryDumpState]
+
 class DomainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOMAIN_STATE_ABSENT: _ClassVar[DomainState]
@@ -57,6 +64,7 @@ class DomainReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DOMAIN_REASON_FAILED: _ClassVar[DomainReason]
     DOMAIN_REASON_STARTING_UP: _ClassVar[DomainReason]
     DOMAIN_REASON_MIGRATED: _ClassVar[DomainReason]
+    DOMAIN_REASON_DUMP: _ClassVar[DomainReason]
 
 class NicAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -89,6 +97,10 @@ DISK_COPY_PREPARING: DiskCopyState
 DISK_COPY_ACTIVE: DiskCopyState
 DISK_COPY_COMPLETE: DiskCopyState
 DISK_COPY_FAILED: DiskCopyState
+MEMORY_DUMP_STATE_NONE: MemoryDumpState
+MEMORY_DUMP_STATE_ACTIVE: MemoryDumpState
+MEMORY_DUMP_STATE_COMPLETE: MemoryDumpState
+MEMORY_DUMP_STATE_FAILED: MemoryDumpState
 DOMAIN_STATE_ABSENT: DomainState
 DOMAIN_STATE_STARTING: DomainState
 DOMAIN_STATE_RUNNING: DomainState
@@ -108,6 +120,7 @@ DOMAIN_REASON_PANICKED: DomainReason
 DOMAIN_REASON_FAILED: DomainReason
 DOMAIN_REASON_STARTING_UP: DomainReason
 DOMAIN_REASON_MIGRATED: DomainReason
+DOMAIN_REASON_DUMP: DomainReason
 NIC_ACTION_UNSPECIFIED: NicAction
 NIC_ACTION_ATTACH: NicAction
 NIC_ACTION_DETACH: NicAction
@@ -419,6 +432,24 @@ class DiskCopyJob(_message.Message):
     frozen_ms: int
     def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ...) -> None: ...
 
+class DumpMemoryRequest(_message.Message):
+    __slots__ = ("id", "volume")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    volume: str
+    def __init__(self, id: _Optional[str] = ..., volume: _Optional[str] = ...) -> None: ...
+
+class MemoryDump(_message.Message):
+    __slots__ = ("id", "state", "message")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: MemoryDumpState
+    message: str
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[MemoryDumpState, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
 class PauseRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -566,7 +597,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -593,6 +624,7 @@ class DomainStatus(_message.Message):
     MIGRATES_FIELD_NUMBER: _ClassVar[int]
     DISK_COPY_FIELD_NUMBER: _ClassVar[int]
     COPIES_DISKS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_DUMP_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -619,7 +651,8 @@ class DomainStatus(_message.Message):
     migrates: bool
     disk_copy: DiskCopyJob
     copies_disks: bool
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ...) -> None: ...
+    memory_dump: MemoryDump
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ...) -> None: ...
 
 class DomainNic(_message.Message):
     __slots__ = ("name", "mac", "tap", "down", "queues")

@@ -174,6 +174,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.AbortDiskCopyRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.DumpMemory = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/DumpMemory',
+                request_serializer=launcher__pb2.DumpMemoryRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -377,6 +382,15 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DumpMemory(self, request, context):
+        """Begins to write the guest's memory into a file that the handler has handed over; DomainStatus tells how it goes. The
+        guest waits meanwhile, and goes on afterwards, however it ended. Once for each dump: repeated, it tells how that went.
+        FAILED_PRECONDITION while the guest moves, or another dump is not over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -518,6 +532,11 @@ def add_LauncherServicer_to_server(servicer, server):
             'AbortDiskCopy': grpc.unary_unary_rpc_method_handler(
                     servicer.AbortDiskCopy,
                     request_deserializer=launcher__pb2.AbortDiskCopyRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'DumpMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpMemory,
+                    request_deserializer=launcher__pb2.DumpMemoryRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
     }
@@ -1276,6 +1295,33 @@ class Launcher:
             target,
             '/kvedge.launcher.v1.Launcher/AbortDiskCopy',
             launcher__pb2.AbortDiskCopyRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/DumpMemory',
+            launcher__pb2.DumpMemoryRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,

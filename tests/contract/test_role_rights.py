@@ -86,6 +86,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch virtualmachineclones/status.clone.kubevirt.io",
         "kvedge:controllers: update virtualmachineclones/finalizers.clone.kubevirt.io",
     ),
+    "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
+        "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
+    ),
     "a DataVolume names a DataSource (test_clones, under these very rights)": (
         "kvedge:apis: read datasources.cdi.kubevirt.io",
     ),

@@ -151,7 +151,11 @@ def _attach_volumes(spec: JsonObject) -> None:
     devices = _object(spec["domain"], "devices")
     # A volume without a name is refused, not attached.
     attached = {None, *(item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name))}
-    missing = [volume["name"] for volume in _items(spec, "volumes") if volume.get("name") not in attached]
+    missing = [
+        volume["name"]
+        for volume in _items(spec, "volumes")
+        if volume.get("name") not in attached and "memoryDump" not in volume
+    ]
     if missing:
         devices["disks"] = [*_items(devices, "disks"), *({"name": name} for name in missing)]
 

@@ -95,6 +95,12 @@ class RemoveVolumeOptions(CallOptions, kw_only=True):
     name: str = ""
 
 
+class MemoryDumpOptions(CallOptions, kw_only=True):
+    """`claimName`: the claim that the dump goes into; that of the last dump unless given."""
+
+    claim_name: str = ""
+
+
 # The options of the verbs that have some of their own.
 OPTIONS: Final[Mapping[str, type[CallOptions]]] = {"freeze": FreezeOptions}
 

@@ -25,6 +25,7 @@ from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
+from kvedge.api.subresources.memory_dump_calls import MemoryDumpCalls
 from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
@@ -55,6 +56,7 @@ class SubresourceServer:
         volumes: VolumeCalls,
         evacuations: EvacuationCalls,
         migrations: MigrationCalls,
+        dumps: MemoryDumpCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
@@ -71,6 +73,7 @@ class SubresourceServer:
             "volume": lambda verb, version: _accept(volumes.call, verb),
             "evacuation": lambda verb, version: _accept(evacuations.call, verb, 200),
             "migration": lambda verb, version: _accept_with_warnings(migrations.call, verb),
+            "memory": lambda verb, version: _accept(dumps.call, verb),
             "document": lambda verb, version: self._expand_spec,
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),

@@ -59,6 +59,8 @@ def find_unsettled(vmi: VirtualMachineInstance) -> str:
         info = entry.persistent_volume_claim_info
         if entry.name not in wanted or (info is not None and info.claim_name != wanted[entry.name]):
             return f"hotplugged volume {entry.name} has not left the guest yet: {entry.message or entry.phase}"
+        if entry.memory_dump_volume is not None:
+            return f"the guest's memory is being dumped to claim {wanted[entry.name]}"
         if entry.phase != READY:
             return f"hotplugged volume {entry.name} has not come to the guest yet: {entry.message or entry.phase}"
     return ""

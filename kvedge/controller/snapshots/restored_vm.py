@@ -240,7 +240,11 @@ def _source(content: VirtualMachineSnapshotContent) -> JsonObject:
 
 
 def _spec(content: VirtualMachineSnapshotContent) -> JsonObject:
+    """The spec, without the claim of memory dumps: it belongs to the VM of then for as long as its status says so."""
     spec: JsonObject = _source(content).get("spec") or {}
+    inner = (spec.get("template") or {}).get("spec") or {}
+    if inner.get("volumes"):
+        inner["volumes"] = [volume for volume in inner["volumes"] if "memoryDump" not in volume]
     return spec
 
 

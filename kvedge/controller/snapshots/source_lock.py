@@ -10,6 +10,7 @@ from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.resources.disks.claim_facts import is_populated
+from kvedge.resources.disks.memory_dumps import IN_PROGRESS
 from kvedge.resources.disks.snapshot_names import SOURCE_FINALIZER
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -27,6 +28,9 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
         return f'snapshot "{vm.status.snapshot_in_progress}" in progress'
     if vm.status.restore_in_progress:
         return f'restore "{vm.status.restore_in_progress}" in progress'
+    dump = vm.status.memory_dump_request
+    if dump is not None and dump.phase == IN_PROGRESS:
+        return f"{source} has its memory dumped to claim {dump.claim_name}"
     moving = vm.status.volume_update_state
     if moving is not None and moving.volume_migration_state is not None:
         return (

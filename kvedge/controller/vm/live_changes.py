@@ -18,6 +18,7 @@ from kvedge.resources.types.vm import VirtualMachine
 _DOING: Final = {
     Live.VOLUMES: "handling declarative hotplug volumes",
     Live.INTERFACES: "trying to patch the interfaces of the run",
+    Live.MEMORY_DUMP: "bringing the claim of a memory dump to the run, or taking it back",
 }
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from kvedge.controller.vm.claim_changes import ClaimSights
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.controller_revision import ControllerRevision
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
@@ -75,12 +76,21 @@ class DeleteVmi:
     vmi: VirtualMachineInstance
 
 
+@dataclass(frozen=True, slots=True)
+class AnnotateClaim:
+    """Say of a claim which dump of the guest's memory is in it."""
+
+    claim: PersistentVolumeClaim
+    value: str
+
+
 class Live(Enum):
     """The parts of a VM that reach its running guest; the value is the reason in condition and event when the server
     refuses the change."""
 
     VOLUMES = "HotPlugVolumeError"
     INTERFACES = "HotPlugNetworkInterfaceError"
+    MEMORY_DUMP = "MemoryDumpError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,16 @@ class ChangeRun:
 
 
 VmAction: TypeAlias = (
-    PatchVm | PutBack | PatchVmStatus | CreateVmi | KeepRevision | PatchVmi | AdoptVmi | DeleteVmi | ChangeRun
+    PatchVm
+    | PutBack
+    | PatchVmStatus
+    | CreateVmi
+    | KeepRevision
+    | PatchVmi
+    | AdoptVmi
+    | DeleteVmi
+    | ChangeRun
+    | AnnotateClaim
 )
 
 
@@ -101,13 +120,15 @@ VmAction: TypeAlias = (
 class Hotplug:
     """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
 
-    `plugins` are the network binding plugins whose NICs reach it, `claims` what is known of claims that volumes get.
+    `plugins` are the network binding plugins whose NICs reach it, `claims` what is known of claims that volumes get,
+    `dump_claim` is the claim that a dump of its memory goes into, None when it is not there.
     """
 
     is_on: bool = True
     refusals: Mapping[Live, str] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
     claims: ClaimSights = field(default_factory=ClaimSights)
+    dump_claim: PersistentVolumeClaim | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kvedge.controller.vm.live_changes import LiveChanges
 from kvedge.controller.vm.revision_keeper import RevisionKeeper
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
+    AnnotateClaim,
     ChangeRun,
     CreateVmi,
     DeleteVmi,
@@ -37,10 +38,11 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
-from kvedge.kube.patches import at_version
+from kvedge.kube.patches import MergePatch, at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.memory_dumps import DUMP_ANNOTATION
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
@@ -119,7 +121,9 @@ class VmLoop:
                 self._release_orphan(vmi)
                 return None
             making = self._disks.make(key, vm)
-            hotplug = replace(self._live.hotplug_of(vm), claims=self._claim_watch.view(vm, vmi))
+            hotplug = replace(
+                self._live.hotplug_of(vm), claims=self._claim_watch.view(vm, vmi), dump_claim=self._find_dump_claim(vm)
+            )
             disks = self._disks.of(key, vm)
             plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, disks, making.blocked)
             if not plan.actions:
@@ -157,6 +161,10 @@ class VmLoop:
         if not_kept is not None:
             raise not_kept
         return None
+
+    def _find_dump_claim(self, vm: VirtualMachine) -> PersistentVolumeClaim | None:
+        request = vm.status.memory_dump_request
+        return None if request is None else self._claims.get(vm.metadata.namespace, request.claim_name)
 
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
         item = new or old
@@ -225,6 +233,8 @@ class VmLoop:
                 self._adopt(vm, vmi, body)
             case ChangeRun(vmi, body, what):
                 self._live.carry(vm, what, partial(self._patch_vmi, vmi, body))
+            case AnnotateClaim(claim, value):
+                self._annotate(claim, value)
             case CreateVmi(vmi):
                 return self._create(vm, vmi)
             case DeleteVmi(vmi):
@@ -261,6 +271,15 @@ class VmLoop:
             return
         if patched.metadata.is_left:
             self._vmis.observe(patched)
+
+    def _annotate(self, claim: PersistentVolumeClaim, value: str) -> None:
+        meta = claim.metadata
+        patch = MergePatch({"metadata": {"uid": meta.uid, "annotations": {DUMP_ANNOTATION: value}}})
+        try:
+            self._claims.observe(self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch))
+        except NotFound:
+            # It has just gone, with the dump that was in it.
+            return
 
     def _adopt(self, vm: VirtualMachine, vmi: VirtualMachineInstance, body: JsonObject) -> None:
         live = self._client.get(VirtualMachine, vm.metadata.namespace, vm.metadata.name)

@@ -13,12 +13,14 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.controller.vm.claim_move_plan import plan_claim_move
+from kvedge.controller.vm.memory_dump_plan import plan_memory_dump
 from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
+    AnnotateClaim,
     ChangeRun,
     CreateVmi,
     DeleteVmi,
@@ -161,7 +163,9 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     kept = () if own is None else _keep_finalizer(vm)
     lost = () if own is None or not lacks_revision(vm, own) else (_keep_revision(vm),)
     carried: list[VmAction] = []
-    for what, body in _live_changes(vm, own, hotplug):
+    dump = plan_memory_dump(vm, own, hotplug.dump_claim)
+    view = replace(view, memory_dump=dump.request)
+    for what, body in (*_live_changes(vm, own, hotplug), *(((Live.MEMORY_DUMP, dump.run),) if dump.run else ())):
         if what in hotplug.refusals:
             refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
             view = replace(view, failure=view.failure or refused)
@@ -171,6 +175,10 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     absent = without_absent(vm, own)
     if absent:
         carried.append(PatchVm(absent))
+    elif dump.template:
+        carried.append(PatchVm(dump.template))
+    if dump.annotation and hotplug.dump_claim is not None:
+        carried.append(AnnotateClaim(hotplug.dump_claim, dump.annotation))
     if own is not None and move.body:
         # Alone, as it needs the version that was read; after the VM's status, which says what is incomplete.
         carried = [PatchVmi(own, move.body)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -23,6 +23,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import (
+    MemoryDumpRequest,
     StartFailure,
     StateChangeRequest,
     VirtualMachine,
@@ -60,6 +61,8 @@ class VmView:
     live_plugins: frozenset[str] = frozenset()
     # What becomes of exchanged claims; without it nobody has looked, and what was said of them stays.
     move: ClaimMove | None = None
+    # The request of a dump of the guest's memory, once somebody has looked at it.
+    memory_dump: MemoryDumpRequest | Literal["as before"] | None = "as before"
 
 
 def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
@@ -77,6 +80,7 @@ def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
         run_strategy=view.observed_strategy,
         volume_update_state=_find_volume_update(view),
         volume_snapshot_statuses=list(list_snapshot_statuses(view.vm)),
+        memory_dump_request=old.memory_dump_request if view.memory_dump == "as before" else view.memory_dump,
     )
     if vmi is not None:
         started_from = whole_number(vmi.metadata.annotations.get(VM_GENERATION, ""))

@@ -19,7 +19,7 @@ from kvedge.controller.vm.network_changes import interfaces_need_restart, lastin
 from kvedge.controller.vm.start_revision import revision_name
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
-from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
@@ -33,7 +33,8 @@ from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
     """The VMI to create; `paused` when somebody asked for a start that waits for an unpause."""
     template = vm.spec.template or VirtualMachineInstanceTemplate()
-    spec = _with_identity(template.spec, vm.metadata.uid)
+    volumes = [volume for volume in template.spec.volumes if not is_memory_dump(volume)]
+    spec = _with_identity(msgspec.structs.replace(template.spec, volumes=volumes), vm.metadata.uid)
     if paused:
         spec = msgspec.structs.replace(spec, start_strategy="Paused")
     marks = {VM_GENERATION: str(vm.metadata.generation), TEMPLATE_HASH: template_hash(vm)}

@@ -13,7 +13,7 @@ import msgspec
 
 from kvedge.controller.vm.claim_changes import find_exchanges, is_moving_data
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.types.devices import Disk, DiskTarget
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
@@ -25,7 +25,7 @@ def plan_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return {}
     template = _template(vm)
-    wanted = {volume.name: volume for volume in template.volumes if is_hotpluggable(volume)}
+    wanted = {volume.name: volume for volume in template.volumes if _is_carried(volume)}
     # A volume that becomes permanent stays with the guest: to take it away and bring it back serves nobody.
     staying = {volume.name for volume in template.volumes if not is_hotpluggable(volume)}
     # Nor does one whose data is to be taken along become another one.
@@ -33,7 +33,7 @@ def plan_volumes(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
     going = {
         volume.name
         for volume in vmi.spec.volumes
-        if is_hotpluggable(volume) and volume.name not in staying and wanted.get(volume.name) != volume
+        if _is_carried(volume) and volume.name not in staying and wanted.get(volume.name) != volume
     }
     volumes = [volume for volume in vmi.spec.volumes if volume.name not in going]
     # A drive stays when its medium goes.
@@ -79,6 +79,11 @@ def disks_have_changed(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
         for disk in template.domain.devices.disks
         if disk.name in there and there[disk.name] in template.volumes
     )
+
+
+def _is_carried(volume: Volume) -> bool:
+    """Whether the run gets it whenever the VM has it; a dump's comes for one dump alone, by `memory_dump_plan`."""
+    return is_hotpluggable(volume) and not is_memory_dump(volume)
 
 
 def _template(vm: VirtualMachine) -> VirtualMachineInstanceSpec:

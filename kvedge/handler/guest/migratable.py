@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from kvedge.resources.disks.moved_volumes import destinations, find_uncopied
-from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.devices import Disk
@@ -113,6 +113,9 @@ def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     uncopied = {disk.name for disk in vmi.spec.domain.devices.disks if find_uncopied(disk)}
     for volume in vmi.spec.volumes:
         claim = claim_of(volume)
+        if is_memory_dump(volume):
+            # A migration waits until the dump is complete.
+            continue
         if volume.name in moved and not is_hotpluggable(volume):
             if volume.ephemeral is not None or volume.name in uncopied:
                 yield Obstacle(

@@ -19,6 +19,7 @@ from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.lan_watch import LanWatch
 from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.launcher_sync import LauncherSync
+from kvedge.handler.guest.memory_dump_pass import MemoryDumpPass
 from kvedge.handler.guest.moving_guests import Mobility, MovingGuests
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.guest.pass_events import PassEvents
@@ -76,6 +77,7 @@ class SyncLoop:
     _launchers: LauncherSync = field(init=False)
     _volumes: VolumePass = field(init=False)
     _copies: CopyPass = field(init=False)
+    _dumps: MemoryDumpPass = field(init=False)
     _lans: LanWatch = field(init=False)
     _moving: MovingGuests | None = field(init=False, default=None)
 
@@ -95,6 +97,7 @@ class SyncLoop:
         self._lans = LanWatch(self.connections, self._told, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
         self._copies = CopyPass(self.connections, self.volumes)
+        self._dumps = MemoryDumpPass(self.connections, self.volumes)
         if self.mobility is not None:
             self._moving = self._make_moving(self.mobility)
 
@@ -150,7 +153,10 @@ class SyncLoop:
             view = self.connections.view(key)
         self._launchers.release_nics(key, vmi, view, memory)
         look_again = self._lans.look(key, vmi, view, memory)
+        dumps = self._dumps.look(key, vmi, view)
         hotplug = self._volumes.take_back(key, vmi, view, hotplug, memory)
+        if dumps is not None and hotplug is not None:
+            hotplug = replace(hotplug, dumps=dumps.outcomes, troubles={**hotplug.troubles, **dumps.troubles})
         copy = self._copies.look(key, vmi, view, hotplug)
         self._told.tell_trouble(vmi, view, memory)
         for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):

@@ -43,6 +43,7 @@ from kvedge.resources.types.vmi import (
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.rpc.launcher_pb2 import (
+    DOMAIN_REASON_DUMP,
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_REASON_UNSPECIFIED,
     DOMAIN_STATE_PAUSED,
@@ -153,7 +154,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
         status = msgspec.structs.replace(
             status,
             interfaces=_interfaces(vmi, seen.nics, seen.leaving, seen.status),
-            volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status)),
+            volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status), now),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
@@ -345,7 +346,7 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     if seen.status is None:
         # This pass learnt nothing of the domain: the known facts stay.
         return wanted | _find_present(vmi.status.conditions, _OF_DOMAIN)
-    if seen.status.state == DOMAIN_STATE_PAUSED and not _is_about_to_run(seen.status):
+    if seen.status.state == DOMAIN_STATE_PAUSED and not _goes_on_by_itself(seen.status):
         wanted["Paused"] = _pause_condition(seen.status)
     elif seen.status.outgoing.state == OUTGOING_ACTIVE and seen.status.outgoing.paused:
         # For a moment the migration holds it, too.
@@ -369,8 +370,10 @@ def _find_present(conditions: Sequence[Condition], types: Sequence[str]) -> dict
     return {item.type: item for item in conditions if item.type in types}
 
 
-def _is_about_to_run(status: DomainStatus) -> bool:
-    """Whether it has come from another node, and waits for a disk to be let go of there."""
+def _goes_on_by_itself(status: DomainStatus) -> bool:
+    """Whether its memory is being written to a file, or it has come from another node and waits for a disk."""
+    if status.reason == DOMAIN_REASON_DUMP:
+        return True
     return status.reason == DOMAIN_REASON_UNSPECIFIED and status.incoming.state == INCOMING_OWNED
 
 

@@ -14,8 +14,10 @@ from typing import Final
 
 import msgspec
 
+from kvedge.handler.volumes.memory_dump_plan import DUMP_PHASES, DumpOutcome, dump_entry, find_written
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
-from kvedge.resources.disks.volume_facts import hotplugged_disks, hotplugged_volumes
+from kvedge.resources.disks.memory_dumps import dump_bytes
+from kvedge.resources.disks.volume_facts import hotplugged_disks, hotplugged_volumes, is_memory_dump
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
@@ -31,6 +33,7 @@ DETACH_WAITS: Final = "VolumeDetachPending"
 _LONGEST: Final = 512
 # Phases in which the controller has an attachment Pod.
 _COMES: Final = frozenset({ATTACHED_TO_NODE, *HANDED_OVER})
+_DUMP_COMES: Final = frozenset({ATTACHED_TO_NODE, MOUNTED})
 _BEFORE_MOUNT: Final = frozenset({"Pending", "Bound", ATTACHED_TO_NODE})
 
 
@@ -42,17 +45,20 @@ class HotplugSeen:
     troubles: Mapping[str, str] = field(default_factory=dict)
     # The launcher has been told of the VMI as it is now: what its domain lacks it will not take any more.
     is_followed: bool = False
+    # Dumps of the guest's memory that are over, by volume.
+    dumps: Mapping[str, DumpOutcome] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """One volume to hand over, from the attachment Pod of this UID."""
+    """One volume to hand over, from the attachment Pod of this UID; `dump_bytes` of a dump, 0 for a disk."""
 
     name: str
     pod_uid: str
     info: ClaimInfo
     # A copy goes into it: the UID of the VMI and the copy's name, with a space between. "" for a disk.
     copy: str = ""
+    dump_bytes: int = 0
 
     @property
     def block(self) -> bool:
@@ -62,7 +68,7 @@ class HandOver:
 
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
-    wanted = {volume.name for volume in hotplugged_volumes(vmi)} - set(present)
+    wanted = {volume.name: volume for volume in hotplugged_volumes(vmi) if volume.name not in present}
     copies = find_copies(vmi)
     return [
         HandOver(
@@ -70,10 +76,12 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
             entry.hotplug_volume.attach_pod_uid,
             entry.persistent_volume_claim_info or ClaimInfo(),
             copies.get(entry.name, ""),
+            dump_bytes(vmi) if is_memory_dump(wanted[entry.name]) else 0,
         )
         for entry in vmi.status.volume_status
         if entry.name in wanted
-        and entry.phase in _COMES
+        # A dump that has begun has its file: another one would be a second dump.
+        and entry.phase in (_DUMP_COMES if is_memory_dump(wanted[entry.name]) else _COMES)
         and entry.hotplug_volume is not None
         and entry.hotplug_volume.attach_pod_uid
     ]
@@ -108,9 +116,9 @@ def find_absent(vmi: VirtualMachineInstance, seen: HotplugSeen) -> str:
 
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
-    """What of `there` neither the VMI wants nor the domain has."""
+    """What of `there` neither the VMI wants nor the domain has; a dump that is being written has its file."""
     kept = {volume.name for volume in hotplugged_volumes(vmi)} | find_attached(status).keys()
-    return sorted(set(there) - kept)
+    return sorted(set(there) - kept - find_written(vmi, status))
 
 
 def find_attached(status: DomainStatus) -> dict[str, str]:
@@ -122,22 +130,35 @@ def wishes_of(vmi: VirtualMachineInstance) -> frozenset[tuple[str, ...]]:
     """What the launcher must be told anew when it changes: volumes, and whether they are handed over."""
     phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
     drives = {(disk.name,) for disk in vmi.spec.domain.devices.disks if disk.cdrom is not None}
-    volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in hotplugged_volumes(vmi)}
+    disks = (item for item in hotplugged_volumes(vmi) if not is_memory_dump(item))
+    volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in disks}
     return frozenset(volumes | drives)
 
 
 def volume_entries(
-    vmi: VirtualMachineInstance, status: DomainStatus, seen: HotplugSeen | None, entries: list[VolumeStatus]
+    vmi: VirtualMachineInstance,
+    status: DomainStatus,
+    seen: HotplugSeen | None,
+    entries: list[VolumeStatus],
+    now: datetime,
 ) -> list[VolumeStatus]:
     """The entries, those of hotplugged volumes with what the handler says of them; None: nothing was looked at."""
     if seen is None:
         return entries
+    dumps = {volume.name for volume in hotplugged_volumes(vmi) if is_memory_dump(volume)}
+    entries = [
+        dump_entry(vmi.metadata.name, entry, seen.dumps.get(entry.name), now, is_there=entry.name in seen.present)
+        if entry.name in dumps
+        else entry
+        for entry in entries
+    ]
     wanted = {volume.name for volume in hotplugged_volumes(vmi)}
     disks = find_attached(status)
     troubles = {trouble.name: trouble for trouble in status.disk_troubles}
     return [
         _entry(entry, seen, wanted=entry.name in wanted, target=disks.get(entry.name), trouble=troubles.get(entry.name))
-        if entry.name in wanted or entry.hotplug_volume is not None or entry.phase
+        if (entry.name in wanted or entry.hotplug_volume is not None or entry.phase)
+        and not (entry.name in dumps and entry.phase in DUMP_PHASES)
         else entry
         for entry in entries
     ]
@@ -217,6 +238,8 @@ def _find_missing(vmi: VirtualMachineInstance) -> Iterator[str]:
     entries = {entry.name: entry for entry in vmi.status.volume_status}
     for volume in hotplugged_disks(vmi):
         entry = entries.get(volume.name)
+        if is_memory_dump(volume):
+            continue
         if entry is None or entry.phase not in HANDED_OVER:
             said = entry.message or entry.phase if entry is not None else "not looked at yet"
             yield f"hotplugged volume {volume.name} ({said or 'not looked at yet'})"

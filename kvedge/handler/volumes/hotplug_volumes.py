@@ -24,6 +24,7 @@ from kvedge.handler.volumes.hotplug_plan import (
     plan_hand_over,
     plan_take_back,
 )
+from kvedge.handler.volumes.memory_dump_files import discard_dump, finish_dump, hand_over_dump
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
     hand_over_file,
@@ -79,7 +80,8 @@ class HotplugVolumes:
         with contextlib.ExitStack() as stack:
             sources = find_attachment_pods(self._kubelet, {item.pod_uid for item in missing}, stack)
             for item in missing:
-                trouble = self._hand_over(item, sources.get(item.pod_uid), launcher, makes_images=makes_images)
+                source = sources.get(item.pod_uid)
+                trouble = self._hand_over(item, source, launcher, vmi.metadata.uid, makes_images=makes_images)
                 if trouble:
                     troubles[item.name] = trouble
                 else:
@@ -125,19 +127,42 @@ class HotplugVolumes:
         return ""
 
     def _hand_over(
-        self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess, *, makes_images: bool
+        self, item: HandOver, source: HeldProcess | None, launcher: HeldProcess, vmi_uid: str, *, makes_images: bool
     ) -> str:
         """What is in the way; empty when the volume has been handed over."""
         if source is None:
             return f"Volume {item.name}: {_WAITS}"
         try:
-            if item.block:
+            if item.dump_bytes:
+                hand_over_dump(item.name, vmi_uid, item.dump_bytes, source, launcher)
+            elif item.block:
                 hand_over_device(item.name, find_given_devices(self._kubelet, item.pod_uid), source, launcher)
             else:
                 hand_over_file(item.name, item.info if makes_images else None, source, launcher, item.copy)
         except (ImageRefused, OSError) as error:
             return f"Volume {item.name} cannot be handed to the launcher: {error}"
         return ""
+
+    def finish_dump(self, vmi_uid: str, pod_uid: str, file: str) -> None:
+        """Give the dump that was written its name in the claim, and delete the earlier ones there.
+
+        Raises:
+            ImageRefused: when there is none.
+            OSError: when it cannot be done, or not yet.
+        """
+        with contextlib.ExitStack() as stack:
+            finish_dump(self._find_source(pod_uid, stack), vmi_uid, file)
+
+    def discard_dump(self, vmi_uid: str, pod_uid: str) -> None:
+        """Delete a dump that is not whole. Raises OSError."""
+        with contextlib.ExitStack() as stack:
+            discard_dump(self._find_source(pod_uid, stack), vmi_uid)
+
+    def _find_source(self, pod_uid: str, stack: contextlib.ExitStack) -> HeldProcess:
+        found = find_attachment_pods(self._kubelet, {pod_uid}, stack).get(pod_uid) if pod_uid else None
+        if found is None:
+            raise ProcessLookupError(errno.ESRCH, _WAITS)
+        return found
 
 
 def _is_device(entry: VolumeStatus) -> bool:

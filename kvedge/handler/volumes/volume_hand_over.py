@@ -5,9 +5,10 @@ that a handler that was killed at any step goes on: each step leaves either noth
 Touches the directory of hotplugged volumes of one launcher, its mounts there, and its device cgroup.
 
 A file: the image is made in the claim, an empty file made as its place, the image's mount attached there. Back: the
-mount is taken off, the place removed. A device: a node that root alone can open is made under a name of its own, the
-cgroup rule is given, the node given to the guest's user, renamed. Back: the node gets such a name again, the rule is
-taken, the node removed. So there is never a rule without a node that tells of it.
+mount is taken off, the place removed. The file of a dump comes in the same way (`memory_dump_files`). A device: a node
+that root alone can open is made under a name of its own, the cgroup rule is given, the node given to the guest's user,
+renamed. Back: the node gets such a name again, the rule is taken, the node removed. So there is never a rule without a
+node that tells of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kvedge.handler.own_thread import in_own_thread
 from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, make_image
 from kvedge.handler.volumes.copy_place import make_copy_place
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
-from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, HOTPLUG_DIRECTORY
+from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, DUMP_SUFFIX, HOTPLUG_DIRECTORY
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
@@ -50,7 +51,7 @@ _COMING: Final = ".coming-"
 _GOING: Final = ".going-"
 _MODE: Final = 0o660
 _UNGIVEN_MODE: Final = 0o600
-_HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
+HARMLESS: Final = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
 
 
@@ -71,7 +72,7 @@ def hold_hotplug_directory(launcher: HeldProcess) -> Iterator[int]:
 def present_volumes(directory: int) -> dict[str, bool]:
     """What has been handed over, by the volume's name: whether it is a device."""
     found = {}
-    for name in _list_names(directory):
+    for name in list_names(directory):
         facts = _find_facts(directory, name)
         if facts is None:
             continue
@@ -79,13 +80,15 @@ def present_volumes(directory: int) -> dict[str, bool]:
             found[name] = True
         elif stat.S_ISREG(facts.st_mode) and facts.st_size and name.endswith(_IMAGE):
             found[name.removesuffix(_IMAGE)] = False
+        elif name.endswith(DUMP_SUFFIX) and is_mounted(directory, name):
+            found[name.removesuffix(DUMP_SUFFIX)] = False
     return {name: is_device for name, is_device in found.items() if is_label(name)}
 
 
 def leftovers(directory: int) -> set[str]:
     """Volumes of which a killed handler, or a refused step, has left something that is not whole."""
     found = set()
-    for name in _list_names(directory):
+    for name in list_names(directory):
         facts = _find_facts(directory, name)
         if facts is None:
             continue
@@ -94,7 +97,23 @@ def leftovers(directory: int) -> set[str]:
                 found.add(name.removeprefix(prefix))
         if name.endswith(_IMAGE) and stat.S_ISREG(facts.st_mode) and not facts.st_size:
             found.add(name.removesuffix(_IMAGE))
+        if name.endswith(DUMP_SUFFIX) and not is_mounted(directory, name):
+            found.add(name.removesuffix(DUMP_SUFFIX))
     return {name for name in found if is_label(name)}
+
+
+def is_mounted(directory: int, name: str) -> bool:
+    """Whether something is mounted on an entry of a directory: a file may be empty, and its own is no sign."""
+    try:
+        with hold_open_beneath(directory, name, os.O_PATH | os.O_NOFOLLOW) as entry:
+            return _read_mount(entry) != _read_mount(directory)
+    except FileNotFoundError:
+        return False
+
+
+def _read_mount(opened: int) -> str:
+    with open(f"/proc/self/fdinfo/{opened}") as file:
+        return next((line.split()[1] for line in file if line.startswith("mnt_id:")), "")
 
 
 def hand_over_file(
@@ -108,7 +127,7 @@ def hand_over_file(
         ImageRefused: when the claim has no image that a guest can have, or the name is no volume's.
         OSError: when the kernel refuses.
     """
-    _check_name(name)
+    check_name(name)
     with source.namespace("mnt") as theirs, launcher.namespace("mnt") as ours:
         with (
             source.root() as root,
@@ -126,7 +145,7 @@ def hand_over_file(
         in_own_thread(partial(_mount_image, name, theirs, ours, copy))
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
     """Files are opened, renamed and removed as root by this name: no part of it may be a way."""
     if not is_label(name):
         raise ImageRefused(f"{name!r} is no volume's name: it must be a lowercase RFC 1123 label")
@@ -149,21 +168,28 @@ def _mount_image(name: str, theirs: int, ours: int, copy: str) -> None:
         hold_claim_image(claim, copy) as image,
     ):
         copied = copy_mount(image, recursive=False)
+    attach_file(copied, f"{name}{_IMAGE}", ours)
+
+
+def attach_file(copied: int, name: str, ours: int) -> None:
+    """Attach the mount of a file, which is closed, to its place in the launcher's directory, unless one is there.
+
+    The thread enters the launcher's mount namespace, and ends after that.
+    """
     try:
-        set_mount_attributes(copied, _HARMLESS, MS_PRIVATE, recursive=False)
+        set_mount_attributes(copied, HARMLESS, MS_PRIVATE, recursive=False)
         setns(ours, CLONE_NEWNS)
-        with (
-            _own_directory() as directory,
-            hold_open_beneath(directory, f"{name}{_IMAGE}", os.O_PATH, resolve=STRICT) as place,
-        ):
-            if os.fstat(place).st_size == 0:
+        with hold_own_directory() as directory:
+            if is_mounted(directory, name):
+                return
+            with hold_open_beneath(directory, name, os.O_PATH, resolve=STRICT) as place:
                 attach_mount(copied, place)
     finally:
         os.close(copied)
 
 
 @contextlib.contextmanager
-def _own_directory() -> Iterator[int]:
+def hold_own_directory() -> Iterator[int]:
     """The hotplug directory for a thread that is in the launcher's mount namespace."""
     with (
         hold_directory("/") as root,
@@ -179,7 +205,7 @@ def hand_over_device(name: str, given: Collection[int], source: HeldProcess, lau
         ImageRefused: when the attachment Pod has no block device, or one from elsewhere, or the name is no volume's.
         OSError: when the kernel refuses.
     """
-    _check_name(name)
+    check_name(name)
     with source.root() as root, hold_open_beneath(root, DEVICE_PLACE.lstrip("/"), os.O_PATH, resolve=AS_ROOT) as node:
         facts = os.fstat(node)
     if not stat.S_ISBLK(facts.st_mode):
@@ -217,7 +243,7 @@ def _give_to_guest(directory: int, name: str, device: int) -> None:
 def _open_to_devices(ours: int) -> None:
     """Let devices work in the launcher's directory, where nobody but a handler makes any: one box mounts it without."""
     setns(ours, CLONE_NEWNS)
-    with _own_directory() as directory:
+    with hold_own_directory() as directory:
         try:
             set_mount_attributes(directory, 0, cleared=MOUNT_ATTR_NODEV, recursive=False)
         except OSError as error:
@@ -227,28 +253,29 @@ def _open_to_devices(ours: int) -> None:
 
 
 def take_back(name: str, launcher: HeldProcess) -> None:
-    """Remove all that there is of a volume; the domain must not have it any more.
+    """Remove all that there is of a volume; the domain must not have it any more, nor write a dump into it.
 
     Raises:
         ImageRefused: when the name is no volume's.
         OSError: EBUSY while QEMU has the file open: tried again later.
     """
-    _check_name(name)
+    check_name(name)
     with hold_hotplug_directory(launcher) as directory:
-        is_file = _find_facts(directory, f"{name}{_IMAGE}") is not None
+        places = (f"{name}{_IMAGE}", f"{name}{DUMP_SUFFIX}")
+        files = [place for place in places if _find_facts(directory, place) is not None]
         _take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)
-    if is_file:
+    for file in files:
         with launcher.namespace("mnt") as ours:
-            in_own_thread(partial(_unmount_image, name, ours))
+            in_own_thread(partial(_unmount_file, file, ours))
 
 
-def _unmount_image(name: str, ours: int) -> None:
+def _unmount_file(file: str, ours: int) -> None:
     setns(ours, CLONE_NEWNS)
-    with _own_directory() as directory:
+    with hold_own_directory() as directory:
         # A name without a way: no link can be in it.
         os.fchdir(directory)
-        _unmount_all(f"{name}{_IMAGE}")
-        _remove(directory, f"{name}{_IMAGE}")
+        _unmount_all(file)
+        _remove(directory, file)
 
 
 def _unmount_all(path: str) -> None:
@@ -293,11 +320,11 @@ def _remove_foreign(directory: int, name: str, facts: os.stat_result) -> None:
 
 def _is_used(directory: int, device: int, but: str) -> bool:
     """Whether another volume of the launcher is the same device."""
-    others = (_find_facts(directory, name) for name in _list_names(directory) if name != but)
+    others = (_find_facts(directory, name) for name in list_names(directory) if name != but)
     return any(facts is not None and stat.S_ISBLK(facts.st_mode) and facts.st_rdev == device for facts in others)
 
 
-def _list_names(directory: int) -> list[str]:
+def list_names(directory: int) -> list[str]:
     with hold_open_beneath(directory, ".", os.O_RDONLY | os.O_DIRECTORY) as opened:
         return sorted(os.listdir(opened))
 

@@ -34,6 +34,7 @@ class Why(Enum):
     MIGRATED = "left for another host"
     USER = "paused by request"
     IO_ERROR = "paused after an I/O error"
+    DUMP = "stopped while its memory is written to a file"
     SHUTDOWN = "the guest powered off"
     DESTROYED = "ended by request"
     CRASHED = "QEMU ended by itself"

@@ -223,6 +223,17 @@ class LibvirtSession:
             domain.agentSetResponseTimeout(seconds)
             return int(domain.fsThaw())
 
+    def dump_memory(self, path: str) -> None:
+        """Write the guest's memory into a file, as an ELF core; the guest waits meanwhile. Returns once it is written.
+
+        Raises:
+            LauncherError: when it is not; the guest goes on all the same, unless libvirt could not let it.
+        """
+        with translate_errors("writing the guest's memory"):
+            self._domain().coreDumpWithFormat(
+                path, libvirt.VIR_DOMAIN_CORE_DUMP_FORMAT_RAW, libvirt.VIR_DUMP_MEMORY_ONLY
+            )
+
     def move_pointer(self) -> None:
         """Nudge the guest's mouse, by one step there and back; a guest without one does not mind.
 

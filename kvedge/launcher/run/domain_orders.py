@@ -15,8 +15,9 @@ from kvedge.launcher.copies.copy_plan import WantedCopy
 from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongState
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
+from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.run_state import RunState
-from kvedge.rpc.launcher_pb2 import BeginDiskCopyRequest, DomainStatus, MigrateRequest
+from kvedge.rpc.launcher_pb2 import BeginDiskCopyRequest, DomainStatus, DumpMemoryRequest, MigrateRequest
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -27,16 +28,19 @@ log = logging.getLogger(__name__)
 class DomainOrders:
     """The orders to one guest; every method may be called from any thread."""
 
-    def __init__(self, session: LibvirtSession, state: RunState, agent: GuestAgent, view: DomainView) -> None:
+    def __init__(
+        self, session: LibvirtSession, state: RunState, agent: GuestAgent, view: DomainView, dumps: MemoryDumps
+    ) -> None:
         self._session = session
+        self._dumps = dumps
         self._state = state
         self._agent = agent
         self._view = view
 
     def pause(self) -> DomainStatus:
         """Stop the guest's CPUs."""
-        # libvirt would let it go on at the end of the migration, here or there.
-        self._view.outgoing.refuse_while_moving()
+        # libvirt would let it go on at the end of the migration, here or there, and of a dump.
+        self._refuse_while_busy()
         # Also when an I/O error has stopped them already: it then does not go on by itself.
         self._state.remember(held=True)
         self._session.pause()
@@ -44,26 +48,28 @@ class DomainOrders:
 
     def unpause(self) -> DomainStatus:
         """Let them run."""
-        self._view.outgoing.refuse_while_moving()
+        self._refuse_while_busy()
         self._state.remember(never_ran=False, held=False)
         self._session.unpause()
         return self._view.look()
 
     def go_on(self) -> None:
         """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
-        if self._state.memory.held or self._view.outgoing.is_moving:
+        if self._state.memory.held or self._view.outgoing.is_moving or self._dumps.is_unsettled:
             return
         log.info("the guest goes on, to repeat what failed with an I/O error")
         self._session.unpause()
 
     def reset(self) -> DomainStatus:
         """Press the reset button."""
+        self._dumps.refuse_while_dumping()
         self._view.outgoing.give_way()
         self._session.reset()
         return self._view.look()
 
     def soft_reboot(self) -> DomainStatus:
         """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
+        self._dumps.refuse_while_dumping()
         self._view.outgoing.give_way()
         if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
             self._agent.freezer.thaw_soon()
@@ -72,6 +78,10 @@ class DomainOrders:
 
     def shut_down(self) -> DomainStatus:
         """Ask the guest to power off: its agent when it is there, the ACPI power button otherwise or when it fails."""
+        if self._dumps.is_unsettled:
+            # It hears nothing before its memory is written, and is asked again.
+            log.info("the guest is asked to shut down once its memory is written")
+            return self._view.look()
         # While libvirt moves a guest it takes no such order, and lets the caller wait for half a minute.
         self._view.outgoing.give_way()
         facts = self._session.facts()
@@ -98,6 +108,7 @@ class DomainOrders:
             raise WrongState("the guest has just come, and does not run yet; try again when it does")
         if self._view.copies.is_active:
             raise WrongState("the guest's disks are being copied; it moves when that is over")
+        self._dumps.refuse_while_dumping()
         self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
@@ -116,6 +127,7 @@ class DomainOrders:
         if self._state.memory.kill_requested:
             raise WrongState("the guest is to end")
         self._view.outgoing.refuse_while_moving()
+        self._dumps.refuse_while_dumping()
         wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
         self._view.copies.begin(request.id, wanted, self._session.facts())
         return self._view.look()
@@ -131,10 +143,27 @@ class DomainOrders:
         Raises:
             LauncherError: when it did not; then they are thawed again.
         """
-        self._view.outgoing.refuse_while_moving()
+        self._refuse_while_busy()
         self._view.expect_change()
-        self._agent.freezer.freeze(unfreeze_seconds, self._view.outgoing.refuse_while_moving)
+        self._agent.freezer.freeze(unfreeze_seconds, self._refuse_while_busy)
         return self._view.look()
+
+    def dump_memory(self, request: DumpMemoryRequest) -> DomainStatus:
+        """Begin to write the guest's memory into a file."""
+        if self._state.memory.kill_requested:
+            raise WrongState("the guest is to end")
+        if self._state.memory.resumes:
+            raise WrongState("the guest has just come, and does not run yet; try again when it does")
+        self._view.outgoing.refuse_while_moving()
+        if self._view.copies.is_active and not self._dumps.is_unsettled:
+            raise WrongState("the guest's disks are being copied; its memory is written when that is over")
+        self._dumps.begin(request, self._session.facts())
+        return self._view.look()
+
+    def _refuse_while_busy(self) -> None:
+        """For orders that have to wait. Raises WrongState."""
+        self._view.outgoing.refuse_while_moving()
+        self._dumps.refuse_while_dumping()
 
     def unfreeze(self) -> DomainStatus:
         """Have it thaw them. Raises LauncherError; then it is tried on all the same."""

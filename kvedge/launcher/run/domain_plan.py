@@ -14,6 +14,7 @@ from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_BOOTED,
     DOMAIN_REASON_CRASHED,
     DOMAIN_REASON_DESTROYED,
+    DOMAIN_REASON_DUMP,
     DOMAIN_REASON_FAILED,
     DOMAIN_REASON_IO_ERROR,
     DOMAIN_REASON_MIGRATED,
@@ -46,7 +47,8 @@ class RunMemory(NamedTuple):
     it; `starting` that it is under way; `failure` is why it did not succeed; `kill_requested` that the end is our
     doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet; `held` that a
     user has paused it; `left` that a migration was on its way when its QEMU ended, and nothing says that it failed;
-    `resumes` that a migration has brought it, and that it is to run as soon as QEMU can let it.
+    `resumes` that a migration has brought it, and that it is to run as soon as QEMU can let it; `dumps` that its memory
+    is written to a file, after which it goes on.
     """
 
     begun: bool = False
@@ -57,6 +59,7 @@ class RunMemory(NamedTuple):
     held: bool = False
     left: bool = False
     resumes: bool = False
+    dumps: bool = False
 
 
 class Verdict(NamedTuple):
@@ -102,9 +105,11 @@ def _judge_active(facts: DomainFacts, memory: RunMemory) -> Verdict:
     if facts.life is Life.PAUSED:
         if facts.why is Why.PANICKED:
             return Verdict(DOMAIN_STATE_CRASHED, DOMAIN_REASON_PANICKED, Why.PANICKED.value)
-        if facts.why is Why.MIGRATING:
+        if facts.why is Why.MIGRATING and not memory.dumps:
             # A moment, after which it runs: there or here.
             return Verdict(DOMAIN_STATE_RUNNING, DOMAIN_REASON_UNSPECIFIED)
+        if facts.why is Why.DUMP or (memory.dumps and facts.why is not Why.IO_ERROR):
+            return Verdict(DOMAIN_STATE_PAUSED, DOMAIN_REASON_DUMP)
         if facts.why is Why.USER and memory.resumes and not memory.held:
             return Verdict(DOMAIN_STATE_PAUSED, DOMAIN_REASON_UNSPECIFIED, "the guest has come, and cannot run yet")
         message = "QEMU paused the guest after an I/O error on a disk" if facts.why is Why.IO_ERROR else ""

@@ -7,7 +7,7 @@ action, judged by `domain_plan`, and published on the status board.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
@@ -23,13 +23,14 @@ from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
+from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY
-from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED
+from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_DUMP, DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED, GuestExecReply
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -53,7 +54,13 @@ class DomainRun:
         """
         self._session = session
         self._watch = DomainWatch(
-            lambda: on_round() or self.outgoing.is_unsettled or self._released.is_due or self.copies.is_active
+            lambda: (
+                on_round()
+                or self.outgoing.is_unsettled
+                or self._released.is_due
+                or self.copies.is_active
+                or self._dumps.is_unsettled
+            )
         )
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
@@ -67,10 +74,20 @@ class DomainRun:
         self.copies = DiskCopies(
             session, self.agent.freezer, places, self._watch.look_soon, lambda: self.orders.go_on()
         )
+        self._dumps = MemoryDumps(session, record.directory, self._watch.look_soon, root)
         self.view = DomainView(
-            session, record, self.state, self.agent, nics, self._disks, self._nics, self.outgoing, self.copies
+            session,
+            record,
+            self.state,
+            self.agent,
+            nics,
+            self._disks,
+            self._nics,
+            self.outgoing,
+            self.copies,
+            self._dumps,
         )
-        self.orders = DomainOrders(session, self.state, self.agent, self.view)
+        self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
         keepers = (self._disks, self._nics)
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
@@ -95,6 +112,7 @@ class DomainRun:
     def _look(self) -> None:
         self.view.look()
         self._let_released_run()
+        self._dumps.go_on(self.view.facts())
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()
 
@@ -111,11 +129,21 @@ class DomainRun:
         self._nics.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
-        """Whether the guest's agent answers in time; a guest that was paused on purpose need not.
+        """Whether the guest's agent answers in time; a guest that was paused on purpose, or for a dump, need not.
 
         Raises:
             LauncherError: when it does not.
         """
         status = self.board.status
-        if (status.state, status.reason) != (DOMAIN_STATE_PAUSED, DOMAIN_REASON_USER):
+        if status.state != DOMAIN_STATE_PAUSED or status.reason not in (DOMAIN_REASON_USER, DOMAIN_REASON_DUMP):
             self.agent.probes.ping(seconds)
+
+    def execute_in_guest(self, command: Sequence[str], seconds: int, is_wanted: Callable[[], bool]) -> GuestExecReply:
+        """Have the guest's agent run a program, and wait for its end, as long as `is_wanted()`.
+
+        Raises:
+            LauncherError: when it does not end in time, or does not begin.
+        """
+        if self._dumps.holds_guest:
+            return GuestExecReply(output="not asked: the guest's memory is being written to a file")
+        return self.agent.probes.execute(command, seconds, is_wanted)

@@ -23,6 +23,7 @@ from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.outgoing_plan import Outgoing
 from kvedge.launcher.run.domain_plan import Verdict
+from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
@@ -50,6 +51,7 @@ class DomainView:
         nic_keeper: NicKeeper,
         outgoing: OutgoingGuest,
         copies: DiskCopies,
+        dumps: MemoryDumps,
     ) -> None:
         self._session = session
         self._record = record
@@ -60,6 +62,7 @@ class DomainView:
         self._nic_keeper = nic_keeper
         self.outgoing = outgoing
         self.copies = copies
+        self._dumps = dumps
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # The agent's part of the status, which changes no more often than the API can bear.
@@ -79,7 +82,7 @@ class DomainView:
         with self._looking:
             facts = self._facts = self._session.facts()
             word = self.outgoing.look(facts, killed=self._state.memory.kill_requested)
-            self._state.remember(left=word is Outgoing.GONE)
+            self._state.remember(left=word is Outgoing.GONE, dumps=self._dumps.holds_guest)
             verdict = self._state.judge(facts)
             self._follow_agent(facts)
             status = self.board.publish(self._status(facts, verdict, word))
@@ -116,6 +119,9 @@ class DomainView:
         outgoing = self.outgoing.describe(word)
         if outgoing is not None:
             status.outgoing.CopyFrom(outgoing)
+        dump = self._dumps.describe()
+        if dump is not None:
+            status.memory_dump.CopyFrom(dump)
         status.started_unix_ms = self._record.begun_unix_ms
         if facts is not None:
             status.uuid = facts.uuid

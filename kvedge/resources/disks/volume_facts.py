@@ -52,18 +52,25 @@ def claim_of(volume: Volume) -> str | None:
         return volume.data_volume.name
     if volume.ephemeral is not None and volume.ephemeral.persistent_volume_claim is not None:
         return volume.ephemeral.persistent_volume_claim.claim_name
+    if volume.memory_dump is not None:
+        return volume.memory_dump.claim_name
     return None
 
 
 def lasting_claim(volume: Volume) -> str | None:
     """The claim of a volume that keeps what its guest writes, of which a snapshot holds a copy."""
-    return None if volume.ephemeral is not None else claim_of(volume)
+    return None if volume.ephemeral is not None or is_memory_dump(volume) else claim_of(volume)
+
+
+def is_memory_dump(volume: Volume) -> bool:
+    """Whether the volume takes a dump of the guest's memory, and so is no disk of the guest."""
+    return volume.memory_dump is not None
 
 
 def is_hotpluggable(volume: Volume) -> bool:
     """Whether the volume comes by an attachment Pod, and so is no part of the launcher's Pod; it stays so for good."""
     source = volume.persistent_volume_claim or volume.data_volume
-    return source is not None and source.hotpluggable
+    return is_memory_dump(volume) or (source is not None and source.hotpluggable)
 
 
 def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
@@ -76,7 +83,7 @@ def claims(volumes: Iterable[Volume]) -> Iterator[tuple[Volume, str]]:
 
 def hotplugged_disks(vmi: VirtualMachineInstance) -> list[Volume]:
     """The volumes that come and go while the guest runs, and are disks of it."""
-    return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume)]
+    return [volume for volume in vmi.spec.volumes if is_hotpluggable(volume) and not is_memory_dump(volume)]
 
 
 def utility_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
@@ -91,8 +98,8 @@ def utility_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
 
 
 def hotplugged_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
-    """The volumes that come and go while the guest runs, disks of it or not."""
-    return [*hotplugged_disks(vmi), *utility_volumes(vmi)]
+    """The volumes that come and go while the guest runs: disks of it, places for dumps of its memory, copies."""
+    return [*(volume for volume in vmi.spec.volumes if is_hotpluggable(volume)), *utility_volumes(vmi)]
 
 
 def host_place(disk: HostDisk) -> tuple[str, str]:

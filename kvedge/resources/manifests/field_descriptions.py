@@ -269,6 +269,7 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "A DNS label; the name of its disk.",
         "cloudInitNoCloud": "Data for cloud-init, as a NoCloud disk.",
         "cloudInitConfigDrive": "Data for cloud-init, as an OpenStack config drive.",
+        "memoryDump": "Where `virtctl memory-dump get` has the guest's memory written; no disk.",
         **dict.fromkeys(
             (
                 "persistentVolumeClaim",
@@ -281,7 +282,6 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
                 "serviceAccount",
                 "sysprep",
                 "downwardMetrics",
-                "memoryDump",
                 "containerPath",
             ),
             _LATER,
@@ -306,6 +306,11 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
         "claimName": "The claim's name.",
         "readOnly": "Whether it is only read.",
         "hotpluggable": "Whether it may be taken away while the guest runs.",
+    },
+    "MemoryDumpSource": {
+        "claimName": "The claim's name.",
+        "readOnly": "Of no use: a dump is written.",
+        "hotpluggable": "Of no use: it comes and goes while the guest runs.",
     },
     "DataVolumeSource": {
         "name": "The DataVolume's name.",

@@ -123,6 +123,7 @@ _CONTROLLER: Final = (
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
+    # An annotation tells which dump of a guest's memory is in one.
     right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
     # Where a launcher's hotplugged volumes can come to.
     right(("get",), "core", "persistentvolumes"),
@@ -221,7 +222,10 @@ _API: Final = (
     ),
     # A DataVolume that names a DataSource copies what that points at: its user needs rights in that namespace.
     right(("get",), "cdi.kubevirt.io", "datasources"),
-    # The claim that an upload goes into, and the worker that takes it; what is exported, and the Pod that serves it.
+    # How large a claim must be for a dump of a guest's memory.
+    right(("get",), "cdi.kubevirt.io", "cdiconfigs"),
+    # The claim that an upload or a dump goes into, and the worker that takes it; what is exported, and the Pod that
+    # serves it.
     right(("get",), "core", "persistentvolumeclaims pods"),
     right(("get",), "export.kubevirt.io", "virtualmachineexports"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),

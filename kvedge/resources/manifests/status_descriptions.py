@@ -31,6 +31,15 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "volumeSnapshotStatuses": "Which volumes a snapshot would contain.",
         "volumeUpdateState": "Volumes that are being changed while the guest runs.",
     },
+    "MemoryDumpRequest": {
+        "claimName": "The claim that the dump goes into.",
+        "phase": "Associating, InProgress, Unmounting, then Completed or Failed; Dissociating: the claim is let go.",
+        "remove": "Whether the claim is to be let go.",
+        "startTimestamp": "When the dump began.",
+        "endTimestamp": "When it was complete, or had failed.",
+        "fileName": "The file in the claim.",
+        "message": "What it waits for, or why it failed.",
+    },
     "VolumeUpdateState": {
         "volumeMigrationState": "Volumes whose disks move to other claims.",
     },
@@ -106,6 +115,12 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "reason": "Why it is there, in one word.",
         "message": "Why it is there, in words.",
         "size": "Its size in bytes, of those that are made here.",
+    },
+    "MemoryDumpVolumeStatus": {
+        "claimName": "The claim that the dump goes into.",
+        "startTimestamp": "When the dump began.",
+        "endTimestamp": "When it was complete, or had failed.",
+        "targetFileName": "The file in the claim.",
     },
     "ClaimInfo": {
         "claimName": "The claim's name.",

@@ -63,6 +63,18 @@ class VolumeUpdateState(KubeStruct, kw_only=True):
     volume_migration_state: VolumeMigrationState | None = None
 
 
+class MemoryDumpRequest(KubeStruct, kw_only=True):
+    """A dump of the guest's memory that somebody asked for, or that its claim is to be let go."""
+
+    claim_name: str = ""
+    phase: str = ""
+    remove: bool = False
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    file_name: str | None = None
+    message: str = ""
+
+
 class VirtualMachineStatus(KubeStruct, kw_only=True):
     """What became of it."""
 
@@ -79,6 +91,7 @@ class VirtualMachineStatus(KubeStruct, kw_only=True):
     restore_in_progress: str | None = None
     volume_snapshot_statuses: list[JsonObject] = []
     volume_update_state: VolumeUpdateState | None = None
+    memory_dump_request: MemoryDumpRequest | None = None
 
 
 class VirtualMachine(KubeStruct, kw_only=True):

@@ -119,6 +119,15 @@ class HotplugVolumeStatus(KubeStruct, kw_only=True):
     attach_pod_uid: str = field(default="", name="attachPodUID")
 
 
+class MemoryDumpVolumeStatus(KubeStruct, kw_only=True):
+    """A dump of the guest's memory: the file in the claim, and from when to when it was written."""
+
+    claim_name: str = ""
+    start_timestamp: str | None = None
+    end_timestamp: str | None = None
+    target_file_name: str = ""
+
+
 class VolumeStatus(KubeStruct, kw_only=True):
     """One volume; `target` is always on the wire."""
 
@@ -130,6 +139,7 @@ class VolumeStatus(KubeStruct, kw_only=True):
     size: int = 0
     persistent_volume_claim_info: ClaimInfo | None = None
     hotplug_volume: HotplugVolumeStatus | None = None
+    memory_dump_volume: MemoryDumpVolumeStatus | None = None
 
 
 class CopiedVolume(KubeStruct, kw_only=True):

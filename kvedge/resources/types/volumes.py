@@ -46,6 +46,14 @@ class PersistentVolumeClaimSource(KubeStruct, kw_only=True):
     hotpluggable: bool = False
 
 
+class MemoryDumpSource(KubeStruct, kw_only=True):
+    """The claim that a dump of the guest's memory is written into; no disk of the guest."""
+
+    claim_name: str
+    read_only: bool = False
+    hotpluggable: bool = False
+
+
 class DataVolumeSource(KubeStruct, kw_only=True):
     """A DataVolume."""
 
@@ -129,7 +137,7 @@ class Volume(KubeStruct, kw_only=True):
     service_account: ServiceAccountSource | None = None
     sysprep: SysprepSource | None = None
     downward_metrics: JsonObject | None = None
-    memory_dump: JsonObject | None = None
+    memory_dump: MemoryDumpSource | None = None
     container_path: JsonObject | None = None
 
 

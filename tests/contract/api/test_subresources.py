@@ -413,8 +413,8 @@ def test_a_vmi_of_the_vms_name_that_is_not_its_own_is_not_reached(
 
 
 def test_what_comes_later_is_answered_with_501(admin: KubeClient, running: JsonObject) -> None:
-    with pytest.raises(KubeError, match=r"virtualmachines/memorydump: not supported by kvedge 0\.1") as refusal:
-        admin.request("PUT", f"{SUB}/virtualmachines/small/memorydump", {})
+    with pytest.raises(KubeError, match=r"virtualmachines/objectgraph: not supported by kvedge 0\.1") as refusal:
+        admin.request("GET", f"{SUB}/virtualmachines/small/objectgraph")
     assert refusal.value.status == 501
 
 

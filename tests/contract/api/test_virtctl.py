@@ -273,9 +273,9 @@ def test_what_later_releases_bring_is_told_apart(admin: KubeClient, vmi: JsonObj
 
 
 def test_virtctl_says_what_is_not_supported(virtctl: Kubectl, vmi: JsonObject) -> None:
-    done = virtctl.try_run("memory-dump", "get", "web", "--claim-name=dump")
+    done = virtctl.try_run("objectgraph", "web")
     assert done.returncode == 1
-    assert "virtualmachines/memorydump: not supported by kvedge" in done.stderr
+    assert "virtualmachines/objectgraph: not supported by kvedge" in done.stderr
 
 
 def test_migrate_and_migrate_cancel(virtctl: Kubectl, admin: KubeClient, vmi: JsonObject, second_node: str) -> None:

@@ -234,7 +234,7 @@ def test_calls_that_make_no_sense_are_refused_by_status_code(pod: LauncherPod) -
 
 
 def test_a_volume_that_is_not_supported_is_named_with_its_path(pod: LauncherPod) -> None:
-    vmi = pod.vmi(volumes=[{"name": "data", "memoryDump": {"claimName": "x"}}])
+    vmi = pod.vmi(volumes=[{"name": "data", "containerPath": {"path": "/x"}}])
     vmi["spec"]["domain"]["devices"]["disks"] = [{"name": "data", "disk": {"bus": "virtio"}}]
     with pytest.raises(grpc.RpcError) as caught:
         pod.sync(vmi)

@@ -80,9 +80,9 @@ VIRTCTL = [
 def test_each_verb_of_virtctl_is_there_or_refused_by_name() -> None:
     assert {*VIRTCTL} <= {*VERBS, *NOT_YET, "help"}
     assert not {*VERBS} & {*NOT_YET}
-    done = kvedge_cli("memory-dump", "get", "web")
+    done = kvedge_cli("usbredir", "web")
     assert done.returncode == Exit.USAGE
-    assert done.stderr == "error: kvedge has no memory-dump: a guest's memory is not written out yet\n"
+    assert done.stderr == "error: kvedge has no usbredir: USB devices of this computer are not handed to guests yet\n"
     assert "kvedge has no instance types yet" in kvedge_cli("create", "instancetype", "--name", "x").stderr
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ from kvedge.resources.types.vmi import (
     VolumeStatus,
 )
 from kvedge.rpc import launcher_pb2 as pb
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def vmi(phases: dict[str, str], *gone: str, uid: str = "pod-1", **metadata: Any) -> VirtualMachineInstance:
@@ -69,7 +72,7 @@ def domain(*disks: str, troubles: list[pb.DiskTrouble] | None = None) -> pb.Doma
 
 
 def entry(of: VirtualMachineInstance, status: pb.DomainStatus, seen: HotplugSeen | None) -> VolumeStatus:
-    (found,) = volume_entries(of, status, seen, of.status.volume_status)
+    (found,) = volume_entries(of, status, seen, of.status.volume_status, NOW)
     return found
 
 
@@ -185,7 +188,7 @@ def test_a_disk_that_the_guest_holds_is_told_with_the_remedy() -> None:
 
 def test_nothing_is_said_where_nothing_was_looked_at() -> None:
     of = vmi({"a": "AttachedToNode"})
-    assert volume_entries(of, domain(), None, of.status.volume_status) == of.status.volume_status
+    assert volume_entries(of, domain(), None, of.status.volume_status, NOW) == of.status.volume_status
 
 
 def test_all_troubles_are_told_once_by_volume() -> None:

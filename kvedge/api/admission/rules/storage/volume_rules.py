@@ -22,7 +22,7 @@ from kvedge.api.admission.rules.causes import (
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.snapshot_names import is_volume_copy
-from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of
+from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of, is_memory_dump
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
 from kvedge.resources.values.name_grammar import is_label
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
@@ -62,6 +62,21 @@ def claims_are_named(subject: Subject) -> Iterator[Cause]:
         if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
             here = at.at("persistentVolumeClaim", "claimName")
             yield required_cause(here, f"{here} is a required field")
+        if volume.memory_dump is not None and not volume.memory_dump.claim_name:
+            here = at.at("memoryDump", "claimName")
+            yield required_cause(here, f"{here} is a required field")
+
+
+def memory_dumps_are_no_disks(subject: Subject) -> Iterator[Cause]:
+    """At most one, and without a disk: the guest does not see it."""
+    disks = {disk.name for disk in subject.spec.domain.devices.disks}
+    at = subject.at.at("volumes")
+    found = [(index, volume) for index, volume in enumerate(subject.spec.volumes) if is_memory_dump(volume)]
+    if len(found) > 1:
+        yield Cause(at, f"{at} must have max one memory dump volume set")
+    for index, volume in found:
+        if volume.name in disks:
+            yield Cause(at.item(index), f"{at.item(index)} is a memory dump and no disk: remove disk '{volume.name}'")
 
 
 def claims_hold_no_snapshot(subject: Subject) -> Iterator[Cause]:
@@ -224,6 +239,7 @@ def _sources(volume: Volume) -> list[str]:
 RULES: Final[tuple[Rule, ...]] = (
     volumes_have_one_name_and_source,
     claims_are_named,
+    memory_dumps_are_no_disks,
     claims_hold_no_snapshot,
     utility_volumes_are_the_controllers,
     claims_are_written_by_one_disk,

@@ -13,7 +13,7 @@ from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.storage.disk_rules import hotplugged_disks_are_on_a_bus_that_lets_go
 from kvedge.api.admission.rules.subject import Subject
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.disks.volume_facts import is_hotpluggable
+from kvedge.resources.disks.volume_facts import is_hotpluggable, is_memory_dump
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
@@ -47,7 +47,7 @@ def _buses(spec: VirtualMachineInstanceSpec) -> Iterator[Cause]:
 
 def _counts(spec: VirtualMachineInstanceSpec) -> tuple[int, int]:
     """How many volumes there are, and how many the disks need; a drive may stand empty."""
-    names = {volume.name for volume in spec.volumes}
+    names = {volume.name for volume in spec.volumes if not is_memory_dump(volume)}
     return len(names), sum(disk.name in names or disk.cdrom is None for disk in spec.domain.devices.disks)
 
 
@@ -76,7 +76,12 @@ def _check_hotplugged(before: VirtualMachineInstanceSpec, after: VirtualMachineI
             if old is None and not _is_a_claim(volume):
                 yield Cause(_VOLUMES, f"volume {name} is not a PVC or DataVolume")
             continue
-        if old is None:
+        if is_memory_dump(volume):
+            if name in new_disks:
+                yield Cause(_DISKS, f"memory dump volume {name} has a disk")
+            elif old not in (None, volume):
+                yield Cause(_VOLUMES, f"hotplug volume {name}, changed")
+        elif old is None:
             if name not in new_disks:
                 yield Cause(_DISKS, f"disk {name} does not exist")
         elif volume != old:
