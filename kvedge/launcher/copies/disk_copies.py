@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -199,7 +199,7 @@ class DiskCopies:
     def _prepare(self, disks: Sequence[DiskToCopy]) -> None:
         """Make the images, and see that there is room."""
         self._session.backup.end()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        _remove(self._scratch)
         os.makedirs(self._scratch, mode=0o700, exist_ok=True)
         self._check_room()
         for each in disks:
@@ -325,7 +325,7 @@ class DiskCopies:
             self._session.backup.end()
         except LauncherError as error:
             log.warning("the backup job does not end", extra={"facts": {"why": str(error)}})
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        _remove(self._scratch)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._socket)
         with contextlib.suppress(LauncherError):
@@ -352,9 +352,16 @@ class DiskCopies:
         return self._root + hotplug_path(each.wanted.target, block=each.wanted.block)
 
 
-def _is_device(path: str) -> bool:
-    import stat
+def _remove(directory: str) -> None:
+    """Remove a directory with the files in it; libvirt may just remove one of them."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(directory):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{directory}/{name}")
+        os.rmdir(directory)
 
+
+def _is_device(path: str) -> bool:
     return stat.S_ISBLK(os.stat(path).st_mode)
 
 
