@@ -15,6 +15,7 @@ from kvedge.controller.clones.clone_loop import make_clone_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.late_work import LateWork
+from kvedge.controller.schedules.schedule_loop import make_schedule_work
 from kvedge.controller.snapshots.restore_loop import make_restore_work
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
 from kvedge.kube.events import EventRecorder
@@ -25,6 +26,7 @@ from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -57,10 +59,13 @@ def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
     """All of it, by the names of its parts."""
     snapshots = _snapshot_sources(sources)
     backups = _backup_sources(sources, snapshots)
+    clones = Informer(sources.client, VirtualMachineClone)
+    schedules = Informer(sources.client, VirtualMachineSnapshotSchedule)
     return {
         "snapshots": make_snapshot_work(snapshots),
         "restores": make_restore_work(snapshots),
-        "clones": make_clone_work(snapshots, Informer(sources.client, VirtualMachineClone)),
+        "clones": make_clone_work(snapshots, clones),
+        "snapshot schedules": make_schedule_work(snapshots, schedules, clones),
         "exports": make_export_work(_export_sources(sources, snapshots)),
         "backups": make_run_work(backups),
         "backup-restores": make_return_work(backups),

@@ -89,6 +89,9 @@ _USED_ELSEWHERE = {
     "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
         "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
     ),
+    "snapshot schedules (controller/test_snapshot_schedules, under these very rights)": (
+        "kvedge:controllers: patch virtualmachinesnapshotschedules/status.snapshot.kvedge.io",
+    ),
     "a DataVolume names a DataSource (test_clones, under these very rights)": (
         "kvedge:apis: read datasources.cdi.kubevirt.io",
     ),

@@ -33,6 +33,7 @@ from kvedge.api.admission.rules.vmi_update_rules import update_is_allowed
 from kvedge.api.admission.scaling.pool_verdict import judge_pool
 from kvedge.api.admission.scaling.replica_set_verdict import judge_replica_set
 from kvedge.api.admission.snapshots.clone_verdict import judge_clone
+from kvedge.api.admission.snapshots.schedule_verdict import judge_schedule
 from kvedge.api.admission.snapshots.snapshot_verdict import judge_restore, judge_snapshot
 from kvedge.api.admission.spec_verdict import (
     Verdict,
@@ -53,6 +54,7 @@ from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.protection.backups import BACKUP_GROUP, BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine
@@ -119,6 +121,8 @@ def plan_verdict(
         return judge_clone(request, document)
     if request.resource.group == BACKUP_GROUP and (judge := _BACKUP_RULES.get(request.resource.resource)):
         return judge(request, document)
+    if request.resource.resource == VirtualMachineSnapshotSchedule.KIND.plural:
+        return judge_schedule(request, document)
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

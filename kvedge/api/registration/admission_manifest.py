@@ -25,6 +25,11 @@ from kvedge.resources.types.migrations import MigrationPolicy
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import CLONE_GROUP, CLONE_VERSIONS, VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
+from kvedge.resources.types.protection.schedules import (
+    SCHEDULE_GROUP,
+    SCHEDULE_VERSION,
+    VirtualMachineSnapshotSchedule,
+)
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
 from kvedge.resources.types.scaling.pools import POOL_GROUP
 
@@ -156,6 +161,10 @@ def validating_webhooks(
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(CLONE_GROUP, CLONE_VERSIONS)),
         *_backup_webhooks(ca_bundle),
+        # Fail: a schedule that never takes a snapshot would be found out when one is needed.
+        webhook("virtualmachinesnapshotschedule-validator.kvedge.io", VALIDATE_PATH, ca_bundle,
+                 VirtualMachineSnapshotSchedule.KIND.plural, operations=("CREATE", "UPDATE"),
+                 conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES), served=(SCHEDULE_GROUP, (SCHEDULE_VERSION,))),
         # Fail: a preset that contradicts itself would keep VMIs out later.
         webhook("virtualmachinepreset-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
                  "virtualmachineinstancepresets", operations=("CREATE", "UPDATE"),

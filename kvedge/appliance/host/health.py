@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
-from kvedge.kube.errors import KubeError
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.meta import condition
 from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubevirt.io/schedulable)"
@@ -35,6 +36,8 @@ class Health:
     nodes: int = 0
     phases: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    # What is wrong, and keeps no upgrade from being kept: an earlier version would not mend it.
+    schedules: tuple[str, ...] = ()
 
 
 def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Health:
@@ -50,6 +53,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         nodes = [client.get(Node, "", own_node)] if own_node else client.list(Node)
         vmis = client.list(VirtualMachineInstance, label_selector=f"{NODE_NAME}={own_node}" if own_node else "")
         notes = tuple(_other_versions(client)) if own_node else tuple(_describe(nodes))
+        schedules = () if own_node else tuple(_schedule_problems(client))
     except KubeconfigError as error:
         return Health((*problems, str(error)))
     except (KubeError, OSError) as error:
@@ -68,7 +72,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         for vmi in vmis
         if vmi.status.phase == "Running"
     }
-    return Health(tuple(problems), running, len(nodes), phases, notes)
+    return Health(tuple(problems), running, len(nodes), phases, notes, schedules)
 
 
 def _other_versions(client: KubeClient) -> Iterator[str]:
@@ -77,6 +81,19 @@ def _other_versions(client: KubeClient) -> Iterator[str]:
         found = condition(item.status.conditions, ONE_VERSION)
         if found is not None and found.status == "False":
             yield found.message
+
+
+def _schedule_problems(client: KubeClient) -> Iterator[str]:
+    """Snapshot schedules that fail or are late; an API of an earlier version knows none."""
+    try:
+        found = client.list(VirtualMachineSnapshotSchedule)
+    except NotFound:
+        return
+    for item in found:
+        ready = condition(item.status.conditions, "Ready")
+        if ready is not None and ready.status == "False":
+            meta = item.metadata
+            yield f"snapshot schedule {meta.namespace}/{meta.name}: {ready.reason}: {ready.message}"
 
 
 def _describe(nodes: Sequence[Node]) -> Iterator[str]:

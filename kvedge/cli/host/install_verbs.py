@@ -128,10 +128,11 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     role = role_here(settings)
     health = health_here(settings, role)
+    problems = (*health.problems, *health.schedules)
     if output == "json":
         import json
 
-        document = {"role": role or "", "nodes": health.nodes, "vms": dict(health.phases), "problems": health.problems}
+        document = {"role": role or "", "nodes": health.nodes, "vms": dict(health.phases), "problems": problems}
         document |= {"notes": health.notes}
         click.echo(json.dumps(document, indent=2))
     else:
@@ -141,12 +142,12 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
         click.echo(f"VMs        {vms or 'none'}")
         for note in health.notes:
             click.echo(f"note       {note}")
-        for problem in health.problems:
+        for problem in problems:
             click.echo(f"problem    {problem}")
-        if not health.problems:
+        if not problems:
             click.echo("healthy")
-    if strict and health.problems:
-        raise Refused(f"not healthy: {'; '.join(health.problems)}", Exit.HOST)
+    if strict and problems:
+        raise Refused(f"not healthy: {'; '.join(problems)}", Exit.HOST)
 
 
 def _install(role: Role | None, config: Path | None, data_dir: str | None, *, dry_run: bool, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""`kvedge snapshot create|list|restore|delete`: VMs as they were at one time.
+"""`kvedge snapshot create|list|restore|delete`, and its schedules: VMs as they were at one time.
 
 Called by the group. Prints one line when something was asked for, and with --wait one for how it ended.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.machines.schedule_verbs import schedule, schedules, unschedule
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup, snapshot_argument, vm_argument
 from kvedge.cli.wait_options import wait_options
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 @click.group(cls=VerbGroup)
 def snapshot() -> None:
     """Snapshots: VMs with their disks, as they were at one time."""
+
+
+for _verb in (schedule, schedules, unschedule):
+    snapshot.add_command(_verb)
 
 
 @snapshot.command()

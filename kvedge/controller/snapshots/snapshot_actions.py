@@ -15,6 +15,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -33,10 +34,19 @@ Made: TypeAlias = (
     | VirtualMachine
     | Pod
 )
-Written: TypeAlias = VirtualMachineClone | BackupRun | BackupRestore | VirtualMachineInstance | Made
+Written: TypeAlias = (
+    VirtualMachineClone | VirtualMachineSnapshotSchedule | BackupRun | BackupRestore | VirtualMachineInstance | Made
+)
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
 # What a plan is about: its events are told of it.
-About: TypeAlias = VirtualMachineSnapshot | VirtualMachineRestore | VirtualMachineClone | BackupRun | BackupRestore
+About: TypeAlias = (
+    VirtualMachineSnapshot
+    | VirtualMachineRestore
+    | VirtualMachineClone
+    | VirtualMachineSnapshotSchedule
+    | BackupRun
+    | BackupRestore
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from kvedge.resources.manifests.export_kinds import EXPORT_KIND
 from kvedge.resources.manifests.migration_kinds import MIGRATION_KINDS
 from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
+from kvedge.resources.manifests.schedule_kind import SCHEDULE
 from kvedge.resources.manifests.schema_manifest import struct_schema
 from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_KINDS
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
@@ -73,8 +74,8 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
     ),
 )
 CUSTOM_KINDS: Final = (
-    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, CLONE, EXPORT_KIND, PRESET,
-    *DATA_VOLUME_KINDS,
+    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, CLONE, SCHEDULE, EXPORT_KIND,
+    PRESET, *DATA_VOLUME_KINDS,
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptio
 from kvedge.resources.manifests.migration_kinds import MIGRATION_DESCRIPTIONS
 from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
 from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
+from kvedge.resources.manifests.schedule_kind import SCHEDULE_DESCRIPTIONS
 from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
 
@@ -384,5 +385,6 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **EXPORT_DESCRIPTIONS,
     **CLONE_DESCRIPTIONS,
     **BACKUP_DESCRIPTIONS,
+    **SCHEDULE_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
 }

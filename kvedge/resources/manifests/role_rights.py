@@ -110,6 +110,8 @@ _CONTROLLER: Final = (
     right(("patch",), "export.kubevirt.io", "virtualmachineexports/status"),
     right(("update",), "export.kubevirt.io", "virtualmachineexports/finalizers"),
     right(("create", "get"), "core", "services"),
+    right(READ, "snapshot.kvedge.io", "virtualmachinesnapshotschedules"),
+    right(("patch",), "snapshot.kvedge.io", "virtualmachinesnapshotschedules/status"),
     # It carries clones out; one goes with the VM that it has made.
     right((*READ, "delete"), "clone.kubevirt.io", "virtualmachineclones"),
     right(("patch",), "clone.kubevirt.io", "virtualmachineclones/status"),

@@ -45,6 +45,7 @@ _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
     ("backup.kvedge.io", ("backuprepositories", "backupruns", "backuprestores")),
+    ("snapshot.kvedge.io", ("virtualmachinesnapshotschedules",)),
     ("backup.kubevirt.io", ("virtualmachinebackups", "virtualmachinebackuptrackers")),
     ("export.kubevirt.io", ("virtualmachineexports",)),
     ("clone.kubevirt.io", ("virtualmachineclones",)),

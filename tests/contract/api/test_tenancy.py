@@ -114,6 +114,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "pool.kubevirt.io/virtualmachinepools/status": ("", "", ""),
     "clone.kubevirt.io/virtualmachineclones": (READ, CHANGE, "deletecollection"),
     "clone.kubevirt.io/virtualmachineclones/status": ("", "", ""),
+    "snapshot.kvedge.io/virtualmachinesnapshotschedules": (READ, CHANGE, "deletecollection"),
+    "snapshot.kvedge.io/virtualmachinesnapshotschedules/status": ("", "", ""),
     "snapshot.kubevirt.io/virtualmachinerestores": (READ, CHANGE, "deletecollection"),
     "snapshot.kubevirt.io/virtualmachinerestores/status": ("", "", ""),
     "snapshot.kubevirt.io/virtualmachinesnapshotcontents": (READ, CHANGE, "deletecollection"),

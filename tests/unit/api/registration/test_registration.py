@@ -46,6 +46,7 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachinerestores",
         "virtualmachineexports",
         "virtualmachineclones",
+        "virtualmachinesnapshotschedules",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -87,6 +88,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "snapshot.kubevirt.io",
         "export.kubevirt.io",
         "clone.kubevirt.io",
+        "snapshot.kvedge.io",
         "k8s.cni.cncf.io",
     }
 

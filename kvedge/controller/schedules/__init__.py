@@ -1,0 +1,1 @@
+"""Snapshots that are taken again and again, and old ones that are deleted."""

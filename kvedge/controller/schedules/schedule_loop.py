@@ -1,0 +1,140 @@
+"""Takes snapshots by schedules.
+
+Run by the controller role. Reads informers, asks :func:`plan_schedule`, and has `snapshot_writes` do what it says.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from kvedge.controller.late_work import LateWork
+from kvedge.controller.schedules.schedule_plan import ScheduleView, next_name, plan_schedule
+from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.kube.informer import Informer
+from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.schedule_names import SCHEDULE, SCHEDULE_UID
+from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.vm import VirtualMachine
+
+log = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 8
+# A clock that is set is seen after so long.
+_LONGEST_SECONDS: Final = 60.0
+_OF_VM: Final = "schedules-of-vm"
+_OF_SCHEDULE: Final = "snapshots-of-schedule"
+
+
+def make_schedule_work(
+    sources: SnapshotSources,
+    schedules: Informer[VirtualMachineSnapshotSchedule],
+    clones: Informer[VirtualMachineClone],
+) -> LateWork:
+    """What takes snapshots by schedules. The informers of other kinds are started and stopped by others."""
+    shared = (sources.snapshots, sources.restores, sources.vms, clones)
+    return LateWork("snapshot-schedules", (schedules,), shared, ScheduleLoop(sources, schedules, clones))
+
+
+class ScheduleLoop:
+    """One reconcile loop over all schedules."""
+
+    def __init__(
+        self,
+        sources: SnapshotSources,
+        schedules: Informer[VirtualMachineSnapshotSchedule],
+        clones: Informer[VirtualMachineClone],
+    ) -> None:
+        """The informers have not been started yet."""
+        self._sources = sources
+        self._schedules, self._clones = schedules, clones
+        self._writes = sources.writes({VirtualMachineSnapshotSchedule: schedules})
+        # By the schedule's UID: why the server did not take the snapshot. It is asked again when the next one is due.
+        self._refusals: dict[str, str] = {}
+        schedules.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.source.name}",))
+        sources.snapshots.add_index(_OF_SCHEDULE, _schedule_of)
+        self.loop = ReconcileLoop("snapshot-schedules", self.reconcile)
+        schedules.on_change(self._on_schedule)
+        sources.snapshots.on_change(self._on_snapshot)
+        sources.vms.on_change(self._on_vm)
+
+    def stop(self) -> None:
+        """End the worker."""
+        self.loop.stop()
+
+    def reconcile(self, key: Key) -> Again | None:
+        """One pass for one schedule.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        for _ in range(_MOST_STEPS):
+            schedule = self._schedules.get(*key)
+            if schedule is None:
+                return None
+            plan = plan_schedule(self._view(schedule), self._sources.clock.now())
+            if not plan.actions:
+                self._refusals.pop(schedule.metadata.uid, None)
+                return None if plan.again_after is None else Again(min(_LONGEST_SECONDS, max(0.0, plan.again_after)))
+            refusal, wait = self._writes.carry_out(schedule, plan)
+            if refusal:
+                self._refusals[schedule.metadata.uid] = refusal
+            if wait is not None:
+                return Again(wait)
+        log.error("a schedule's plan does not settle", extra={"facts": {"schedule": str(key)}})
+        return Again(_LONGEST_SECONDS)
+
+    def _view(self, schedule: VirtualMachineSnapshotSchedule) -> ScheduleView:
+        meta, sources = schedule.metadata, self._sources
+        taken = [
+            each
+            for each in sources.snapshots.find_indexed(_OF_SCHEDULE, f"{meta.namespace}/{meta.name}")
+            if each.metadata.labels.get(SCHEDULE_UID) == meta.uid
+        ]
+        name = next_name(schedule, taken)
+        stranger = sources.snapshots.get(meta.namespace, name)
+        in_use = {each.spec.virtual_machine_snapshot_name for each in sources.restores.list() if not each.is_final} | {
+            each.spec.source.name for each in self._clones.list() if not each.is_final and each.spec.source is not None
+        }
+        return ScheduleView(
+            schedule=schedule,
+            vm=sources.vms.get(meta.namespace, schedule.spec.source.name),
+            snapshots=taken,
+            in_use=in_use,
+            stranger=stranger is not None and stranger.metadata.labels.get(SCHEDULE_UID) != meta.uid,
+            refusal=self._refusals.get(meta.uid, ""),
+        )
+
+    def _on_schedule(
+        self, old: VirtualMachineSnapshotSchedule | None, new: VirtualMachineSnapshotSchedule | None
+    ) -> None:
+        item = new or old
+        assert item is not None
+        if new is None:
+            self._refusals.pop(item.metadata.uid, None)
+        self.loop.add(Key(item.metadata.namespace, item.metadata.name))
+
+    def _on_snapshot(self, old: VirtualMachineSnapshot | None, new: VirtualMachineSnapshot | None) -> None:
+        item = new or old
+        assert item is not None
+        for name in _schedule_of(item):
+            self.loop.add(Key(*name.split("/", 1)))
+
+    def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
+        item = new or old
+        assert item is not None
+        if old is None or new is None or _lock_of(old) != _lock_of(new):
+            for each in self._schedules.find_indexed(_OF_VM, f"{item.metadata.namespace}/{item.metadata.name}"):
+                self.loop.add(Key(each.metadata.namespace, each.metadata.name))
+
+
+def _schedule_of(snapshot: VirtualMachineSnapshot) -> tuple[str, ...]:
+    name = snapshot.metadata.labels.get(SCHEDULE)
+    return (f"{snapshot.metadata.namespace}/{name}",) if name else ()
+
+
+def _lock_of(vm: VirtualMachine) -> tuple[str | None, str | None]:
+    return vm.status.snapshot_in_progress, vm.status.restore_in_progress
