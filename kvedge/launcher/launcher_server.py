@@ -151,6 +151,10 @@ class LauncherServer(LauncherService):
         """Begin to write the guest's memory into a file."""
         return answer(context, lambda: self._run.orders.dump_memory(request))
 
+    def MoveDisks(self, request: messages.MoveDisksRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
+        """Bring disks nearer to the claims that they move to."""
+        return answer(context, lambda: self._run.orders.move_disks(request))
+
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext
     ) -> messages.DomainDescription:

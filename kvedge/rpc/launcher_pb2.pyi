@@ -40,6 +40,23 @@ class MemoryDumpState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MEMORY_DUMP_STATE_COMPLETE: _ClassVar[MemoryDumpState]
     MEMORY_DUMP_STATE_FAILED: _ClassVar[MemoryDumpState]
 
+class DiskMoveGoal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISK_MOVE_GOAL_UNSPECIFIED: _ClassVar[DiskMoveGoal]
+    DISK_MOVE_GOAL_COPY: _ClassVar[DiskMoveGoal]
+    DISK_MOVE_GOAL_SETTLE: _ClassVar[DiskMoveGoal]
+    DISK_MOVE_GOAL_FINISH: _ClassVar[DiskMoveGoal]
+    DISK_MOVE_GOAL_ABORT: _ClassVar[DiskMoveGoal]
+
+class DiskMoveState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISK_MOVE_NONE: _ClassVar[DiskMoveState]
+    DISK_MOVE_COPYING: _ClassVar[DiskMoveState]
+    DISK_MOVE_READY: _ClassVar[DiskMoveState]
+    DISK_MOVE_SETTLED: _ClassVar[DiskMoveState]
+    DISK_MOVE_DONE: _ClassVar[DiskMoveState]
+    DISK_MOVE_FAILED: _ClassVar[DiskMoveState]
+
 class DomainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOMAIN_STATE_ABSENT: _ClassVar[DomainState]
@@ -101,6 +118,17 @@ MEMORY_DUMP_STATE_NONE: MemoryDumpState
 MEMORY_DUMP_STATE_ACTIVE: MemoryDumpState
 MEMORY_DUMP_STATE_COMPLETE: MemoryDumpState
 MEMORY_DUMP_STATE_FAILED: MemoryDumpState
+DISK_MOVE_GOAL_UNSPECIFIED: DiskMoveGoal
+DISK_MOVE_GOAL_COPY: DiskMoveGoal
+DISK_MOVE_GOAL_SETTLE: DiskMoveGoal
+DISK_MOVE_GOAL_FINISH: DiskMoveGoal
+DISK_MOVE_GOAL_ABORT: DiskMoveGoal
+DISK_MOVE_NONE: DiskMoveState
+DISK_MOVE_COPYING: DiskMoveState
+DISK_MOVE_READY: DiskMoveState
+DISK_MOVE_SETTLED: DiskMoveState
+DISK_MOVE_DONE: DiskMoveState
+DISK_MOVE_FAILED: DiskMoveState
 DOMAIN_STATE_ABSENT: DomainState
 DOMAIN_STATE_STARTING: DomainState
 DOMAIN_STATE_RUNNING: DomainState
@@ -450,6 +478,58 @@ class MemoryDump(_message.Message):
     message: str
     def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[MemoryDumpState, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
+class DiskCopy(_message.Message):
+    __slots__ = ("volume", "source_claim", "claim", "place", "block")
+    VOLUME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    volume: str
+    source_claim: str
+    claim: str
+    place: str
+    block: bool
+    def __init__(self, volume: _Optional[str] = ..., source_claim: _Optional[str] = ..., claim: _Optional[str] = ..., place: _Optional[str] = ..., block: _Optional[bool] = ...) -> None: ...
+
+class MoveDisksRequest(_message.Message):
+    __slots__ = ("move_id", "goal", "disks")
+    MOVE_ID_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    move_id: str
+    goal: DiskMoveGoal
+    disks: _containers.RepeatedCompositeFieldContainer[DiskCopy]
+    def __init__(self, move_id: _Optional[str] = ..., goal: _Optional[_Union[DiskMoveGoal, str]] = ..., disks: _Optional[_Iterable[_Union[DiskCopy, _Mapping]]] = ...) -> None: ...
+
+class MovingDisk(_message.Message):
+    __slots__ = ("copy", "moved", "total_bytes", "copied_bytes")
+    COPY_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COPIED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    copy: DiskCopy
+    moved: bool
+    total_bytes: int
+    copied_bytes: int
+    def __init__(self, copy: _Optional[_Union[DiskCopy, _Mapping]] = ..., moved: _Optional[bool] = ..., total_bytes: _Optional[int] = ..., copied_bytes: _Optional[int] = ...) -> None: ...
+
+class DiskMove(_message.Message):
+    __slots__ = ("move_id", "state", "message", "disks", "started_unix_ms", "ended_unix_ms")
+    MOVE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    move_id: str
+    state: DiskMoveState
+    message: str
+    disks: _containers.RepeatedCompositeFieldContainer[MovingDisk]
+    started_unix_ms: int
+    ended_unix_ms: int
+    def __init__(self, move_id: _Optional[str] = ..., state: _Optional[_Union[DiskMoveState, str]] = ..., message: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[MovingDisk, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ...) -> None: ...
+
 class PauseRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -597,7 +677,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump", "disk_move", "moves_disks")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -625,6 +705,8 @@ class DomainStatus(_message.Message):
     DISK_COPY_FIELD_NUMBER: _ClassVar[int]
     COPIES_DISKS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_DUMP_FIELD_NUMBER: _ClassVar[int]
+    DISK_MOVE_FIELD_NUMBER: _ClassVar[int]
+    MOVES_DISKS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -652,7 +734,9 @@ class DomainStatus(_message.Message):
     disk_copy: DiskCopyJob
     copies_disks: bool
     memory_dump: MemoryDump
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ...) -> None: ...
+    disk_move: DiskMove
+    moves_disks: bool
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ...) -> None: ...
 
 class DomainNic(_message.Message):
     __slots__ = ("name", "mac", "tap", "down", "queues")
@@ -697,16 +781,18 @@ class GuestAddress(_message.Message):
     def __init__(self, interface: _Optional[str] = ..., mac: _Optional[str] = ..., guest_name: _Optional[str] = ..., addresses: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class DiskTarget(_message.Message):
-    __slots__ = ("name", "target", "empty", "image_bytes")
+    __slots__ = ("name", "target", "empty", "place", "image_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     EMPTY_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     IMAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     target: str
     empty: bool
+    place: str
     image_bytes: int
-    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., empty: _Optional[bool] = ..., image_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., target: _Optional[str] = ..., empty: _Optional[bool] = ..., place: _Optional[str] = ..., image_bytes: _Optional[int] = ...) -> None: ...
 
 class DiskTrouble(_message.Message):
     __slots__ = ("name", "action", "message", "tries", "since_unix_ms")

@@ -179,6 +179,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.DumpMemoryRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.MoveDisks = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/MoveDisks',
+                request_serializer=launcher__pb2.MoveDisksRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -391,6 +396,14 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MoveDisks(self, request, context):
+        """Copies disks of the running guest to other claims that were handed over, and has the guest go on with the copies.
+        Each goal may be repeated. COPY begins; the rest answers when it is done. ABORTED while it cannot be done yet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -537,6 +550,11 @@ def add_LauncherServicer_to_server(servicer, server):
             'DumpMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.DumpMemory,
                     request_deserializer=launcher__pb2.DumpMemoryRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'MoveDisks': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveDisks,
+                    request_deserializer=launcher__pb2.MoveDisksRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
     }
@@ -1322,6 +1340,33 @@ class Launcher:
             target,
             '/kvedge.launcher.v1.Launcher/DumpMemory',
             launcher__pb2.DumpMemoryRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveDisks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/MoveDisks',
+            launcher__pb2.MoveDisksRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,

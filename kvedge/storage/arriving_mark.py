@@ -1,7 +1,7 @@
 """The word beside an image in a claim that it is the unfinished copy of a disk, and no disk.
 
-Written by the launcher that awaits the disk's guest; read by whoever would use the image. What a claim holds comes from
-others: no link is followed.
+Written by the launcher that awaits the disk's guest, or copies the disk of its own; read by whoever would use the
+image. What a claim holds comes from others: no link is followed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kvedge.storage.beneath import hold_open_beneath
 
 # It holds the UIDs of the VMI whose guest comes, and of the migration by which it does.
 ARRIVING: Final = f".{IMAGE_FILE}.arriving"
+# The same word of a copy that is complete, until its guest goes on with it; nobody refuses an image for it.
+SETTLED: Final = f".{IMAGE_FILE}.arrived"
 _LONGEST: Final = 256
 
 

@@ -28,8 +28,8 @@ NOT_FOUND: Final = "DestinationNotFound"
 NOT_FILLED: Final = "DestinationNotPopulated"
 IN_USE: Final = "DestinationInUse"
 TOO_SMALL: Final = "DestinationTooSmall"
-NO_NODE: Final = "NoOtherNode"
-WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, NO_NODE})
+BUSY: Final = "SnapshotInProgress"
+WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class ClaimSights:
     copies: Mapping[str, ClaimInfo] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
     is_alone: bool = False
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the guest's own launcher copies the data: it goes nowhere, and what keeps it here is no obstacle."""
+        return self.is_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class _View:
+    vm: VirtualMachine
     vmi: VirtualMachineInstance
     wanted: Mapping[str, Volume]
     exchanges: Sequence[MigratedVolume]
@@ -116,7 +122,7 @@ def judge_exchanges(
     vm: VirtualMachine, vmi: VirtualMachineInstance, exchanges: Sequence[MigratedVolume], sights: ClaimSights
 ) -> Refused | Waits | None:
     """What keeps the guest from taking its data along; None when nothing does."""
-    view = _View(vmi, template_volumes(vm), exchanges, sights)
+    view = _View(vm, vmi, template_volumes(vm), exchanges, sights)
     return next((verdict for rule in _RULES for verdict in rule(view)), None)
 
 
@@ -154,13 +160,15 @@ def _name_kind(old: Volume, new: Volume, disk: Disk | None) -> str:
 
 
 def _find_other_obstacles(view: _View) -> Iterator[Refused]:
-    found = condition(view.vmi.status.conditions, STORAGE_LIVE_MIGRATABLE)
+    found = None if view.sights.is_in_place else condition(view.vmi.status.conditions, STORAGE_LIVE_MIGRATABLE)
     if found is not None and found.status == "False":
         yield Refused(f"cannot migrate the volumes as the VMI isn't migratable: {found.message}")
 
 
 def _find_left_behind(view: _View) -> Iterator[Refused]:
     """What one node has stays: a claim that is there at one node at a time, unless its data is copied, or a file."""
+    if view.sights.is_in_place:
+        return
     for volume in view.vmi.spec.volumes:
         if volume.host_disk is not None and not volume.host_disk.shared:
             yield Refused(f"cannot migrate the VM. The volume {volume.name} is a file of its node, and not shared")
@@ -174,11 +182,10 @@ def _find_left_behind(view: _View) -> Iterator[Refused]:
             yield Refused(f"cannot migrate the VM. {text}")
 
 
-def _find_no_node(view: _View) -> Iterator[Waits]:
-    if view.sights.is_alone:
-        meta, node = view.vmi.metadata, view.vmi.status.node_name
-        text = f'VMI "{meta.namespace}/{meta.name}" has no other node to go to: node {node} is the only one'
-        yield Waits(NO_NODE, f"{text}; join another node, or stop the VM and copy its disks")
+def _find_busy(view: _View) -> Iterator[Waits]:
+    busy = view.vm.status.snapshot_in_progress or view.vm.status.restore_in_progress
+    if busy:
+        yield Waits(BUSY, f"{busy} is being taken of the VM, or put back: its volumes move once that has ended")
 
 
 def _find_missing(view: _View) -> Iterator[Waits]:
@@ -260,7 +267,7 @@ _RULES: Final[Sequence[Callable[[_View], Iterator[Refused | Waits]]]] = (
     _find_missing,
     _find_other_obstacles,
     _find_left_behind,
-    _find_no_node,
+    _find_busy,
     _find_unfilled,
     _find_users,
     _find_small,

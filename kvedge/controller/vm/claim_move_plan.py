@@ -27,7 +27,14 @@ from kvedge.controller.vm.claim_changes import (
 )
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, VOLUMES_CHANGE, destinations
+from kvedge.resources.disks.moved_volumes import (
+    IN_PLACE,
+    MANUAL_RECOVERY_REQUIRED,
+    VOLUMES_CHANGE,
+    destinations,
+    is_settled_in_place,
+    moves_in_place,
+)
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.disk_moves import MOVED_FROM
@@ -74,7 +81,11 @@ def plan_claim_move(
     """Decide it; `vmi` is the VM's own run."""
     if vmi is None or vmi.is_final:
         move = _plan_unseen(vm, vmi, sights) or _plan_without_run(vm, vmi)
-        return replace(move, put_back=_put_back(vm, move.recorded, sights)) if move.is_blocked else move
+        if not move.is_blocked:
+            return move
+        # In place nobody needs to decide: the VM starts where its data is, and the change may be asked for again.
+        is_free = vmi is not None and (moves_in_place(vmi) or sights.is_in_place)
+        return replace(move, put_back=_put_back(vm, move.recorded, sights, is_free=is_free))
     if vmi.status.migrated_volumes:
         return _plan_pending(vm, vmi, now)
     exchanges = find_exchanges(vm, vmi, sights)
@@ -90,7 +101,8 @@ def plan_claim_move(
     if isinstance(verdict, Waits):
         waiting = _say(vmi, "False", verdict.reason, verdict.text, now)
         return ClaimMove(body=_patch(vmi, waiting), is_carried=True, again_after=_LOOK_SECONDS)
-    return ClaimMove(exchanges, body=_patch(vmi, _accept(vmi, now), exchanges), is_carried=True)
+    accepted = _accept(vmi, now, is_in_place=sights.is_in_place)
+    return ClaimMove(exchanges, body=_patch(vmi, accepted, exchanges), is_carried=True)
 
 
 def recovery_condition(move: ClaimMove) -> Condition | None:
@@ -154,13 +166,14 @@ def _plan_without_run(vm: VirtualMachine, vmi: VirtualMachineInstance | None) ->
     return ClaimMove()
 
 
-def _put_back(vm: VirtualMachine, left: Sequence[MigratedVolume], sights: ClaimSights) -> JsonObject:
+def _put_back(vm: VirtualMachine, left: Sequence[MigratedVolume], sights: ClaimSights, *, is_free: bool) -> JsonObject:
     """A merge patch of a VM that names the claims again that have its data, where new ones were made for its guest to
-    leave a node with its disks: nobody chose these, and the VM starts again by itself. Empty where a user chose one.
+    leave a node with its disks: nobody chose these, and the VM starts again by itself. Empty where a user chose one,
+    unless it `is_free`.
     """
     back: dict[str, str] = {}
     for each in left:
-        if not _is_made_for_move(each, sights):
+        if not is_free and not _is_made_for_move(each, sights):
             return {}
         assert each.source_pvc_info is not None
         assert each.destination_pvc_info is not None
@@ -188,14 +201,16 @@ def _turn(each: MigratedVolume, last: str | None) -> MigratedVolume:
 def _plan_pending(vm: VirtualMachine, vmi: VirtualMachineInstance, now: datetime) -> ClaimMove:
     """A change that the VMI's status names: it goes on, or all of it is taken back."""
     pending = vmi.status.migrated_volumes
-    if not destinations(vmi) and not _is_migrating(vmi):
+    is_settled = is_settled_in_place(vmi) if moves_in_place(vmi) else not _is_migrating(vmi)
+    if not destinations(vmi) and is_settled:
         # Nothing of it is left to move.
         return ClaimMove(body=_patch(vmi, without_conditions(vmi.status.conditions, {VOLUMES_CHANGE}), ()))
     wanted = {name: claim_of(volume) for name, volume in template_volumes(vm).items()}
     names = {each.volume_name for each in pending}
     is_more = any(each.volume_name not in names for each in find_exchanges(vm, vmi))
     if not is_more and _is_at(wanted, {name: claim.claim_name for name, claim in destinations(vmi).items()}):
-        return ClaimMove(pending, body=_patch(vmi, _accept(vmi, now), pending), is_carried=True)
+        accepted = _accept(vmi, now, is_in_place=moves_in_place(vmi))
+        return ClaimMove(pending, body=_patch(vmi, accepted, pending), is_carried=True)
     sources = {each.volume_name: each.source_pvc_info.claim_name for each in pending if each.source_pvc_info}
     if not is_more and _is_at(wanted, sources):
         # The migration is ended by this word. What it moves stays named until the guest is known to stay.
@@ -219,8 +234,8 @@ def _is_migrating(vmi: VirtualMachineInstance) -> bool:
     return state is not None and state.is_open
 
 
-def _accept(vmi: VirtualMachineInstance, now: datetime) -> list[Condition]:
-    return _say(vmi, "True", "", "migrate volumes", now)
+def _accept(vmi: VirtualMachineInstance, now: datetime, *, is_in_place: bool) -> list[Condition]:
+    return _say(vmi, "True", IN_PLACE if is_in_place else "", "migrate volumes", now)
 
 
 def _say(vmi: VirtualMachineInstance, status: str, reason: str, message: str, now: datetime) -> list[Condition]:

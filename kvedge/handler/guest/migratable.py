@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from kvedge.resources.disks.moved_volumes import destinations, find_uncopied
+from kvedge.resources.disks.moved_places import is_moved_place
+from kvedge.resources.disks.moved_volumes import attached_volumes, destinations, find_uncopied
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
@@ -50,7 +51,9 @@ def judge_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Cond
 
 def judge_storage_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
     """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
-    found = next(itertools.chain(_of_networks(vmi), _of_devices(vmi), _of_reservations(vmi)), None)
+    found = next(
+        itertools.chain(_of_networks(vmi), _of_devices(vmi), _of_reservations(vmi), _of_moved_disks(vmi)), None
+    )
     if found is None and not launcher_can:
         found = _OLD_LAUNCHER
     return _condition(STORAGE_LIVE_MIGRATABLE, found)
@@ -79,6 +82,7 @@ def _obstacles(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
     yield from _of_networks(vmi)
     yield from _of_devices(vmi)
     yield from _of_volumes(vmi)
+    yield from _of_moved_disks(vmi)
 
 
 def _of_networks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
@@ -134,6 +138,17 @@ def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
         elif volume.host_disk is not None and not volume.host_disk.shared:
             yield Obstacle(reason, "cannot migrate VMI with non-shared HostDisk")
     yield from _of_reservations(vmi)
+
+
+def _of_moved_disks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    """The launcher has the claim by an attachment Pod, in a place where no other launcher has it."""
+    for volume in attached_volumes(vmi):
+        if is_moved_place(volume.name):
+            yield Obstacle(
+                "DisksNotLiveMigratable",
+                f"cannot migrate VMI: a disk has moved to claim {claim_of(volume)} while the guest ran, or is about to;"
+                " restart the VM to have the claim in its Pod",
+            )
 
 
 def _of_reservations(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kvedge.handler.disk_move.disk_move_steps import DiskMoveSteps
 from kvedge.handler.guest.copy_pass import CopyPass
 from kvedge.handler.guest.copy_plan import CopyOutcome
 from kvedge.handler.guest.guest_network import GuestNetwork
@@ -80,6 +81,7 @@ class SyncLoop:
     _dumps: MemoryDumpPass = field(init=False)
     _lans: LanWatch = field(init=False)
     _moving: MovingGuests | None = field(init=False, default=None)
+    _disk_moves: DiskMoveSteps = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the parts that share what this loop was given."""
@@ -95,6 +97,7 @@ class SyncLoop:
             self.lan_joining,
         )
         self._lans = LanWatch(self.connections, self._told, self.clock)
+        self._disk_moves = DiskMoveSteps(self.client, self.vmis, self.connections, self.events, self.clock)
         self._volumes = VolumePass(self.connections, self.volumes, self._told, self.clock)
         self._copies = CopyPass(self.connections, self.volumes)
         self._dumps = MemoryDumpPass(self.connections, self.volumes)
@@ -153,6 +156,11 @@ class SyncLoop:
             view = self.connections.view(key)
         self._launchers.release_nics(key, vmi, view, memory)
         look_again = self._lans.look(key, vmi, view, memory)
+        disks = self._disk_moves.look(key, vmi, view, hotplug)
+        if disks.changed:
+            return Again(0.0)
+        if disks.trouble:
+            self._told.tell_once(vmi, memory, "DiskMoveFailed", disks.trouble)
         dumps = self._dumps.look(key, vmi, view)
         hotplug = self._volumes.take_back(key, vmi, view, hotplug, memory)
         if dumps is not None and hotplug is not None:
@@ -171,7 +179,8 @@ class SyncLoop:
             return Again(0.0)
         if hotplug is not None and hotplug.troubles:
             return Again(VOLUME_SECONDS)
-        waits = [seconds for seconds in (plan.again, look_again, move.again, copy.again) if seconds is not None]
+        tried = (plan.again, look_again, move.again, disks.again, copy.again)
+        waits = [seconds for seconds in tried if seconds is not None]
         return Again(min(waits)) if waits else None
 
     def _ending_seconds(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> float:

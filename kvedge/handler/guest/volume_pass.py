@@ -17,7 +17,7 @@ from kvedge.handler.launchers.sync_plan import LauncherView, Step, SyncPlan
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, as_coming, find_absent, start_gate, wishes_of
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
-from kvedge.resources.disks.volume_facts import hotplugged_volumes
+from kvedge.resources.disks.moved_volumes import attached_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
 from kvedge.runtime.clock import Clock
@@ -103,6 +103,4 @@ class VolumePass:
 
 def _concerns_hotplug(vmi: VirtualMachineInstance) -> bool:
     """Whether there is, or may still be, a hotplugged volume."""
-    return bool(hotplugged_volumes(vmi)) or any(
-        entry.phase or entry.hotplug_volume for entry in vmi.status.volume_status
-    )
+    return bool(attached_volumes(vmi)) or any(entry.phase or entry.hotplug_volume for entry in vmi.status.volume_status)

@@ -15,12 +15,23 @@ from typing import Final
 import msgspec
 
 from kvedge.handler.volumes.memory_dump_plan import DUMP_PHASES, DumpOutcome, dump_entry, find_written
+from kvedge.handler.volumes.move_words import describe_move
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, MOUNTED, READY, UNMOUNTED, is_block
 from kvedge.resources.disks.memory_dumps import dump_bytes
-from kvedge.resources.disks.volume_facts import hotplugged_disks, hotplugged_volumes, is_memory_dump
+from kvedge.resources.disks.moved_places import is_moved_place
+from kvedge.resources.disks.moved_volumes import attached_volumes
+from kvedge.resources.disks.volume_facts import hotplugged_disks, is_memory_dump
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
-from kvedge.rpc.launcher_pb2 import DISK_ACTION_DETACH, DISK_ACTION_EJECT, DiskTrouble, DomainStatus
+from kvedge.rpc.launcher_pb2 import (
+    DISK_ACTION_DETACH,
+    DISK_ACTION_EJECT,
+    DISK_MOVE_COPYING,
+    DISK_MOVE_READY,
+    DISK_MOVE_SETTLED,
+    DiskTrouble,
+    DomainStatus,
+)
 
 # Volumes come within seconds: a guest that waits for longer is told of.
 TOLD_SECONDS: Final = 15.0
@@ -65,10 +76,15 @@ class HandOver:
         """Whether it is a device."""
         return is_block(self.info.volume_mode)
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether the launcher is to have all of the claim: it writes a word beside the image of a disk that moves."""
+        return is_moved_place(self.name) and not self.block
+
 
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
-    wanted = {volume.name: volume for volume in hotplugged_volumes(vmi) if volume.name not in present}
+    wanted = {volume.name: volume for volume in attached_volumes(vmi) if volume.name not in present}
     copies = find_copies(vmi)
     return [
         HandOver(
@@ -117,8 +133,15 @@ def find_absent(vmi: VirtualMachineInstance, seen: HotplugSeen) -> str:
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
     """What of `there` neither the VMI wants nor the domain has; a dump that is being written has its file."""
-    kept = {volume.name for volume in hotplugged_volumes(vmi)} | find_attached(status).keys()
+    kept = {volume.name for volume in attached_volumes(vmi)} | find_attached(status).keys() | _find_places(status)
     return sorted(set(there) - kept - find_written(vmi, status))
+
+
+def _find_places(status: DomainStatus) -> set[str]:
+    """The places of claims that disks have moved to, or are being copied to."""
+    moving = status.disk_move.state in (DISK_MOVE_COPYING, DISK_MOVE_READY, DISK_MOVE_SETTLED)
+    copies = {disk.copy.place for disk in status.disk_move.disks} if moving else set()
+    return copies | {disk.place for disk in status.disks if disk.place}
 
 
 def find_attached(status: DomainStatus) -> dict[str, str]:
@@ -130,7 +153,7 @@ def wishes_of(vmi: VirtualMachineInstance) -> frozenset[tuple[str, ...]]:
     """What the launcher must be told anew when it changes: volumes, and whether they are handed over."""
     phases = {entry.name: entry.phase for entry in vmi.status.volume_status}
     drives = {(disk.name,) for disk in vmi.spec.domain.devices.disks if disk.cdrom is not None}
-    disks = (item for item in hotplugged_volumes(vmi) if not is_memory_dump(item))
+    disks = (item for item in attached_volumes(vmi) if not is_memory_dump(item))
     volumes = {(item.name, str(phases.get(item.name, "") in HANDED_OVER)) for item in disks}
     return frozenset(volumes | drives)
 
@@ -145,23 +168,29 @@ def volume_entries(
     """The entries, those of hotplugged volumes with what the handler says of them; None: nothing was looked at."""
     if seen is None:
         return entries
-    dumps = {volume.name for volume in hotplugged_volumes(vmi) if is_memory_dump(volume)}
+    dumps = {volume.name for volume in attached_volumes(vmi) if is_memory_dump(volume)}
     entries = [
         dump_entry(vmi.metadata.name, entry, seen.dumps.get(entry.name), now, is_there=entry.name in seen.present)
         if entry.name in dumps
         else entry
         for entry in entries
     ]
-    wanted = {volume.name for volume in hotplugged_volumes(vmi)}
+    wanted = {volume.name for volume in attached_volumes(vmi)}
     disks = find_attached(status)
     troubles = {trouble.name: trouble for trouble in status.disk_troubles}
-    return [
+    made = [
         _entry(entry, seen, wanted=entry.name in wanted, target=disks.get(entry.name), trouble=troubles.get(entry.name))
         if (entry.name in wanted or entry.hotplug_volume is not None or entry.phase)
         and not (entry.name in dumps and entry.phase in DUMP_PHASES)
         else entry
         for entry in entries
     ]
+    return [_with_move(entry, status) if is_moved_place(entry.name) else entry for entry in made]
+
+
+def _with_move(entry: VolumeStatus, status: DomainStatus) -> VolumeStatus:
+    words = describe_move(status, entry.name) if entry.phase == MOUNTED else None
+    return entry if words is None else msgspec.structs.replace(entry, reason=words[0], message=words[1])
 
 
 def _entry(

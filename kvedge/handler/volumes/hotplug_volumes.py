@@ -27,6 +27,7 @@ from kvedge.handler.volumes.hotplug_plan import (
 from kvedge.handler.volumes.memory_dump_files import discard_dump, finish_dump, hand_over_dump
 from kvedge.handler.volumes.volume_hand_over import (
     hand_over_device,
+    hand_over_directory,
     hand_over_file,
     hold_hotplug_directory,
     leftovers,
@@ -34,7 +35,7 @@ from kvedge.handler.volumes.volume_hand_over import (
     take_back,
 )
 from kvedge.resources.disks.hotplug_places import is_block
-from kvedge.resources.disks.volume_facts import hotplugged_volumes
+from kvedge.resources.disks.moved_volumes import attached_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from kvedge.rpc.launcher_pb2 import DomainStatus
 
@@ -65,12 +66,12 @@ class HotplugVolumes:
         except FileNotFoundError:
             text = "the launcher's Pod has no place for hotplugged volumes; restart the VM"
             return HotplugSeen(
-                troubles={volume.name: f"Volume {volume.name}: {text}" for volume in hotplugged_volumes(vmi)}
+                troubles={volume.name: f"Volume {volume.name}: {text}" for volume in attached_volumes(vmi)}
             )
         except OSError as error:
             # It has just ended, which is told by another way.
             return HotplugSeen(
-                troubles={volume.name: f"Volume {volume.name}: {error}" for volume in hotplugged_volumes(vmi)}
+                troubles={volume.name: f"Volume {volume.name}: {error}" for volume in attached_volumes(vmi)}
             )
         missing = plan_hand_over(vmi, present)
         if not missing:
@@ -137,6 +138,8 @@ class HotplugVolumes:
                 hand_over_dump(item.name, vmi_uid, item.dump_bytes, source, launcher)
             elif item.block:
                 hand_over_device(item.name, find_given_devices(self._kubelet, item.pod_uid), source, launcher)
+            elif item.is_directory:
+                hand_over_directory(item.name, source, launcher)
             else:
                 hand_over_file(item.name, item.info if makes_images else None, source, launcher, item.copy)
         except (ImageRefused, OSError) as error:

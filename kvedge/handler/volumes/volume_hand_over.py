@@ -8,7 +8,8 @@ A file: the image is made in the claim, an empty file made as its place, the ima
 mount is taken off, the place removed. The file of a dump comes in the same way (`memory_dump_files`). A device: a node
 that root alone can open is made under a name of its own, the cgroup rule is given, the node given to the guest's user,
 renamed. Back: the node gets such a name again, the rule is taken, the node removed. So there is never a rule without a
-node that tells of it.
+node that tells of it. The claim that a disk
+moves to comes as a whole: its directory is mounted as a file is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, m
 from kvedge.handler.volumes.copy_place import make_copy_place
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, DUMP_SUFFIX, HOTPLUG_DIRECTORY
+from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
@@ -82,6 +84,8 @@ def present_volumes(directory: int) -> dict[str, bool]:
             found[name.removesuffix(_IMAGE)] = False
         elif name.endswith(DUMP_SUFFIX) and is_mounted(directory, name):
             found[name.removesuffix(DUMP_SUFFIX)] = False
+        elif stat.S_ISDIR(facts.st_mode) and is_moved_place(name) and is_mounted(directory, name):
+            found[name] = False
     return {name: is_device for name, is_device in found.items() if is_label(name)}
 
 
@@ -99,6 +103,8 @@ def leftovers(directory: int) -> set[str]:
             found.add(name.removesuffix(_IMAGE))
         if name.endswith(DUMP_SUFFIX) and not is_mounted(directory, name):
             found.add(name.removesuffix(DUMP_SUFFIX))
+        if stat.S_ISDIR(facts.st_mode) and is_moved_place(name):
+            found.add(name)
     return {name for name in found if is_label(name)}
 
 
@@ -143,6 +149,39 @@ def hand_over_file(
             place = os.open(f"{name}{_IMAGE}", os.O_CREAT | os.O_RDONLY | os.O_NOFOLLOW, 0o600, dir_fd=directory)
             os.close(place)
         in_own_thread(partial(_mount_image, name, theirs, ours, copy))
+
+
+def hand_over_directory(name: str, source: HeldProcess, launcher: HeldProcess) -> None:
+    """Put the file system of a claim into the launcher's Pod.
+
+    Raises:
+        ImageRefused: when the name is no volume's.
+        OSError: when the kernel refuses.
+    """
+    check_name(name)
+    with source.namespace("mnt") as theirs, launcher.namespace("mnt") as ours:
+        with hold_hotplug_directory(launcher) as directory, contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=directory)
+        in_own_thread(partial(_mount_directory, name, theirs, ours))
+
+
+def _mount_directory(name: str, theirs: int, ours: int) -> None:
+    """As `_mount_image`."""
+    setns(theirs, CLONE_NEWNS)
+    with (
+        hold_directory("/") as root,
+        hold_open_beneath(root, CLAIM_PLACE.lstrip("/"), _DIRECTORY, resolve=AS_ROOT) as claim,
+    ):
+        copied = copy_mount(claim, recursive=False)
+    try:
+        set_mount_attributes(copied, HARMLESS, MS_PRIVATE, recursive=False)
+        setns(ours, CLONE_NEWNS)
+        with hold_own_directory() as directory:
+            if not is_mounted(directory, name):
+                with hold_open_beneath(directory, name, _DIRECTORY, resolve=STRICT) as place:
+                    attach_mount(copied, place)
+    finally:
+        os.close(copied)
 
 
 def check_name(name: str) -> None:
@@ -263,10 +302,15 @@ def take_back(name: str, launcher: HeldProcess) -> None:
     with hold_hotplug_directory(launcher) as directory:
         places = (f"{name}{_IMAGE}", f"{name}{DUMP_SUFFIX}")
         files = [place for place in places if _find_facts(directory, place) is not None]
+        there = _find_facts(directory, name)
+        is_directory = is_moved_place(name) and there is not None and stat.S_ISDIR(there.st_mode)
         _take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)
     for file in files:
         with launcher.namespace("mnt") as ours:
             in_own_thread(partial(_unmount_file, file, ours))
+    if is_directory:
+        with launcher.namespace("mnt") as ours:
+            in_own_thread(partial(_unmount_directory, name, ours))
 
 
 def _unmount_file(file: str, ours: int) -> None:
@@ -276,6 +320,15 @@ def _unmount_file(file: str, ours: int) -> None:
         os.fchdir(directory)
         _unmount_all(file)
         _remove(directory, file)
+
+
+def _unmount_directory(name: str, ours: int) -> None:
+    setns(ours, CLONE_NEWNS)
+    with hold_own_directory() as directory:
+        os.fchdir(directory)
+        _unmount_all(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(name, dir_fd=directory)
 
 
 def _unmount_all(path: str) -> None:

@@ -1,8 +1,10 @@
-"""A disk on a claim whose bytes come with a guest from another node: its place, which is worthless until it is whole.
+"""A disk on a claim whose bytes come with a guest from another node, or from another claim here: its place, which is
+worthless until it is whole.
 
-Called by `claim_disk` for the place, as the guest's user, and by `incoming_guest` when the guest goes on here or is not
-wanted. A file beside the image says that it is an unfinished copy: whoever would use the image refuses it. A device has
-no room for such a word; what came to it is made unreadable when the guest is not wanted.
+Called by `claim_disk` for the place, as the guest's user, by `incoming_guest` when the guest goes on here or is not
+wanted, and by `disk_move` for copies on this node. A file
+beside the image says that it is an unfinished copy: whoever would use the image refuses it. A device has no room for
+such a word; what came to it is made unreadable when the guest is not wanted.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ import logging
 import os
 import stat
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kvedge.launcher.disks.image_locks import is_locked
 from kvedge.launcher.launcher_errors import ClaimUnusable, DiskFull
 from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory, device_path
-from kvedge.storage.arriving_mark import ARRIVING, read_arriving
+from kvedge.storage.arriving_mark import ARRIVING, SETTLED, read_arriving
 from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_beneath
 
 if TYPE_CHECKING:
@@ -34,7 +36,24 @@ _WIPED: Final = 1 << 20
 _REMEDY: Final = "put the volume back on the claim that it had, and choose another one or empty this one"
 
 
-def refuse_arriving(directory: int, plan: ClaimPlan) -> None:
+class CopyPlace(NamedTuple):
+    """The place of a copy that is made while its guest runs here; the words are those of `ClaimPlan`."""
+
+    volume: str
+    claim: str
+    path: str
+    copied: int
+    run: str
+    incoming: str
+    file: str = IMAGE_FILE
+
+    @property
+    def field(self) -> str:
+        """What a user knows it by."""
+        return f"volume {self.volume}"
+
+
+def refuse_arriving(directory: int, plan: ClaimPlan | CopyPlace) -> None:
     """Refuse a claim whose image is an unfinished copy. Raises ClaimUnusable."""
     found = read_arriving(directory)
     if found:
@@ -42,7 +61,7 @@ def refuse_arriving(directory: int, plan: ClaimPlan) -> None:
         raise ClaimUnusable(plan.field, plan.claim, text, _REMEDY)
 
 
-def make_arriving(directory: int, plan: ClaimPlan, free: int) -> None:
+def make_arriving(directory: int, plan: ClaimPlan | CopyPlace, free: int) -> None:
     """Make a sparse image of the size that is to come, and say beside it that it is no disk yet.
 
     What is there may be used when it is empty, or came by an earlier attempt of the same VMI.
@@ -78,7 +97,7 @@ def make_arriving(directory: int, plan: ClaimPlan, free: int) -> None:
     _sync(directory)
 
 
-def _check_image(image: int, plan: ClaimPlan, *, is_ours: bool) -> int:
+def _check_image(image: int, plan: ClaimPlan | CopyPlace, *, is_ours: bool) -> int:
     """How many bytes it takes up. Raises ClaimUnusable for one that must not be written over."""
     found = os.fstat(image)
     if not stat.S_ISREG(found.st_mode):
@@ -101,7 +120,7 @@ def _is_empty(image: int, found: os.stat_result) -> bool:
     return False
 
 
-def _write_mark(directory: int, plan: ClaimPlan) -> None:
+def _write_mark(directory: int, plan: ClaimPlan | CopyPlace) -> None:
     # Whatever lies there under this name is removed, and never opened to be written.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(ARRIVING, dir_fd=directory)
@@ -111,7 +130,7 @@ def _write_mark(directory: int, plan: ClaimPlan) -> None:
     _sync(directory)
 
 
-def check_device(device: int, plan: ClaimPlan) -> None:
+def check_device(device: int, plan: ClaimPlan | CopyPlace) -> None:
     """Whether a disk may come to an open device: it is large enough, and nothing begins on it.
 
     Raises:
@@ -126,6 +145,53 @@ def check_device(device: int, plan: ClaimPlan) -> None:
         text = f"the device of volume {plan.volume} holds data, which a disk that moves to this claim would destroy"
         remedy = f"choose another claim, or empty it (dd if=/dev/zero of=… bs=1M count={_WIPED >> 20})"
         raise ClaimUnusable(plan.field, plan.claim, text, remedy)
+
+
+def settle_copy(path: str) -> None:
+    """The copy in the directory at `path` is what its source is while nobody writes: it may be used. May be repeated.
+
+    Its word keeps its place under another name, so that taking it back needs no room.
+
+    Raises:
+        OSError: when that cannot be made to last.
+    """
+    with hold_directory(path) as directory:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(ARRIVING, SETTLED, src_dir_fd=directory, dst_dir_fd=directory)
+        _sync(directory)
+
+
+def unsettle_copy(path: str) -> None:
+    """The source is about to be written, and not the copy: nobody may use that one any more. May be repeated.
+
+    Raises:
+        OSError: when that cannot be made to last; then nothing may be written.
+    """
+    with hold_directory(path) as directory:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(SETTLED, ARRIVING, src_dir_fd=directory, dst_dir_fd=directory)
+        if not read_arriving(directory):
+            raise FileNotFoundError(errno.ENOENT, "the word is gone that the copy is none yet", path)
+        _sync(directory)
+
+
+def keep_copy(path: str) -> None:
+    """The guest goes on with the copy: it is a disk like any other. May be repeated."""
+    with contextlib.suppress(FileNotFoundError), hold_directory(path) as directory:
+        os.unlink(SETTLED, dir_fd=directory)
+
+
+def drop_copy(path: str, incoming: str) -> None:
+    """The copy is not wanted, and no QEMU has it open: the claim is empty again.
+
+    Raises:
+        OSError: when it cannot be removed; a copy that is left keeps its word that it is no disk.
+    """
+    with hold_directory(path) as directory:
+        if incoming in read_arriving(directory):
+            os.unlink(IMAGE_FILE, dir_fd=directory)
+            os.unlink(ARRIVING, dir_fd=directory)
+            _sync(directory)
 
 
 def accept_copies(root: str, volumes: Iterable[str]) -> None:
@@ -158,7 +224,16 @@ def _drop(root: str, volume: str, migration: str) -> None:
             os.unlink(ARRIVING, dir_fd=directory)
             _sync(directory)
         return
-    device = os.open(root + device_path(volume), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    wipe_device(root + device_path(volume))
+
+
+def wipe_device(path: str) -> None:
+    """What came to a device is not wanted, and no QEMU has it open: nothing begins on it any more.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    device = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if stat.S_ISBLK(os.fstat(device).st_mode):
             os.pwrite(device, bytes(_WIPED), 0)

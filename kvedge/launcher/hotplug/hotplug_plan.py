@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kvedge.launcher.hotplug.disk_wishes import DiskWish, Wishes
 from kvedge.launcher.libvirt.domain_facts import DomainDisk
+from kvedge.resources.disks.moved_places import is_moved_place
 
 
 class Action(Enum):
@@ -46,7 +47,9 @@ def coming(wishes: Wishes, present: Iterable[DomainDisk]) -> frozenset[str]:
 def _steps(wishes: Wishes, disks: list[DomainDisk], directory: str) -> Iterator[Step]:
     there = {disk.name for disk in disks}
     for disk in disks:
-        comes = disk.source.startswith(f"{directory}/")
+        # A disk that has moved to another claim came there, too, and is no hotplugged one.
+        place = disk.source.removeprefix(f"{directory}/")
+        comes = place != disk.source and not is_moved_place(place.partition("/")[0])
         wish = wishes.disks.get(disk.name)
         if disk.device != "cdrom":
             if comes and wish is None:

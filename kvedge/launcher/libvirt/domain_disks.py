@@ -38,11 +38,19 @@ def read_disks(document: ElementTree.Element) -> Iterator[DomainDisk]:
         alias, target, source = disk.find("alias"), disk.find("target"), disk.find("source")
         if target is not None:
             name = "" if alias is None else alias.get("name", "").removeprefix(ALIAS)
-            path = "" if source is None else source.get("file") or source.get("dev") or ""
+            path = _read_path(source)
             read_only = disk.find("readonly") is not None
             part = disk.find("source/slices/slice[@type='storage']")
             size = 0 if part is None else int(part.get("size", "0"))
-            yield DomainDisk(name, target.get("dev", ""), disk.get("device", "disk"), path, read_only, size)
+            copy = disk.find("mirror[@job='copy']")
+            mirror = "" if copy is None else _read_path(copy.find("source"))
+            is_mirrored = copy is not None and copy.get("ready") == "yes"
+            device = disk.get("device", "disk")
+            yield DomainDisk(name, target.get("dev", ""), device, path, read_only, size, mirror, is_mirrored)
+
+
+def _read_path(source: ElementTree.Element | None) -> str:
+    return "" if source is None else source.get("file") or source.get("dev") or ""
 
 
 def drive_with_medium(document: ElementTree.Element, name: str, path: str, *, block: bool) -> ElementTree.Element:

@@ -51,6 +51,7 @@ class DomainDisk(NamedTuple):
     """One disk of the domain: `name` is the VMI's, `device` disk, cdrom or lun, `source` a path, "" for none.
 
     `read_only` says that the guest cannot write it; `part_bytes` is not 0 for a disk that is a part of its device.
+    `mirror` is the path of the copy that is being made of it, `is_mirrored` that this one has all that it has.
     """
 
     name: str
@@ -59,6 +60,15 @@ class DomainDisk(NamedTuple):
     source: str = ""
     read_only: bool = False
     part_bytes: int = 0
+    mirror: str = ""
+    is_mirrored: bool = False
+
+
+class CopyProgress(NamedTuple):
+    """How far the copy of a disk is, in bytes; what is written again counts again."""
+
+    copied: int = 0
+    total: int = 0
 
 
 class DomainNic(NamedTuple):

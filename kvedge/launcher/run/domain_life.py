@@ -98,7 +98,7 @@ class DomainLife:
                 self._nics.serve(request.interfaces)
             for keeper in self._keepers:
                 keeper.follow(request, self._session.facts())
-            if not self._view.copies.is_active:
+            if not (self._view.copies.is_active or self._view.moves.is_open):
                 # QEMU lets no disk grow that is being copied; the Sync that follows when its copy goes looks again.
                 self._state.growth_notes = grow_disks(request.vmi_json, self._session)
         return self._view.look()

@@ -17,7 +17,14 @@ from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.run_state import RunState
-from kvedge.rpc.launcher_pb2 import BeginDiskCopyRequest, DomainStatus, DumpMemoryRequest, MigrateRequest
+from kvedge.rpc.launcher_pb2 import (
+    DISK_MOVE_GOAL_COPY,
+    BeginDiskCopyRequest,
+    DomainStatus,
+    DumpMemoryRequest,
+    MigrateRequest,
+    MoveDisksRequest,
+)
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -55,7 +62,8 @@ class DomainOrders:
 
     def go_on(self) -> None:
         """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
-        if self._state.memory.held or self._view.outgoing.is_moving or self._dumps.is_unsettled:
+        is_busy = self._view.outgoing.is_moving or self._view.moves.holds_guest or self._dumps.is_unsettled
+        if self._state.memory.held or is_busy:
             return
         log.info("the guest goes on, to repeat what failed with an I/O error")
         self._session.unpause()
@@ -64,6 +72,7 @@ class DomainOrders:
         """Press the reset button."""
         self._dumps.refuse_while_dumping()
         self._view.outgoing.give_way()
+        self._view.moves.wait_while_holding()
         self._session.reset()
         return self._view.look()
 
@@ -71,6 +80,7 @@ class DomainOrders:
         """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
         self._dumps.refuse_while_dumping()
         self._view.outgoing.give_way()
+        self._view.moves.wait_while_holding()
         if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
             self._agent.freezer.thaw_soon()
             self._session.soft_reboot(agent=False)
@@ -84,6 +94,7 @@ class DomainOrders:
             return self._view.look()
         # While libvirt moves a guest it takes no such order, and lets the caller wait for half a minute.
         self._view.outgoing.give_way()
+        self._view.moves.wait_while_holding()
         facts = self._session.facts()
         if facts is None or not facts.is_active:
             raise DomainMissing("there is no guest to shut down")
@@ -109,6 +120,8 @@ class DomainOrders:
         if self._view.copies.is_active:
             raise WrongState("the guest's disks are being copied; it moves when that is over")
         self._dumps.refuse_while_dumping()
+        if self._view.moves.is_open:
+            raise WrongState("disks of the guest move to other claims; it moves once that is over")
         self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
@@ -128,6 +141,8 @@ class DomainOrders:
             raise WrongState("the guest is to end")
         self._view.outgoing.refuse_while_moving()
         self._dumps.refuse_while_dumping()
+        if self._view.moves.is_open:
+            raise WrongState("disks of the guest move to other claims; they are copied once that is over")
         wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
         self._view.copies.begin(request.id, wanted, self._session.facts())
         return self._view.look()
@@ -136,6 +151,21 @@ class DomainOrders:
         """End it."""
         self._view.copies.abort(copy_id)
         return self._view.look()
+
+    def move_disks(self, request: MoveDisksRequest) -> DomainStatus:
+        """Bring disks of the guest nearer to other claims, or to those that they were on."""
+        if request.goal == DISK_MOVE_GOAL_COPY:
+            self._view.outgoing.refuse_while_moving()
+            if self._state.memory.resumes or self._state.memory.kill_requested:
+                raise WrongState("the guest does not run yet, or is to end")
+            self._dumps.refuse_while_dumping()
+            if self._view.copies.is_active:
+                raise WrongState("the guest's disks are being copied for a snapshot; they move when that is over")
+        try:
+            self._view.moves.order(request)
+        finally:
+            status = self._view.look()
+        return status
 
     def freeze(self, unfreeze_seconds: int) -> DomainStatus:
         """Have the guest's agent freeze its file systems; they thaw after so many seconds, 0 for when asked.
@@ -157,12 +187,15 @@ class DomainOrders:
         self._view.outgoing.refuse_while_moving()
         if self._view.copies.is_active and not self._dumps.is_unsettled:
             raise WrongState("the guest's disks are being copied; its memory is written when that is over")
+        if self._view.moves.is_open and not self._dumps.is_unsettled:
+            raise WrongState("disks of the guest move to other claims; its memory is written when that is over")
         self._dumps.begin(request, self._session.facts())
         return self._view.look()
 
     def _refuse_while_busy(self) -> None:
         """For orders that have to wait. Raises WrongState."""
         self._view.outgoing.refuse_while_moving()
+        self._view.moves.refuse_while_holding()
         self._dumps.refuse_while_dumping()
 
     def unfreeze(self) -> DomainStatus:

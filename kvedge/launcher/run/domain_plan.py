@@ -48,7 +48,7 @@ class RunMemory(NamedTuple):
     doing; `never_ran` that this launcher has started the guest paused, and nobody has let it go on yet; `held` that a
     user has paused it; `left` that a migration was on its way when its QEMU ended, and nothing says that it failed;
     `resumes` that a migration has brought it, and that it is to run as soon as QEMU can let it; `dumps` that its memory
-    is written to a file, after which it goes on.
+    is written to a file, after which it goes on; `settles` that it stands for a moment while its disks are exchanged.
     """
 
     begun: bool = False
@@ -60,6 +60,7 @@ class RunMemory(NamedTuple):
     left: bool = False
     resumes: bool = False
     dumps: bool = False
+    settles: bool = False
 
 
 class Verdict(NamedTuple):
@@ -105,7 +106,8 @@ def _judge_active(facts: DomainFacts, memory: RunMemory) -> Verdict:
     if facts.life is Life.PAUSED:
         if facts.why is Why.PANICKED:
             return Verdict(DOMAIN_STATE_CRASHED, DOMAIN_REASON_PANICKED, Why.PANICKED.value)
-        if facts.why is Why.MIGRATING and not memory.dumps:
+        is_passing = facts.why is Why.USER and memory.settles
+        if is_passing or (facts.why is Why.MIGRATING and not memory.dumps):
             # A moment, after which it runs: there or here.
             return Verdict(DOMAIN_STATE_RUNNING, DOMAIN_REASON_UNSPECIFIED)
         if facts.why is Why.DUMP or (memory.dumps and facts.why is not Why.IO_ERROR):

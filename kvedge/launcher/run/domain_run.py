@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
-from kvedge.launcher.copies.disk_copies import DiskCopies
+from kvedge.launcher.disk_move.disk_move_record import MoveStore
+from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
@@ -23,13 +24,11 @@ from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
-from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
-from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY
 from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_DUMP, DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED, GuestExecReply
 
 if TYPE_CHECKING:
@@ -53,15 +52,7 @@ class DomainRun:
         `root` is before the Pod's paths.
         """
         self._session = session
-        self._watch = DomainWatch(
-            lambda: (
-                on_round()
-                or self.outgoing.is_unsettled
-                or self._released.is_due
-                or self.copies.is_active
-                or self._dumps.is_unsettled
-            )
-        )
+        self._watch = DomainWatch(lambda: on_round() or self._is_unsettled)
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
@@ -75,6 +66,7 @@ class DomainRun:
             session, self.agent.freezer, places, self._watch.look_soon, lambda: self.orders.go_on()
         )
         self._dumps = MemoryDumps(session, record.directory, self._watch.look_soon, root)
+        self.moves = DiskMover(session, MoveStore(record.directory), record.vmi_uid, self._watch.look_soon, root)
         self.view = DomainView(
             session,
             record,
@@ -86,6 +78,8 @@ class DomainRun:
             self.outgoing,
             self.copies,
             self._dumps,
+            self.moves,
+            root,
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
         keepers = (self._disks, self._nics)
@@ -100,6 +94,12 @@ class DomainRun:
     def board(self) -> StatusBoard:
         """What the domain is like, for everyone who asks or waits."""
         return self.view.board
+
+    @property
+    def _is_unsettled(self) -> bool:
+        """Whether the domain is to be looked at often."""
+        moving = self.outgoing.is_unsettled or self._released.is_due or self.moves.is_open
+        return moving or self.copies.is_active or self._dumps.is_unsettled
 
     def start(self) -> None:
         """Find what runs already, and begin to watch."""

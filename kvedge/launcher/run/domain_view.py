@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.disk_copies import DiskCopies
+from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_disks import read_device_bytes
@@ -29,6 +30,7 @@ from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.resources.disks.claim_places import IMAGE_FILE
+from kvedge.resources.disks.moved_places import find_place
 from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskTarget, DomainNic, DomainStatus
 
 if TYPE_CHECKING:
@@ -52,7 +54,10 @@ class DomainView:
         outgoing: OutgoingGuest,
         copies: DiskCopies,
         dumps: MemoryDumps,
+        moves: DiskMover,
+        root: str = "",
     ) -> None:
+        """`root` is before the Pod's paths."""
         self._session = session
         self._record = record
         self._state = state
@@ -63,6 +68,8 @@ class DomainView:
         self.outgoing = outgoing
         self.copies = copies
         self._dumps = dumps
+        self.moves = moves
+        self._root = root
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # The agent's part of the status, which changes no more often than the API can bear.
@@ -82,7 +89,10 @@ class DomainView:
         with self._looking:
             facts = self._facts = self._session.facts()
             word = self.outgoing.look(facts, killed=self._state.memory.kill_requested)
-            self._state.remember(left=word is Outgoing.GONE, dumps=self._dumps.holds_guest)
+            self.moves.look(facts)
+            self._state.remember(
+                left=word is Outgoing.GONE, dumps=self._dumps.holds_guest, settles=self.moves.holds_guest
+            )
             verdict = self._state.judge(facts)
             self._follow_agent(facts)
             status = self.board.publish(self._status(facts, verdict, word))
@@ -110,10 +120,13 @@ class DomainView:
 
     def _status(self, facts: DomainFacts | None, verdict: Verdict, word: Outgoing) -> DomainStatus:
         status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
-        status.follows_nics = status.migrates = status.copies_disks = True
+        status.follows_nics = status.migrates = status.copies_disks = status.moves_disks = True
         copy = self.copies.describe()
         if copy is not None:
             status.disk_copy.CopyFrom(copy)
+        moving = self.moves.describe(facts)
+        if moving is not None:
+            status.disk_move.CopyFrom(moving)
         if self.outgoing.came_by:
             status.incoming.migration_uid, status.incoming.state = self.outgoing.came_by, INCOMING_OWNED
         outgoing = self.outgoing.describe(word)
@@ -127,7 +140,7 @@ class DomainView:
             status.uuid = facts.uuid
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
-            status.disks.extend(_target(disk) for disk in facts.disks)
+            status.disks.extend(_target(disk, self._root) for disk in facts.disks)
             status.nics.extend(
                 DomainNic(name=nic.name, mac=nic.mac, tap=nic.tap, down=nic.is_down, queues=nic.queues)
                 for nic in facts.nics
@@ -148,12 +161,13 @@ class DomainView:
         return part
 
 
-def _target(disk: DomainDisk) -> DiskTarget:
+def _target(disk: DomainDisk, root: str) -> DiskTarget:
     return DiskTarget(
         name=disk.name,
         target=disk.target,
         empty=disk.device == "cdrom" and not disk.source,
         image_bytes=_read_image_bytes(disk),
+        place=find_place(disk.source.removeprefix(root)),
     )
 
 

@@ -28,6 +28,7 @@ class RunRecord:
             WrongState: when another launcher of this VMI is alive in this Pod.
         """
         self.directory = options.run_directory
+        self.vmi_uid = options.uid
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         self._begun = options.begun_path
         self._leases = f"{options.run_directory}/leases.json"

@@ -11,7 +11,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.disks.moved_places import DISK_MOVED, is_moved_place, moved_place
+from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes, is_hotpluggable
+from kvedge.resources.meta import condition
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
@@ -21,6 +23,8 @@ REPLACEMENT: Final = "Replacement"
 MIGRATION: Final = "Migration"
 # Of a VMI: True while its volumes are to get other claims.
 VOLUMES_CHANGE: Final = "VolumesChange"
+# Its reason, kvedge's own, when the launcher copies the disks itself, and the guest stays where it is.
+IN_PLACE: Final = "InPlace"
 # Of a VM: its run ended before the data was where the volumes are by now.
 MANUAL_RECOVERY_REQUIRED: Final = "ManualRecoveryRequired"
 
@@ -53,6 +57,46 @@ def destinations(vmi: VirtualMachineInstance) -> dict[str, ClaimInfo]:
         if own.get(moved.volume_name) == source.claim_name != destination.claim_name:
             found[moved.volume_name] = destination
     return found
+
+
+def moves_in_place(vmi: VirtualMachineInstance) -> bool:
+    """Whether the launcher that the guest runs in is to copy its disks to their new claims."""
+    found = condition(vmi.status.conditions, VOLUMES_CHANGE)
+    return found is not None and (found.status, found.reason) == ("True", IN_PLACE)
+
+
+def is_settled_in_place(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest has its disks where its VMI names them, once these have been exchanged in place.
+
+    Until its node's handler has seen that QEMU has exchanged them, too, the handler may have to name the old claims.
+    """
+    known = {entry.name: entry.reason for entry in vmi.status.volume_status}
+    return all(
+        known.get(moved_place(each.volume_name, each.destination_pvc_info.claim_name)) == DISK_MOVED
+        for each in vmi.status.migrated_volumes
+        if each.destination_pvc_info is not None
+    )
+
+
+def attached_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The volumes that come to the launcher by attachment Pods: hotplugged ones, the claims that disks are about to
+    move to in place, and those that they have moved to, as long as the launcher lives.
+    """
+    return [*hotplugged_volumes(vmi), *_moved_volumes(vmi)]
+
+
+def _moved_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    known = {entry.name for entry in vmi.status.volume_status if is_moved_place(entry.name)}
+    coming = destinations(vmi) if moves_in_place(vmi) else {}
+    claims = {moved_place(name, info.claim_name): info.claim_name for name, info in coming.items()}
+    for volume in vmi.spec.volumes if known else ():
+        claim = claim_of(volume)
+        if claim is not None and not is_hotpluggable(volume) and (place := moved_place(volume.name, claim)) in known:
+            claims[place] = claim
+    return [
+        Volume(name=place, persistent_volume_claim=PersistentVolumeClaimSource(claim_name=claim, hotpluggable=True))
+        for place, claim in claims.items()
+    ]
 
 
 def as_moved(vmi: VirtualMachineInstance) -> VirtualMachineInstance:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE, moves_in_place
 from kvedge.resources.meta import condition
 from kvedge.resources.names import LAUNCHER_VERSION
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -36,6 +36,6 @@ def is_outdated(vmi: VirtualMachineInstance, version: str) -> bool:
 
 
 def changes_volumes(vmi: VirtualMachineInstance) -> bool:
-    """Whether its disks wait for the guest to move."""
+    """Whether its disks wait for the guest to move; in place they move without it."""
     found = condition(vmi.status.conditions, VOLUMES_CHANGE)
-    return found is not None and found.status == "True"
+    return found is not None and found.status == "True" and not moves_in_place(vmi)

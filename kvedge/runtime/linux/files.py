@@ -14,6 +14,7 @@ from kvedge.runtime.linux.calls import check, libc
 # include/uapi/linux/openat2.h; the number is the same on every architecture.
 _SYS_OPENAT2: Final = 437
 _RENAME_NOREPLACE: Final = 1
+RESOLVE_NO_XDEV: Final = 0x01
 RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08

@@ -77,6 +77,8 @@ SYNC_THEMSELVES = {
     "kvedge/storage/images/image_store.py",
     # Also renames links in /dev, which a power cut takes anyway.
     "kvedge/storage/volumes/directory_driver.py",
+    # Syncs the claim's directory after each word beside an image.
+    "kvedge/launcher/disks/arriving_disk.py",
     # Syncs the claim as a whole.
     "kvedge/storage/imports/sinks/archive_sink.py",
     "kvedge/storage/imports/sinks/import_target.py",

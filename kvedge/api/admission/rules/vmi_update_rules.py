@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.storage.volume_update_rules import volumes_may_change
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
@@ -175,14 +176,19 @@ def _takes_over(old: JsonObject, new: JsonObject, node: str) -> bool:
 
 
 def _exchanges_claims(old: JsonObject, new: JsonObject, node: str) -> bool:
-    """Whether a guest's target, once its source is gone, changes claims alone, and those as its status has it."""
+    """Whether a guest's target, once its source is gone, changes claims alone, and those as its status has it; or the
+    guest's own node does, for disks that move in place, which may come to nothing as well.
+    """
     before, after = ({name: value for name, value in spec.items() if name != "volumes"} for spec in _specs(old, new))
-    if before != after or not _is_target(old, node) or not _source_is_gone(old):
+    is_in_place = _node(old) == node and not _is_migrating(old) and _moves_in_place(old)
+    if before != after or not (is_in_place or (_is_target(old, node) and _source_is_gone(old))):
         return False
     moved = {entry["volumeName"]: entry for entry in _find_moves(old)}
     volumes, exchanged = (spec.get("volumes") or [] for spec in _specs(old, new))
     return len(volumes) == len(exchanged) and all(
-        here == there or _is_exchanged(here, there, moved.get(here.get("name")))
+        here == there
+        or _is_exchanged(here, there, moved.get(here.get("name")))
+        or (is_in_place and _is_exchanged(here, there, _turn(moved.get(here.get("name")))))
         for here, there in zip(volumes, exchanged, strict=True)
     )
 
@@ -198,6 +204,20 @@ def _is_exchanged(old: JsonObject, new: JsonObject, moved: JsonObject | None) ->
         and set(new) == {"name", "persistentVolumeClaim"}
         and new["name"] == old.get("name")
         and set(claim) <= {"claimName", "hotpluggable"}
+    )
+
+
+def _turn(moved: JsonObject | None) -> JsonObject | None:
+    if moved is None:
+        return None
+    return {"sourcePVCInfo": moved.get("destinationPVCInfo"), "destinationPVCInfo": moved.get("sourcePVCInfo")}
+
+
+def _moves_in_place(document: JsonObject) -> bool:
+    conditions = (document.get("status") or {}).get("conditions") or []
+    return any(
+        (item.get("type"), item.get("status"), item.get("reason")) == (VOLUMES_CHANGE, "True", IN_PLACE)
+        for item in conditions
     )
 
 

@@ -33,7 +33,8 @@ from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
+from kvedge.resources.disks.moved_volumes import attached_volumes
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -117,7 +118,7 @@ class HotplugLoop:
         launchers = self._launchers.find_owned_by(vmi.metadata.uid)
         launcher = launcher_of(vmi, launchers)
         pods: Sequence[Pod] = () if launcher is None else self._attachments.find_owned_by(launcher.metadata.uid)
-        names = {claim_of(volume) or "" for volume in hotplugged_volumes(vmi)}
+        names = {claim_of(volume) or "" for volume in attached_volumes(vmi)}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
         holders = ((name, self._holder(vmi, name)) for name in names)
         return HotplugView(
@@ -127,7 +128,7 @@ class HotplugLoop:
             {name: claim for name, claim in found if claim is not None},
             self._refusals.get(vmi.metadata.uid, {}),
             frozenset(
-                volume.name for volume in hotplugged_volumes(vmi) if self._count_seconds_left(vmi, volume.name) > 0
+                volume.name for volume in attached_volumes(vmi) if self._count_seconds_left(vmi, volume.name) > 0
             ),
             {name: holder for name, holder in holders if holder is not None},
             self._cdi_config(),
@@ -148,7 +149,7 @@ class HotplugLoop:
     def _next_try(self, view: HotplugView) -> Again | None:
         vmi = view.vmi
         waits = [
-            seconds for volume in hotplugged_volumes(vmi) if (seconds := self._count_seconds_left(vmi, volume.name)) > 0
+            seconds for volume in attached_volumes(vmi) if (seconds := self._count_seconds_left(vmi, volume.name)) > 0
         ]
         if view.holders:
             waits.append(IN_USE_SECONDS)
@@ -162,7 +163,7 @@ class HotplugLoop:
             self._events.record(vmi, "Normal", reason, message)
 
     def _create(self, vmi: VirtualMachineInstance, action: CreateAttachment) -> None:
-        names = {claim_of(volume) or "" for volume in hotplugged_volumes(vmi) if volume.name == action.volume}
+        names = {claim_of(volume) or "" for volume in attached_volumes(vmi) if volume.name == action.volume}
         with self._holders.taking:
             # Somebody may have taken it since this was planned: then the next step tells of it.
             if not any(self._holder(vmi, name) for name in names):
@@ -205,8 +206,8 @@ class HotplugLoop:
         assert item is not None
         if new is None:
             self._refusals.pop(item.metadata.uid, None)
-        for volume in () if old is None else hotplugged_volumes(old):
-            if new is None or volume.name not in {each.name for each in hotplugged_volumes(new)}:
+        for volume in () if old is None else attached_volumes(old):
+            if new is None or volume.name not in {each.name for each in attached_volumes(new)}:
                 self._patience.forget(f"{item.metadata.uid}/{volume.name}")
                 self._refusals.get(item.metadata.uid, {}).pop(volume.name, None)
         if new is not None:

@@ -28,7 +28,8 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
-from kvedge.resources.disks.volume_facts import claim_of, hotplugged_volumes
+from kvedge.resources.disks.moved_volumes import attached_volumes
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import condition
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Pod
@@ -106,7 +107,7 @@ def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
 def _plan_volumes(view: HotplugView) -> tuple[HotplugAction, ...]:
     vmi = view.vmi
     if (
-        not hotplugged_volumes(vmi)
+        not attached_volumes(vmi)
         and not view.pods
         and not any(entry.hotplug_volume for entry in vmi.status.volume_status)
     ):
@@ -134,7 +135,7 @@ def _patch(
 
 def _entries(view: HotplugView) -> tuple[list[VolumeStatus], list[tuple[str, str]]]:
     """The status as it is to be, sorted by name, and what its user should hear."""
-    wanted = {volume.name: claim_of(volume) or "" for volume in hotplugged_volumes(view.vmi)}
+    wanted = {volume.name: claim_of(volume) or "" for volume in attached_volumes(view.vmi)}
     there = {entry.name: entry for entry in view.vmi.status.volume_status}
     made: list[VolumeStatus] = []
     news: list[tuple[str, str]] = []
@@ -291,7 +292,7 @@ def _is_being_filled(claim: PersistentVolumeClaim) -> bool:
 
 def _list_wanted_attachments(view: HotplugView) -> Iterator[tuple[str, str, PersistentVolumeClaim | None]]:
     """The Pod's name, the volume and the claim of each hotplugged volume in the spec."""
-    for volume in hotplugged_volumes(view.vmi):
+    for volume in attached_volumes(view.vmi):
         claim = claim_of(volume) or ""
         name = attachment_pod_name(view.vmi, volume.name, claim, view.launcher)
         yield name, volume.name, view.claims.get(claim)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vm.claim_changes import (
+    BUSY,
     IN_USE,
-    NO_NODE,
     NOT_FILLED,
     NOT_FOUND,
     TOO_SMALL,
@@ -137,10 +137,20 @@ def test_a_file_of_the_node_cannot_stay_behind(shared: bool) -> None:
     assert judged((vm, vmi), sights(a_claim("new"))) == (None if shared else Refused(text))
 
 
-def test_a_guest_that_has_no_other_node_waits_for_one() -> None:
-    found = judged(a_pair({"root": "new"}), replace(sights(a_claim("new")), is_alone=True))
+def test_on_the_only_node_nothing_matters_that_would_keep_the_guest_there() -> None:
+    vm, vmi = a_pair({"root": "new", "data": "data"}, {"root": "old", "data": "data"})
+    vmi.status.conditions = [Condition(type="StorageLiveMigratable", status="False", message="a host device")]
+    disk = {"path": "/srv/x.img", "type": "Disk"}
+    vmi.spec.volumes = [*vmi.spec.volumes, decode(Volume, {"name": "file", "hostDisk": disk})]
+    assert judged((vm, vmi), replace(sights(a_claim("new")), is_alone=True)) is None
+
+
+def test_a_snapshot_that_is_being_taken_is_waited_for() -> None:
+    vm, vmi = a_pair({"root": "new"})
+    vm.status.snapshot_in_progress = "nightly"
+    found = judged((vm, vmi), sights(a_claim("new")))
     assert isinstance(found, Waits)
-    assert found.reason == NO_NODE
+    assert (found.reason, "nightly" in found.text) == (BUSY, True)
 
 
 def test_a_destination_that_is_missing_or_going_is_waited_for() -> None:

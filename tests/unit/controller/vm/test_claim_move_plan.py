@@ -14,15 +14,24 @@ from kvedge.controller.vm.vm_actions import CreateVmi, Hotplug, PatchVmi, PatchV
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.resources.codec import decode, encode, encode_json
-from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED, REPLACEMENT, VOLUMES_CHANGE, as_moved
+from kvedge.resources.disks.moved_places import DISK_MOVED, moved_place
+from kvedge.resources.disks.moved_volumes import (
+    IN_PLACE,
+    MANUAL_RECOVERY_REQUIRED,
+    REPLACEMENT,
+    VOLUMES_CHANGE,
+    as_moved,
+    attached_volumes,
+)
 from kvedge.resources.evacuation import STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.disk_moves import MOVED_FROM
+from kvedge.resources.moves.workload_updates import changes_volumes
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine, VolumeMigrationState, VolumeUpdateState
-from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance
+from kvedge.resources.types.vmi import MigratedVolume, VirtualMachineInstance, VolumeStatus
 from kvedge.resources.types.volumes import Volume
 from tests.support.builders import NOW, a_claim, patched
 from tests.unit.controller.vm.claim_pairs import OPEN, a_pair, info_of, on_claim, sights
@@ -188,6 +197,43 @@ def test_a_guest_that_has_moved_leaves_nothing_to_do() -> None:
     moved = as_moved(vmi)
     moved.status.conditions = []
     assert planned(vm, moved) == ClaimMove()
+
+
+def test_on_the_only_node_the_disks_move_in_place() -> None:
+    vm, vmi = a_pair({"root": "new"}, {"root": "old"})
+    move = planned(vm, vmi, replace(SEEN, is_alone=True))
+    vmi = after(vmi, move)
+    found = change_of(vmi)
+    assert found is not None
+    assert (found.status, found.reason, changes_volumes(vmi)) == ("True", IN_PLACE, False)
+    place = moved_place("root", "new")
+    assert [volume.name for volume in attached_volumes(vmi)] == [place]
+    # It stays so, whatever nodes come meanwhile.
+    assert planned(vm, vmi).body == {}
+    # The handler has exchanged the claims, and QEMU the disks.
+    vmi = as_moved(vmi)
+    vmi.status.migrated_volumes = list(move.recorded)
+    vmi.status.volume_status.append(VolumeStatus(name=place, target=""))
+    assert planned(vm, vmi).body == {}
+    vmi.status.volume_status[-1].reason = DISK_MOVED
+    vmi = after(vmi, planned(vm, vmi))
+    assert (vmi.status.migrated_volumes, change_of(vmi)) == ([], None)
+    # The launcher keeps the claim.
+    assert [volume.name for volume in attached_volumes(vmi)] == [place]
+
+
+def test_a_run_that_ended_before_its_disk_had_moved_in_place_is_started_again_on_the_old_one() -> None:
+    vm, vmi = a_pair({"root": "new"}, {"root": "old"})
+    move = planned(vm, vmi, replace(SEEN, is_alone=True))
+    vmi = after(vmi, move)
+    record(vm, *move.recorded)
+    vmi.status.phase = "Failed"
+    found = planned(vm, vmi, ClaimSights())
+    assert found.is_blocked
+    (volume,) = found.put_back["spec"]["template"]["spec"]["volumes"]
+    assert volume == {"name": "root", "persistentVolumeClaim": {"claimName": "old"}}
+    # One that had moved starts where it was.
+    assert not planned(vm, as_moved(vmi), ClaimSights()).is_blocked
 
 
 def test_what_a_take_over_has_left_is_cleared() -> None:

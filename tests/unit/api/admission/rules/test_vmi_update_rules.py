@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -294,6 +295,31 @@ def test_claims_are_exchanged_by_the_target_alone_and_not_before_the_source_is_g
     new = copy.deepcopy(old)
     new["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "new"
     assert fields(old, new, user) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, []),
+        ({"claim": "third"}, ["spec"]),
+        ({"before": "new", "claim": "old"}, []),
+        ({"reason": ""}, ["spec"]),
+        ({"status": "False"}, ["spec"]),
+        ({"user": TARGET}, ["spec"]),
+    ],
+    ids=["there", "elsewhere", "back", "not in place", "taken back", "another node"],
+)
+def test_claims_are_exchanged_in_place_by_the_guests_own_node(change: dict[str, Any], found: list[str]) -> None:
+    old = on_node("node1")
+    old["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": change.get("before", "old")}}]
+    claims = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    said = {"type": "VolumesChange", "status": "True", "reason": "InPlace"}
+    said |= {name: value for name, value in change.items() if name in said}
+    old["status"] |= {"migratedVolumes": [{"volumeName": "data", **claims}], "conditions": [said]}
+    new = copy.deepcopy(old)
+    new["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = change.get("claim", "new")
+    assert set(fields(old, new, change.get("user", HANDLER))) >= set(found)
+    assert ("spec" in fields(old, new, change.get("user", HANDLER))) is bool(found)
 
 
 def test_a_handler_does_not_say_which_claims_volumes_move_to() -> None:

@@ -1,0 +1,461 @@
+"""Disks of the running guest that move to other claims: begun, followed, settled, exchanged, given up.
+
+Kept by `domain_run`; ordered by `domain_orders`, asked to look by `domain_view` after each look at the domain. QEMU
+copies; what may be done when, and why, is told in `disk_move_plan`. The copies' places come by attachment Pods, and the
+handler has handed them over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from kvedge.launcher.disk_move.disk_move_plan import (
+    LEASE_SECONDS,
+    DiskState,
+    MoveSeen,
+    Stage,
+    Step,
+    can_settle,
+    plan_look,
+)
+from kvedge.launcher.disk_move.disk_move_record import MoveRecord, MoveStore, MovingDisk
+from kvedge.launcher.disks.arriving_disk import (
+    CopyPlace,
+    check_device,
+    drop_copy,
+    keep_copy,
+    make_arriving,
+    settle_copy,
+    unsettle_copy,
+    wipe_device,
+)
+from kvedge.launcher.launcher_errors import BadRequest, LauncherError, Postponed, WrongState
+from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
+from kvedge.resources.disks.moved_places import moved_path
+from kvedge.rpc.launcher_pb2 import (
+    DISK_MOVE_COPYING,
+    DISK_MOVE_DONE,
+    DISK_MOVE_FAILED,
+    DISK_MOVE_GOAL_ABORT,
+    DISK_MOVE_GOAL_COPY,
+    DISK_MOVE_GOAL_FINISH,
+    DISK_MOVE_GOAL_SETTLE,
+    DISK_MOVE_NONE,
+    DISK_MOVE_READY,
+    DISK_MOVE_SETTLED,
+    DiskCopy,
+    DiskMove,
+    MoveDisksRequest,
+)
+from kvedge.rpc.launcher_pb2 import MovingDisk as MovingDiskWord
+from kvedge.runtime.background import passing_thread
+from kvedge.storage.beneath import hold_directory
+from kvedge.storage.blank_image import count_free_bytes
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+
+log = logging.getLogger(__name__)
+
+_LONGEST_MESSAGE: Final = 1024
+# What the guest has written last is copied in this time, or it goes on and this is tried again.
+_ALIKE_SECONDS: Final = 8.0
+_ALIKE_POLL: Final = 0.02
+# Another order that is at work is waited for.
+_ORDER_SECONDS: Final = 15.0
+_STATES: Final = {
+    Stage.NONE: DISK_MOVE_NONE,
+    Stage.COPYING: DISK_MOVE_COPYING,
+    Stage.SETTLING: DISK_MOVE_READY,
+    Stage.SETTLED: DISK_MOVE_SETTLED,
+    Stage.EXCHANGING: DISK_MOVE_SETTLED,
+    Stage.DONE: DISK_MOVE_DONE,
+    Stage.FAILED: DISK_MOVE_FAILED,
+}
+
+
+class DiskMover:
+    """The moves of one guest's disks, one at a time; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        session: LibvirtSession,
+        store: MoveStore,
+        vmi_uid: str,
+        look_soon: Callable[[], None],
+        root: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`look_soon()` asks for a look at the domain; `root` is before the Pod's paths."""
+        self._session = session
+        self._store = store
+        self._vmi_uid = vmi_uid
+        self._look_soon = look_soon
+        self._root = root
+        self._clock = clock
+        # Taken for one order, or one step of a look, at a time.
+        self._changing = threading.Lock()
+        self._record = store.read()
+        # A launcher that was started again gives a settled guest's handler the whole time anew.
+        self._lease_ends = clock() + LEASE_SECONDS
+        # Of the present move: that what the copies had when they were complete is on storage.
+        self._is_flushed = False
+        self._is_flushing = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether disks move: the guest does not move meanwhile, and the domain is to be looked at often."""
+        return self._record.stage.is_open
+
+    @property
+    def holds_guest(self) -> bool:
+        """Whether the guest's CPUs stand, or are about to, because of it, and for a moment."""
+        return self._record.stage.holds and not self._record.held
+
+    def refuse_while_holding(self) -> None:
+        """For orders that would let the guest run. Raises WrongState."""
+        with self._ordering():
+            if self._record.stage.holds:
+                raise WrongState("the guest's disks are being exchanged; try again in some seconds")
+
+    def wait_while_holding(self) -> None:
+        """For orders that may not be refused: until the guest goes on, which nobody can put off for long."""
+        deadline = self._clock() + LEASE_SECONDS + _ALIKE_SECONDS
+        while self._record.stage.holds and self._clock() < deadline:
+            self._look_soon()
+            time.sleep(0.1)
+        self.refuse_while_holding()
+
+    def order(self, request: MoveDisksRequest) -> None:
+        """Bring a move to where it is to be; see `DiskMoveGoal`.
+
+        Raises:
+            Postponed: when that cannot be done yet.
+            BadRequest: when a disk cannot be copied at all.
+            LauncherError, OSError: when it came to nothing; the guest has what it had.
+        """
+        with self._ordering():
+            if request.goal == DISK_MOVE_GOAL_COPY:
+                self._begin(request, self._session.facts())
+            elif request.goal == DISK_MOVE_GOAL_ABORT:
+                self._abort(request.move_id)
+            elif request.move_id != self._record.id:
+                raise WrongState(f"no move {request.move_id} is under way")
+            elif request.goal == DISK_MOVE_GOAL_SETTLE and self.is_open:
+                self._settle(self._session.facts())
+            elif request.goal == DISK_MOVE_GOAL_FINISH and self.is_open:
+                if self._record.stage is not Stage.EXCHANGING:
+                    self._settle(self._session.facts())
+                self._exchange()
+
+    def look(self, facts: DomainFacts | None) -> None:
+        """Do what nobody has to ask for; called after each look at the domain."""
+        if not self.is_open or facts is None or not facts.is_active:
+            return
+        if not self._changing.acquire(blocking=False):
+            return
+        try:
+            disks = self._read_states(facts)
+            to_device = any(disk.block for disk in self._record.disks)
+            step = plan_look(MoveSeen(self._record.stage, disks, self._lease_ends - self._clock(), to_device))
+            if step is Step.FAIL:
+                self._give_up(facts, self._explain_loss())
+            elif step is Step.RETREAT:
+                self._retreat()
+                self._look_soon()
+            elif step is Step.EXCHANGE:
+                self._exchange()
+                self._look_soon()
+            elif self._record.stage is Stage.COPYING and can_settle(disks):
+                self._flush_soon()
+        except (LauncherError, OSError) as error:
+            log.warning("disks that move are looked after again", extra={"facts": {"why": str(error)}})
+        finally:
+            self._changing.release()
+
+    def describe(self, facts: DomainFacts | None) -> DiskMove | None:
+        """For the status; None when no disk was to move."""
+        record = self._record
+        if record.stage is Stage.NONE:
+            return None
+        state = _STATES[record.stage]
+        if state == DISK_MOVE_COPYING and self._is_flushed and can_settle(self._read_states(facts)):
+            state = DISK_MOVE_READY
+        found = DiskMove(
+            move_id=record.id,
+            state=state,
+            message=record.message,
+            started_unix_ms=record.started_ms,
+            ended_unix_ms=record.ended_ms,
+        )
+        present = {} if facts is None else {disk.name: disk for disk in facts.disks}
+        for disk in record.disks:
+            has_moved = disk.volume in present and present[disk.volume].source == disk.path
+            found.disks.append(self._describe_disk(disk, has_moved=has_moved))
+        return found
+
+    def _describe_disk(self, disk: MovingDisk, *, has_moved: bool) -> MovingDiskWord:
+        word = MovingDiskWord(
+            copy=DiskCopy(
+                volume=disk.volume,
+                source_claim=disk.source_claim,
+                claim=disk.claim,
+                place=disk.place,
+                block=disk.block,
+            ),
+            moved=has_moved,
+            total_bytes=disk.bytes,
+            copied_bytes=disk.bytes if has_moved else 0,
+        )
+        if self.is_open and not has_moved:
+            with contextlib.suppress(LauncherError):
+                progress = self._session.copies.progress(disk.target)
+                word.total_bytes, word.copied_bytes = progress.total or disk.bytes, progress.copied
+        return word
+
+    @contextlib.contextmanager
+    def _ordering(self) -> Iterator[None]:
+        if not self._changing.acquire(timeout=_ORDER_SECONDS):
+            raise Postponed("the disks that move are busy with another order")
+        try:
+            yield
+        finally:
+            self._changing.release()
+
+    def _read_states(self, facts: DomainFacts | None) -> tuple[DiskState, ...]:
+        present = {} if facts is None else {disk.name: disk for disk in facts.disks}
+        return tuple(_judge(present.get(disk.volume), disk.path) for disk in self._record.disks)
+
+    def _begin(self, request: MoveDisksRequest, facts: DomainFacts | None) -> None:
+        if request.move_id == self._record.id:
+            return
+        if self.is_open:
+            raise Postponed(f"move {self._record.id} is still under way")
+        if facts is None or not facts.is_active:
+            raise WrongState("there is no guest whose disks could move")
+        disks = tuple(self._find_disk(copy, facts) for copy in request.disks)
+        if not request.move_id or not disks:
+            raise BadRequest("disks", "a move has an id, and disks")
+        record = MoveRecord(request.move_id, Stage.COPYING, disks, started_ms=_now_ms())
+        # Before QEMU is asked: a launcher that is started again must know whose copies these are.
+        self._keep(record)
+        self._is_flushed = False
+        log.info("disks begin to move", extra={"facts": {"move": record.id, "disks": [disk.volume for disk in disks]}})
+        try:
+            for disk in disks:
+                self._make_place(disk, record.id)
+            for disk in disks:
+                self._session.copies.begin(disk.target, disk.path, block=disk.block)
+        except (LauncherError, OSError) as error:
+            self._give_up(self._session.facts(), str(error))
+
+    def _find_disk(self, copy: DiskCopy, facts: DomainFacts) -> MovingDisk:
+        disk = next((each for each in facts.disks if each.name == copy.volume), None)
+        field = f"volume {copy.volume}"
+        if disk is None or disk.device != "disk" or disk.read_only or not disk.source:
+            raise BadRequest(field, "it is no disk that the guest can write, and cannot move to another claim")
+        sizes = self._session.disk_sizes(frozenset({copy.volume}))
+        if copy.volume not in sizes:
+            raise WrongState(f"{field}: its size is not known")
+        path = self._root + moved_path(copy.place, block=copy.block)
+        if disk.source == path:
+            raise WrongState(f"{field} is on claim {copy.claim} already")
+        return MovingDisk(
+            copy.volume,
+            disk.target,
+            copy.source_claim,
+            copy.claim,
+            copy.place,
+            path,
+            copy.block,
+            sizes[copy.volume].bytes,
+        )
+
+    def _make_place(self, disk: MovingDisk, move: str) -> None:
+        place = CopyPlace(disk.volume, disk.claim, disk.path, disk.bytes, self._vmi_uid, move)
+        if disk.block:
+            device = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                check_device(device, place)
+            finally:
+                os.close(device)
+            return
+        with hold_directory(os.path.dirname(disk.path)) as directory:
+            make_arriving(directory, place, count_free_bytes(directory))
+
+    def _flush_soon(self) -> None:
+        """Have what was copied come to storage while the guest runs: then it stands for a moment only."""
+        if not self._is_flushed and not self._is_flushing:
+            self._is_flushing = True
+            passing_thread("disk-flush", self._flush_running, self._record)
+
+    def _flush_running(self, record: MoveRecord) -> None:
+        try:
+            _flush(record.disks)
+        except OSError as error:
+            # The order to settle meets it again, and tells of it.
+            log.warning("a copy was not flushed", extra={"facts": {"why": str(error)}})
+        finally:
+            self._is_flushed, self._is_flushing = self._record.id == record.id, False
+            self._look_soon()
+
+    def _settle(self, facts: DomainFacts | None) -> None:
+        """Stop the guest's CPUs until both disks are alike and on storage; the new ones may be used from then on."""
+        if self._record.stage is Stage.SETTLED and set(self._read_states(facts)) == {DiskState.FOLLOWING}:
+            self._lease_ends = self._clock() + LEASE_SECONDS
+            return
+        if self._record.stage is not Stage.COPYING:
+            self._retreat()
+            raise Postponed("a copy has ended meanwhile")
+        if facts is None or not facts.is_active:
+            raise WrongState("there is no guest")
+        if not can_settle(self._read_states(facts)):
+            raise Postponed("the copies are not complete yet")
+        held = facts.life is Life.PAUSED and facts.why is Why.USER
+        if not held and facts.life not in (Life.RUNNING, Life.BLOCKED):
+            raise Postponed(
+                f"the guest is {facts.life.value} ({facts.why.value}): its disks are exchanged when it runs"
+            )
+        self._keep(self._record._replace(stage=Stage.SETTLING, held=held))
+        try:
+            if not held:
+                self._session.pause()
+            self._wait_until_alike()
+            _flush(self._record.disks)
+            for disk in self._image_disks():
+                settle_copy(os.path.dirname(disk.path))
+            self._lease_ends = self._clock() + LEASE_SECONDS
+            self._keep(self._record._replace(stage=Stage.SETTLED))
+        except (LauncherError, OSError):
+            self._retreat()
+            raise
+
+    def _wait_until_alike(self) -> None:
+        targets = [disk.target for disk in self._record.disks]
+        deadline = self._clock() + _ALIKE_SECONDS
+        while not self._session.copies.are_alike(targets):
+            if self._clock() >= deadline:
+                raise Postponed("the guest writes faster than its disks are copied; it is tried again")
+            time.sleep(_ALIKE_POLL)
+
+    def _retreat(self) -> None:
+        """The guest goes on with the disks that it has; before that the copies are no disks any more."""
+        for disk in self._image_disks():
+            unsettle_copy(os.path.dirname(disk.path))
+        self._let_run()
+        self._keep(self._record._replace(stage=Stage.COPYING))
+
+    def _exchange(self) -> None:
+        """Have the guest go on with the copies; a disk that QEMU does not exchange goes on as it was."""
+        if self._record.stage is not Stage.EXCHANGING:
+            self._keep(self._record._replace(stage=Stage.EXCHANGING))
+        facts, failures = self._session.facts(), []
+        for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
+            if state is DiskState.EXCHANGED:
+                continue
+            try:
+                self._session.copies.pivot(disk.target)
+            except LauncherError as error:
+                failures.append((disk, str(error)))
+        after = self._session.facts()
+        now = {} if after is None else {each.name: each.source for each in after.disks}
+        stayed = [(disk, why) for disk, why in failures if now.get(disk.volume) != disk.path]
+        for disk, why in stayed:
+            log.error("a disk did not move", extra={"facts": {"volume": disk.volume, "why": why}})
+            if not disk.block:
+                unsettle_copy(os.path.dirname(disk.path))
+            with contextlib.suppress(LauncherError):
+                self._session.copies.give_up(disk.target)
+        self._let_run()
+        stage = Stage.FAILED if stayed else Stage.DONE
+        message = "; ".join(why for _, why in stayed)[:_LONGEST_MESSAGE]
+        self._keep(self._record._replace(stage=stage, message=message, ended_ms=_now_ms()))
+        log.info("disks have moved", extra={"facts": {"move": self._record.id, "stayed": len(stayed)}})
+        for disk in self._image_disks():
+            if disk not in [each for each, _ in stayed]:
+                with contextlib.suppress(OSError):
+                    keep_copy(os.path.dirname(disk.path))
+
+    def _abort(self, move: str) -> None:
+        """The copies are not wanted, as the VMI names the old claims: nothing is left of them."""
+        if move != self._record.id:
+            return
+        if self._record.stage in (Stage.EXCHANGING, Stage.DONE):
+            raise WrongState("the disks are being exchanged already, or have been")
+        if self.is_open:
+            self._give_up(self._session.facts(), "cancelled")
+        facts = self._session.facts()
+        for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
+            if state is DiskState.EXCHANGED:
+                continue
+            try:
+                if disk.block:
+                    wipe_device(disk.path)
+                else:
+                    drop_copy(os.path.dirname(disk.path), self._record.id)
+            except OSError as error:
+                log.warning("an unfinished copy is left", extra={"facts": {"volume": disk.volume, "why": str(error)}})
+
+    def _give_up(self, facts: DomainFacts | None, why: str) -> None:
+        """The guest keeps the disks that it has. What was copied keeps its word that it is no disk: whether the VMI
+        names the old claims its handler knows, who then says that nothing of it is wanted.
+        """
+        if self._record.stage.holds:
+            self._retreat()
+        for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
+            if state in (DiskState.COPYING, DiskState.FOLLOWING):
+                self._session.copies.give_up(disk.target)
+        message = why[:_LONGEST_MESSAGE]
+        log.warning("disks do not move", extra={"facts": {"move": self._record.id, "why": message}})
+        self._keep(self._record._replace(stage=Stage.FAILED, message=message, ended_ms=_now_ms()))
+
+    def _explain_loss(self) -> str:
+        """QEMU ends a copy that it cannot write, and tells nobody why."""
+        for disk in self._image_disks():
+            with contextlib.suppress(OSError), hold_directory(os.path.dirname(disk.path)) as directory:
+                if count_free_bytes(directory) < 1 << 20:
+                    return f"claim {disk.claim} of volume {disk.volume} is full: free some space where it lies"
+        return "QEMU has ended a copy after an error of its storage, or with an earlier launcher"
+
+    def _let_run(self) -> None:
+        if self._record.held:
+            return
+        facts = self._session.facts()
+        if facts is not None and facts.life is Life.PAUSED and facts.why is Why.USER:
+            self._session.unpause()
+
+    def _image_disks(self) -> Iterable[MovingDisk]:
+        return [disk for disk in self._record.disks if not disk.block]
+
+    def _keep(self, record: MoveRecord) -> None:
+        self._store.keep(record)
+        self._record = record
+
+
+def _judge(disk: DomainDisk | None, path: str) -> DiskState:
+    if disk is None:
+        return DiskState.LOST
+    if disk.source == path:
+        return DiskState.EXCHANGED
+    if disk.mirror != path:
+        return DiskState.LOST
+    return DiskState.FOLLOWING if disk.is_mirrored else DiskState.COPYING
+
+
+def _flush(disks: Iterable[MovingDisk]) -> None:
+    for disk in disks:
+        opened = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
