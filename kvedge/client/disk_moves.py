@@ -1,24 +1,30 @@
 """A VM that moves with its disks: claims are made for them, and the VM is changed to name them.
 
-Called by `kvedge migrate --with-disks`. It has the rights of its user. What it has made it removes again when a later
-step is refused, as long as nothing refers to it.
+Called by `kvedge migrate --with-disks`, and `--storage-class`. It has the rights of its user. What it has made it
+removes again when a later step is refused, as long as nothing refers to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.client.errors import NotFoundError, RefusedError
+from kvedge.client.errors import NotFoundError, RefusedError, TimedOutError
 from kvedge.client.random_names import random_letters
 from kvedge.client.session import Session, check_name
+from kvedge.client.vm_wait import Progress
 from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.kube_client import Preconditions
 from kvedge.kube.patches import JsonPatch, content_type, document
 from kvedge.resources.codec import decode, encode
+from kvedge.resources.disks.moved_places import is_moved_place
+from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
 from kvedge.resources.disks.volume_facts import claims as claims_of
+from kvedge.resources.meta import condition
+from kvedge.resources.moves.class_moves import plan_class_move
 from kvedge.resources.moves.disk_moves import (
     MOVED_FROM,
     DiskMove,
@@ -35,6 +41,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 # Somebody who writes the VM all the time is followed for so many tries.
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,10 @@ class Moved:
         return f"the old {what} space, with the data of before: {' and '.join(calls)} to be rid of it"
 
 
-def move_disks(session: Session, name: str, *, dry_run: bool) -> Moved:
+def move_disks(session: Session, name: str, *, dry_run: bool, classes: Mapping[str, str] | None = None) -> Moved:
     """Make the claims and change the VM; nothing is left of a step that is refused.
+
+    With `classes` the disks move to other storage classes, see `plan_class_move`.
 
     Raises:
         NotFoundError: when there is no such VM, or it does not run.
@@ -68,7 +77,7 @@ def move_disks(session: Session, name: str, *, dry_run: bool) -> Moved:
         KubeError: when the server refuses a step.
     """
     for attempt in range(_TRIES):
-        vm, plan = _plan(session, check_name(name))
+        vm, plan = _plan(session, check_name(name), classes)
         made: list[str] = []
         try:
             for each in plan.exchanges:
@@ -132,7 +141,44 @@ def _undo(session: Session, vm: VirtualMachine, plan: DiskMove, made: list[str],
     return now.metadata.resource_version != vm.metadata.resource_version
 
 
-def _plan(session: Session, name: str) -> tuple[VirtualMachine, DiskMove]:
+def wait_until_exchanged(session: Session, moved: Moved, timeout: float, progress: Progress) -> None:
+    """Until the guest uses its new claims.
+
+    Raises:
+        RefusedError: when it ended, or somebody has put other claims into the VM.
+        TimedOutError: with how far it is.
+    """
+    wanted = {each.volume: each.claim.metadata.name for each in moved.exchanges}
+    deadline = time.monotonic() + timeout
+    while True:
+        vm = session.client.get(VirtualMachine, session.namespace, moved.vm)
+        try:
+            vmi = session.client.get(VirtualMachineInstance, session.namespace, moved.vm)
+        except NotFound as error:
+            raise RefusedError(f"VM {moved.vm} has ended before its disks had moved") from error
+        volumes = vm.spec.template.spec.volumes if vm.spec.template is not None else []
+        named = {volume.name: claim for volume, claim in claims_of(volumes)}
+        if any(named.get(volume) != claim for volume, claim in wanted.items()):
+            raise RefusedError(f"VM {moved.vm} names other claims by now: its disks do not move")
+        used = {volume.name: claim for volume, claim in claims_of(vmi.spec.volumes)}
+        if all(used.get(volume) == claim for volume, claim in wanted.items()) and not vmi.status.migrated_volumes:
+            return
+        words = _describe_wait(vm, vmi)
+        if time.monotonic() >= deadline:
+            raise TimedOutError(f"the disks of VM {moved.vm} have not moved yet: {words}")
+        progress.show(words)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _describe_wait(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str:
+    copies = [entry.message for entry in vmi.status.volume_status if is_moved_place(entry.name) and entry.message]
+    change = condition(vmi.status.conditions, VOLUMES_CHANGE)
+    restart = condition(vm.status.conditions, "RestartRequired")
+    told = [*copies, *(item.message for item in (change, restart) if item is not None and item.message)]
+    return "; ".join(told) or "not seen by the controller yet"
+
+
+def _plan(session: Session, name: str, classes: Mapping[str, str] | None) -> tuple[VirtualMachine, DiskMove]:
     client, namespace = session.client, session.namespace
     vm = client.get(VirtualMachine, namespace, name)
     try:
@@ -144,7 +190,12 @@ def _plan(session: Session, name: str) -> tuple[VirtualMachine, DiskMove]:
     for _, claim in claims_of(vmi.spec.volumes):
         with contextlib.suppress(NotFound):
             claims[claim] = client.get(PersistentVolumeClaim, namespace, claim)
-    plan = plan_disk_move(vm, vmi, claims, lambda old: moved_name(old, random_letters()))
+    if classes is None:
+        plan = plan_disk_move(vm, vmi, claims, lambda old: moved_name(old, random_letters()))
+    else:
+        plan = plan_class_move(vm, vmi, claims, classes, lambda old: moved_name(old, random_letters()))
+        if isinstance(plan, NoMove):
+            raise RefusedError(f"the disks of VM {name} do not move to another class: {plan.reason}")
     if isinstance(plan, NoMove):
         raise RefusedError(f"VM {name} does not move with its disks: {plan.reason}")
     return vm, plan

@@ -39,6 +39,18 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it
     is_flag=True,
     help="Move the disks along that keep the VM on its node, to new claims of the same class and size.",
 )
+@click.option(
+    "--storage-class",
+    metavar="CLASS",
+    help="Move the disks to new claims of this storage class; on the only node the guest stays where it is.",
+)
+@click.option(
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="NAME=CLASS",
+    help="Move the disk of one volume to a new claim of this storage class; may be given several times.",
+)
 @_DRY_RUN
 @wait_options
 def migrate(
@@ -47,21 +59,29 @@ def migrate(
     namespace: str | None,
     selectors: tuple[str, ...],
     with_disks: bool,
+    storage_class: str | None,
+    volumes: tuple[str, ...],
     dry_run: bool,
     wait: bool,
     timeout: float,
 ) -> None:
-    """Move a running VM to another node; its guest goes on meanwhile.
+    """Move a running VM to another node, or its disks to another storage class; its guest goes on meanwhile.
 
     With --with-disks new claims are made for those of its disks that one node has at a time, and the data moves along.
-    The old claims stay, with the data of before.
+    The old claims stay, with the data of before. With --storage-class or --volume the new claims are of another class.
     """
     from kvedge.client.subresources import VM, put
 
     labels = _read_labels(selectors)
     if labels and with_disks:
         raise Refused("--node-selector does not go with --with-disks: give the VM itself a nodeSelector", Exit.USAGE)
+    classes = _read_classes(storage_class, volumes)
+    if classes and (labels or with_disks):
+        raise Refused("--storage-class and --volume do not go with --with-disks or --node-selector", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
+    if classes:
+        _move_to_classes(session, vm, classes, timeout if wait and not dry_run else None, dry_run=dry_run)
+        return
     waiting = _wait(session, vm, timeout) if wait and not dry_run else None
     if dry_run:
         click.echo("Dry Run execution")
@@ -120,6 +140,37 @@ def _migrate_with_disks(session: Session, vm: str, waiting: MigrationWait | None
         click.echo(waiting.wait_until_moved())
     if not dry_run:
         click.echo(f"once VM {vm} has moved, {moved.describe_left()}" if waiting is None else moved.describe_left())
+
+
+def _move_to_classes(
+    session: Session, vm: str, classes: dict[str, str], timeout: float | None, *, dry_run: bool
+) -> None:
+    from kvedge.cli.progress import Progress
+    from kvedge.client.disk_moves import move_disks, wait_until_exchanged
+
+    if dry_run:
+        click.echo("Dry Run execution")
+    moved = move_disks(session, vm, dry_run=dry_run, classes=classes)
+    click.echo(f"disks of VM {vm} are to move while it runs:")
+    for line in moved.describe():
+        click.echo(line)
+    if timeout is not None:
+        with Progress() as progress:
+            wait_until_exchanged(session, moved, timeout, progress)
+        click.echo(f"the disks of VM {vm} have moved")
+    if not dry_run:
+        click.echo(f"once they have moved, {moved.describe_left()}" if timeout is None else moved.describe_left())
+
+
+def _read_classes(storage_class: str | None, volumes: tuple[str, ...]) -> dict[str, str]:
+    """The storage classes that disks move to, by volume; that of all others under the empty name."""
+    found = {"": storage_class} if storage_class else {}
+    for text in (part for each in volumes for part in each.split(",")):
+        name, equals, wanted = text.partition("=")
+        if not name or not equals or not wanted:
+            raise Refused(f"--volume {text!r}: give NAME=CLASS", Exit.USAGE)
+        found[name] = wanted
+    return found
 
 
 def _read_labels(texts: tuple[str, ...]) -> dict[str, str]:

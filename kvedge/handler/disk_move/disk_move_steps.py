@@ -19,7 +19,7 @@ from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.handler.migration.migration_patches import exchange_patch
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen
-from kvedge.kube.errors import Conflict, NotFound
+from kvedge.kube.errors import Conflict, KubeError, NotFound, Unavailable
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -78,7 +78,7 @@ class DiskMoveSteps:
         """One pass: what is to be done about disks of this guest that move.
 
         Raises:
-            KubeError: when the VMI cannot be written.
+            Unavailable: when it is not known whether the VMI was written.
         """
         status = view.status
         if not view.connected or status is None or status.state not in ALIVE:
@@ -100,6 +100,10 @@ class DiskMoveSteps:
         except (Conflict, NotFound):
             # Another writer came in between: the informer brings that version, and the next pass plans from it.
             return DiskMoveOutcome(again=LOOK_SECONDS)
+        except Unavailable:
+            raise
+        except KubeError as error:
+            return DiskMoveOutcome(again=_RETRY_SECONDS, trouble=f"Disks do not move on: {error}"[:_LONGEST])
         return DiskMoveOutcome(changed, plan.again)
 
     def _do(self, key: Key, vmi: VirtualMachineInstance, plan: DiskMovePlan) -> bool:
@@ -126,7 +130,14 @@ class DiskMoveSteps:
         reply = self._order(key, plan, DISK_MOVE_GOAL_SETTLE)
         if reply.disk_move.state != DISK_MOVE_SETTLED or reply.disk_move.move_id != plan.move:
             return False
-        self._write(key, exchange_patch(vmi))
+        try:
+            self._write(key, exchange_patch(vmi))
+        except Unavailable:
+            # It may have been written: nothing may go on before that is known.
+            raise
+        except KubeError:
+            self._order(key, plan, DISK_MOVE_GOAL_COPY)
+            raise
         self._order(key, plan, DISK_MOVE_GOAL_FINISH)
         names = ", ".join(f"{copy.volume} to claim {copy.claim}" for copy in plan.disks)
         self.events.record(vmi, "Normal", "DiskMoveSucceeded", f"Disks have moved: volume {names}"[:_LONGEST])

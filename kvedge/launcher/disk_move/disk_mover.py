@@ -234,6 +234,9 @@ class DiskMover:
 
     def _begin(self, request: MoveDisksRequest, facts: DomainFacts | None) -> None:
         if request.move_id == self._record.id:
+            if self._record.stage is Stage.SETTLED:
+                # The VMI keeps the old claims for now.
+                self._retreat()
             return
         if self.is_open:
             raise Postponed(f"move {self._record.id} is still under way")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,7 +117,7 @@ def plan_disk_move(
     name: Callable[[str], str],
 ) -> DiskMove | NoMove:
     """Claims for all disks that keep the guest; `claims` are the VMI's by name, `name` makes the name of a new one."""
-    if (reason := _find_refusal(vm, vmi)) is not None:
+    if (reason := find_busy(vm, vmi) or _find_obstacle(vmi)) is not None:
         return NoMove(reason)
     if reasons := list(_find_reasons(vmi, claims)):
         return NoMove("; ".join(reasons))
@@ -127,10 +127,17 @@ def plan_disk_move(
     missing = [old for _, old in held if old not in claims]
     if missing:
         return NoMove(f"claim {missing[0]} was not found")
+    return make_move(
+        vm, [(volume.name, claims[old], name(old), claims[old].spec.storage_class_name) for volume, old in held]
+    )
+
+
+def make_move(vm: VirtualMachine, moved: Iterable[tuple[str, PersistentVolumeClaim, str, str | None]]) -> DiskMove:
+    """Claims for volumes, each with its claim, and the name and the storage class of the new one."""
     templates = {template.metadata.name for template in vm.spec.data_volume_templates}
     exchanges = tuple(
-        Exchange(volume.name, old, _make_claim(vm, claims[old], name(old), templates), _filler(claims[old]))
-        for volume, old in held
+        Exchange(volume, old.metadata.name, _make_claim(vm, old, name, storage_class, templates), _filler(old))
+        for volume, old, name, storage_class in moved
     )
     return DiskMove(exchanges, tuple(_patch(vm, exchanges)))
 
@@ -151,8 +158,8 @@ def plan_return(vm: VirtualMachine, vmi: VirtualMachineInstance) -> tuple[list[J
     return ops, dropped
 
 
-def _find_refusal(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str | None:
-    """Why nothing of the VM moves with its disks."""
+def find_busy(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str | None:
+    """Why no claim of the VM is exchanged now."""
     owner = vm.metadata.controller_reference()
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return f"the VMI is {vmi.status.phase or 'Pending'}: disks move while the guest runs"
@@ -165,6 +172,11 @@ def _find_refusal(vm: VirtualMachine, vmi: VirtualMachineInstance) -> str | None
             "the VM names other claims than its guest uses, so that a change is under way or waits for a restart: see"
             f" its conditions and the VMI's condition {VOLUMES_CHANGE}"
         )
+    return None
+
+
+def _find_obstacle(vmi: VirtualMachineInstance) -> str | None:
+    """What else than its disks keeps the guest on its node."""
     told = condition(vmi.status.conditions, STORAGE_LIVE_MIGRATABLE)
     if told is None:
         return f"the VMI has no condition {STORAGE_LIVE_MIGRATABLE} yet: is its node's handler of the present version?"
@@ -191,7 +203,7 @@ def _find_reasons(vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVo
         elif volume.ephemeral is not None and not _SHARED & set(_find_modes(vmi, volume, claims)):
             yield f"volume {volume.name} is a layer on a claim of one node: use a claim that many nodes can read"
     for volume, _ in _find_held(vmi, claims):
-        if (reason := _judge_volume(vmi, volume)) is not None:
+        if (reason := judge_volume(vmi, volume)) is not None:
             yield reason
 
 
@@ -206,7 +218,7 @@ def _find_modes(
     return [] if claim is None else claim.spec.access_modes
 
 
-def _judge_volume(vmi: VirtualMachineInstance, volume: Volume) -> str | None:
+def judge_volume(vmi: VirtualMachineInstance, volume: Volume) -> str | None:
     """Why a volume's disk cannot move to another claim."""
     at = f"volume {volume.name}"
     if is_hotpluggable(volume):
@@ -224,9 +236,9 @@ def _judge_volume(vmi: VirtualMachineInstance, volume: Volume) -> str | None:
 
 
 def _make_claim(
-    vm: VirtualMachine, old: PersistentVolumeClaim, name: str, templates: set[str]
+    vm: VirtualMachine, old: PersistentVolumeClaim, name: str, storage_class: str | None, templates: set[str]
 ) -> PersistentVolumeClaim:
-    """A claim as the old one, of the size that this one has; it goes with the VM where the old one does."""
+    """A claim of a class as the old one, of the size that this one has; it goes with the VM where the old one does."""
     spec = old.spec
     size = old.status.capacity.get("storage") or spec.resources.requests.get("storage", "0")
     goes = _filler(old) in templates or any(owner.uid == vm.metadata.uid for owner in old.metadata.owner_references)
@@ -247,7 +259,7 @@ def _make_claim(
             access_modes=list(spec.access_modes),
             resources=VolumeResources(requests={"storage": size}),
             volume_mode=spec.volume_mode,
-            storage_class_name=spec.storage_class_name,
+            storage_class_name=storage_class,
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`kvedge migrate --with-disks`, up to what the VM's controller takes over, against both servers."""
+"""`kvedge migrate --with-disks|--storage-class`, up to what the VM's controller takes over, against both servers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from kvedge.cli.machines.migrate_verbs import migrate
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -69,3 +70,24 @@ def test_a_vm_gets_new_claims_for_its_disks_and_keeps_the_old_ones(either_server
     assert vm.spec.template is not None
     sources = [volume.persistent_volume_claim for volume in vm.spec.template.spec.volumes]
     assert {source.claim_name for source in sources if source is not None} == made
+
+
+def test_disks_get_claims_of_another_class(either_server: EitherServer, namespace: str) -> None:
+    def run(*more: str) -> str:
+        options = ["web", "--kubeconfig", str(either_server.kubeconfig), "-n", namespace, *more]
+        found = CliRunner().invoke(migrate, options)
+        return f"{found.output}{found.exception or ''}"
+
+    assert "do not go with --with-disks" in run("--storage-class", "fast", "--with-disks")
+    assert "give NAME=CLASS" in run("--volume", "data")
+    assert "it has no volume nothing on a claim" in run("--volume", "nothing=fast")
+    said = run("--volume", "data=fast")
+    made = {claim.metadata.name: claim for claim in either_server.admin.list(PersistentVolumeClaim, namespace)}
+    (new,) = made.keys() - {"web-root", "data"}
+    assert (made[new].spec.storage_class_name, new in said) == ("fast", True)
+    vm = either_server.admin.get(VirtualMachine, namespace, "web")
+    assert vm.spec.template is not None
+    assert vm.spec.update_volumes_strategy == "Migration"
+    assert {volume.name: claim_of(volume) for volume in vm.spec.template.spec.volumes}["data"] == new
+    assert [template.metadata.name for template in vm.spec.data_volume_templates] == ["web-root"]
+    assert "a change is under way" in run("--storage-class", "fast")

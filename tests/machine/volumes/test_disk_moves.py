@@ -29,6 +29,12 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 IMAGE = "local/guest:1"
 NAME = "mover"
 SECONDS = 120
+FAST: JsonObject = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "fast"},
+    "provisioner": "kvedge.io/box",
+}
 
 
 class Writer:
@@ -85,7 +91,7 @@ class Writer:
         try:
             wait_until(has_moved, f"the disk is on {claim}", SECONDS)
         except AssertionError:
-            print("\n".join(self.words()))
+            print("\n".join(self.words()), self.box.log_tail(60), sep="\n")
             raise
 
     def image_directory(self, claim: str) -> Path:
@@ -123,19 +129,24 @@ def writer(box: Box) -> Writer:
 
 
 def test_a_disk_moves_while_its_guest_writes(writer: Writer) -> None:
-    writer.box.apply(a_claim("fast"))
+    writer.box.apply(FAST)
     (qemu,) = writer.box.qemu_pids(writer.uid)
-    writer.exchange("fast")
-    writer.wait_moved("fast")
+    said = writer.box.cli("migrate", NAME, "--storage-class", "fast", "--wait", "--timeout", str(SECONDS), check=False)
+    assert said.returncode == 0, (said.stdout, said.stderr, writer.words(), writer.box.log_tail(60))
+    fast = writer.claim()
+    assert fast is not None
+    writer.wait_moved(fast)
     writer.goes_on()
     assert writer.box.qemu_pids(writer.uid) == [qemu]
     old = writer.image("slow").read_bytes()
     writer.goes_on()
     assert writer.image("slow").read_bytes() == old, "the old disk is written no more"
-    assert not writer.image("fast").with_name(".disk.img.arriving").exists()
+    assert [path.name for path in writer.image_directory(fast).iterdir()] == ["disk.img"]
     last = writer.acked()
-    assert writer.find_lost("fast", last) == []
-    assert writer.image("fast").stat().st_size == len(old)
+    assert writer.find_lost(fast, last) == []
+    assert writer.image(fast).stat().st_size == len(old)
+    claim = writer.box.client.get(PersistentVolumeClaim, "default", fast)
+    assert claim.spec.storage_class_name == "fast"
 
 
 def test_whoever_is_killed_on_the_way_the_disk_arrives(writer: Writer) -> None:
@@ -164,7 +175,8 @@ def test_a_user_puts_the_old_claim_back(writer: Writer) -> None:
     assert old is not None
     box.apply(a_claim("unwanted"))
     # A claim that no launcher can have is waited for: time to think again.
-    (writer.image_directory("unwanted") / "disk.img").write_bytes(b"somebody's")
+    writer.image("unwanted").write_bytes(b"somebody's")
+    writer.image("unwanted").chmod(0o666)
     writer.exchange("unwanted")
     wait_until(lambda: any("holds data" in word for word in writer.words()), "the failure is told")
     writer.exchange(old)

@@ -21,6 +21,7 @@ from kvedge.handler.disk_move.disk_move_steps import DiskMoveSteps
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen
+from kvedge.kube.errors import Forbidden
 from kvedge.launcher.disk_move import disk_mover
 from kvedge.launcher.disk_move.disk_move_plan import LEASE_SECONDS
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
@@ -268,6 +269,9 @@ class Play:
         return self.status()
 
     def patch(self, _cls: object, _namespace: str, _name: str, patch: Any) -> VirtualMachineInstance:
+        if "write" in self.world.fails:
+            raise Forbidden(403, "Forbidden", "not allowed")
+
         def write() -> None:
             self.world.vmi = decode(VirtualMachineInstance, merge(encode(self.world.vmi), patch.body))
 
@@ -416,6 +420,20 @@ def test_what_fails_is_tried_again_later(failure: str, tmp_path: Path, monkeypat
     assert [disk.claim for disk in world.disks.values()] == ["root-old", "data-old"]
     world.fails.clear()
     run(play, rounds=400)
+    assert [disk.claim for disk in world.disks.values()] == ["root-new", "data-new"]
+
+
+def test_a_guest_whose_vmi_may_not_be_written_goes_on_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, fails={"write"})
+    play = Play(world, monkeypatch)
+    for _ in range(4):
+        play.handler_pass()
+        play.copy()
+        play.launcher_pass()
+        assert not world.paused
+    assert (world.stale, world.refused, play.status().disk_move.state) == ([], [], DISK_MOVE_READY)
+    world.fails.clear()
+    run(play)
     assert [disk.claim for disk in world.disks.values()] == ["root-new", "data-new"]
 
 
