@@ -29,7 +29,9 @@ NOT_FILLED: Final = "DestinationNotPopulated"
 IN_USE: Final = "DestinationInUse"
 TOO_SMALL: Final = "DestinationTooSmall"
 BUSY: Final = "SnapshotInProgress"
-WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY})
+# An earlier version has said so, where disks now move in place.
+_NO_NODE: Final = "NoOtherNode"
+WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY, _NO_NODE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,13 +67,14 @@ class Step(Enum):
 
 class MoveSeen(NamedTuple):
     """`lease` is what a settled guest still waits, in seconds; `to_device` says that a copy is on a device, which
-    cannot say that it is no disk any more.
+    cannot say that it is no disk any more; `stands` that the guest's CPUs do.
     """
 
     stage: Stage
     disks: tuple[DiskState, ...]
     lease: float = 0.0
     to_device: bool = False
+    stands: bool = True
 
 
 def plan_look(seen: MoveSeen) -> Step:
@@ -85,9 +86,13 @@ def plan_look(seen: MoveSeen) -> Step:
         return Step.EXCHANGE
     if seen.stage is Stage.COPYING:
         return Step.FAIL if DiskState.LOST in seen.disks else Step.NOTHING
-    is_whole = set(seen.disks) == {DiskState.FOLLOWING}
-    waits = seen.stage is Stage.SETTLED and (seen.lease > 0 or seen.to_device) and is_whole
-    return Step.NOTHING if waits else Step.RETREAT
+    waits = seen.stage is Stage.SETTLED and (seen.lease > 0 or seen.to_device)
+    return Step.NOTHING if waits and is_settled(seen.disks, stands=seen.stands) else Step.RETREAT
+
+
+def is_settled(disks: tuple[DiskState, ...], *, stands: bool) -> bool:
+    """Whether what was settled still is: nothing may have been written since."""
+    return stands and can_settle(disks)
 
 
 def can_settle(disks: tuple[DiskState, ...]) -> bool:

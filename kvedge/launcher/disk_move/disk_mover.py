@@ -22,6 +22,7 @@ from kvedge.launcher.disk_move.disk_move_plan import (
     Stage,
     Step,
     can_settle,
+    is_settled,
     plan_look,
 )
 from kvedge.launcher.disk_move.disk_move_record import MoveRecord, MoveStore, MovingDisk
@@ -163,7 +164,8 @@ class DiskMover:
         try:
             disks = self._read_states(facts)
             to_device = any(disk.block for disk in self._record.disks)
-            step = plan_look(MoveSeen(self._record.stage, disks, self._lease_ends - self._clock(), to_device))
+            lease = self._lease_ends - self._clock()
+            step = plan_look(MoveSeen(self._record.stage, disks, lease, to_device, facts.life is Life.PAUSED))
             if step is Step.FAIL:
                 self._give_up(facts, self._explain_loss())
             elif step is Step.RETREAT:
@@ -310,12 +312,13 @@ class DiskMover:
 
     def _settle(self, facts: DomainFacts | None) -> None:
         """Stop the guest's CPUs until both disks are alike and on storage; the new ones may be used from then on."""
-        if self._record.stage is Stage.SETTLED and set(self._read_states(facts)) == {DiskState.FOLLOWING}:
+        stands = facts is not None and facts.life is Life.PAUSED
+        if self._record.stage is Stage.SETTLED and is_settled(self._read_states(facts), stands=stands):
             self._lease_ends = self._clock() + LEASE_SECONDS
             return
         if self._record.stage is not Stage.COPYING:
             self._retreat()
-            raise Postponed("a copy has ended meanwhile")
+            raise Postponed("a copy has ended meanwhile, or the guest went on")
         if facts is None or not facts.is_active:
             raise WrongState("there is no guest")
         if not can_settle(self._read_states(facts)):

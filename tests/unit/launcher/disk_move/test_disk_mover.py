@@ -27,7 +27,7 @@ from kvedge.launcher.disk_move.disk_move_plan import LEASE_SECONDS
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
 from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.disks import arriving_disk
-from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, WrongState
+from kvedge.launcher.launcher_errors import LauncherError, LibvirtFailed, Postponed, WrongState
 from kvedge.launcher.launcher_service import status_code
 from kvedge.launcher.libvirt.domain_facts import CopyProgress, DiskSize, DomainDisk, DomainFacts, Life, Why
 from kvedge.resources.codec import JsonObject, decode, encode
@@ -475,6 +475,23 @@ def test_orders_wait_while_the_cpus_stand(tmp_path: Path, monkeypatch: pytest.Mo
     play.launcher_pass()
     play.launcher.refuse_while_holding()
     assert (play.launcher.holds_guest, world.paused) == (False, False)
+
+
+def test_a_guest_that_somebody_let_go_on_is_settled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    play = Play(world, monkeypatch)
+    play.handler_pass()
+    play.copy()
+    play.launcher_pass()
+    order = MoveDisksRequest(move_id=play.status().disk_move.move_id, goal=DISK_MOVE_GOAL_SETTLE)
+    play.launcher.order(order)
+    world.paused = False
+    world.write()
+    with pytest.raises(Postponed, match="went on"):
+        play.launcher.order(order)
+    assert all((world.directory(name) / ARRIVING).exists() for name in VOLUMES)
+    run(play)
+    assert (world.stale, [disk.claim for disk in world.disks.values()]) == ([], ["root-new", "data-new"])
 
 
 def test_a_move_that_cannot_begin_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
