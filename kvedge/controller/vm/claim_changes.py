@@ -37,18 +37,20 @@ WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY, _NO_NO
 @dataclass(frozen=True, slots=True)
 class ClaimSights:
     """What is known of the claims that a VM's template gives its volumes: those that there are, by name, with the
-    copies that statuses keep of them; who else names one, by its name; and whether there is no node but the guest's.
+    copies that statuses keep of them; who else names one, by its name; and whether there is no node but the guest's,
+    or its user wants it to stay.
     """
 
     found: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     copies: Mapping[str, ClaimInfo] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
     is_alone: bool = False
+    stays: bool = False
 
     @property
     def is_in_place(self) -> bool:
         """Whether the guest's own launcher copies the data: it goes nowhere, and what keeps it here is no obstacle."""
-        return self.is_alone
+        return self.is_alone or self.stays
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kvedge.controller.vm.claim_changes import (
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.informer import Informer
 from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.moved_volumes import MOVE_IN_PLACE
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig
@@ -68,7 +69,8 @@ class ClaimWatch:
         copies = {name: claim_info(claim, cdi, None) for name, claim in found.items()}
         others = {name: other for name in names if (other := self._find_other(vm, vmi, name))}
         is_alone = {node.metadata.name for node in self._nodes.list()} == {vmi.status.node_name}
-        return ClaimSights(found, copies, others, is_alone)
+        stays = vm.metadata.annotations.get(MOVE_IN_PLACE) == "true"
+        return ClaimSights(found, copies, others, is_alone, stays)
 
     def users_of(self, claim: PersistentVolumeClaim) -> set[Key]:
         """The VMs whose templates name a claim."""

@@ -25,6 +25,8 @@ MIGRATION: Final = "Migration"
 VOLUMES_CHANGE: Final = "VolumesChange"
 # Its reason, kvedge's own, when the launcher copies the disks itself, and the guest stays where it is.
 IN_PLACE: Final = "InPlace"
+# On a VM: "true" has its disks move while its guest stays on its node, also where there are others.
+MOVE_IN_PLACE: Final = "kvedge.io/move-disks-in-place"
 # Of a VM: its run ended before the data was where the volumes are by now.
 MANUAL_RECOVERY_REQUIRED: Final = "ManualRecoveryRequired"
 

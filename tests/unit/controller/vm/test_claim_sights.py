@@ -10,6 +10,7 @@ import pytest
 
 from kvedge.controller.vm.claim_sights import ClaimWatch
 from kvedge.kube.work_queue import Key
+from kvedge.resources.disks.moved_volumes import MOVE_IN_PLACE
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import CdiConfig
@@ -116,6 +117,9 @@ def test_a_run_that_has_the_claim_or_takes_its_data_there_has_it(world: World) -
 def test_a_guest_may_have_no_other_node_to_go_to(world: World) -> None:
     world.vmi.status.node_name = "node-1"
     assert not world.watch.view(world.vm, world.vmi).is_alone
+    assert not world.watch.view(world.vm, world.vmi).is_in_place
+    world.vm.metadata.annotations[MOVE_IN_PLACE] = "true"
+    assert world.watch.view(world.vm, world.vmi).is_in_place
     del world.nodes.items[1]
     assert world.watch.view(world.vm, world.vmi).is_alone
 
