@@ -174,6 +174,8 @@ def test_a_vmi_whose_labels_are_changed_is_released_and_replaced_and_comes_back(
 def test_a_vmi_with_the_labels_is_adopted(replicas: Replicas) -> None:
     meta = ObjectMeta(name="earlier", namespace=replicas.namespace, labels={"app": "web"})
     replicas.client.create(VirtualMachineInstance(metadata=meta))
+    # A set that is seen first makes both, adopts a third, and deletes any of them.
+    wait_until(lambda: replicas.vmis()[0].status.phase != "", "the controller has seen the VMI")
     replicas.create(2)
     wait_until(replicas.has(2), "two VMIs")
     adopted = replicas.client.get(VirtualMachineInstance, replicas.namespace, "earlier")
