@@ -90,6 +90,9 @@ def _plan_snapshot(view: CloneView, now: datetime) -> SnapshotPlan:
         failure = condition(snapshot.status.conditions, "Failure")
         why = "" if failure is None else f": {failure.reason}"
         return fail(view, now, "SnapshotContentInvalid", f"snapshot {named} failed{why}")
+    if snapshot.status.phase == "Succeeded" and not snapshot.status.ready_to_use and snapshot.status.error is not None:
+        text = f"snapshot {named} is not usable any more: {snapshot.status.error.message}"
+        return fail(view, now, "SnapshotContentInvalid", text)
     if not snapshot.status.ready_to_use or view.content is None:
         words = describe_progress(snapshot.status.conditions)
         message = f"snapshot {named}: {words}" if words else ""

@@ -96,8 +96,14 @@ class ScheduleLoop:
         ]
         name = next_name(schedule, taken)
         stranger = sources.snapshots.get(meta.namespace, name)
-        in_use = {each.spec.virtual_machine_snapshot_name for each in sources.restores.list() if not each.is_final} | {
-            each.spec.source.name for each in self._clones.list() if not each.is_final and each.spec.source is not None
+        in_use = {
+            each.spec.virtual_machine_snapshot_name
+            for each in sources.restores.list()
+            if not each.is_final and each.metadata.namespace == meta.namespace
+        } | {
+            each.spec.source.name
+            for each in self._clones.list()
+            if not each.is_final and each.metadata.namespace == meta.namespace and each.spec.source is not None
         }
         return ScheduleView(
             schedule=schedule,

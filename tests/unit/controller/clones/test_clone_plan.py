@@ -199,6 +199,17 @@ def refuse_restore(world: World) -> None:
     world.set(refusal="no room")
 
 
+def lose_copies(world: World) -> None:
+    assert world.view.snapshot is not None
+    document = encode(world.view.snapshot)
+    document["status"] = {
+        "phase": "Succeeded",
+        "readyToUse": False,
+        "error": {"message": "VolumeSnapshots (a) missing"},
+    }
+    world.set(snapshot=decode(VirtualMachineSnapshot, document))
+
+
 def take_by_another(world: World) -> None:
     assert world.view.snapshot is not None
     world.set(snapshot=msgspec.structs.replace(world.view.snapshot, metadata=a_vm().metadata))
@@ -212,6 +223,7 @@ def take_by_another(world: World) -> None:
         pytest.param(
             lambda world: world.take_snapshot(), "root is not backed up", "SnapshotContentInvalid", id="holes"
         ),
+        pytest.param(lose_copies, "(a) missing", "SnapshotContentInvalid", id="lost copies"),
         pytest.param(take_by_another, "not the clone's own", "SnapshotContentInvalid", id="another one's snapshot"),
         pytest.param(fail_restore, "copy failed", "RestoreCreationFailed", id="failed restore"),
         pytest.param(refuse_restore, "no room", "RestoreCreationFailed", id="refused restore"),
