@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import subprocess
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from kvedge.resources.types.protection import export_job
 from kvedge.resources.types.protection.export_job import ServedVolume
+from kvedge.storage.decompress import open_decompressed
 from kvedge.storage.exports.exported_disk import MOST_EXTENTS, ExportedDisk, describe, hold_disk, map_page
 from kvedge.storage.exports.gzip_stream import PIECE, Compressor
 
@@ -63,6 +65,13 @@ def test_a_disk_comes_back_as_it_was(
     assert gzip.decompress(packed) == path.read_bytes()
     # The reader of the command line, which stops at garbage.
     assert subprocess.run(["gzip", "-dc"], input=packed, check=True, capture_output=True).stdout == path.read_bytes()
+
+
+def test_an_import_reads_it(tmp_path: Path, compressor: Compressor) -> None:
+    path = sparse(tmp_path / "disk.img", 5 * MIB, (0, b"begin"), (4 * MIB, b"end"))
+    packed = b"".join(compressor.compress_disk(opened(path)))
+    with open_decompressed(io.BytesIO(packed), 64 * MIB) as stream:
+        assert stream.read(8 * MIB) == path.read_bytes()
 
 
 def test_holes_cost_nothing(tmp_path: Path, compressor: Compressor) -> None:
