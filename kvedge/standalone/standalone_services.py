@@ -191,7 +191,7 @@ class _Box:
     def make_api(self) -> Service:
         """Admission and subresources."""
         # By the name that stays: under another one, the address of before would go on being asked.
-        # Uploads come in where all else does: the embedded API hands them on.
+        # Uploads come in, and exports go out, where all else does: the embedded API hands them on.
         front = UploadFront(
             self.server.address_for_clients(find_host_address()), self.server.pki.servers.certificate_pem
         )

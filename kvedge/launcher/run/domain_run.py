@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.guest_agent import GuestAgent
+from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
 from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
@@ -24,11 +25,13 @@ from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
+from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY
 from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_DUMP, DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED, GuestExecReply
 
 if TYPE_CHECKING:

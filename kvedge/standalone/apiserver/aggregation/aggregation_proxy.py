@@ -34,6 +34,8 @@ from kvedge.standalone.apiserver.store.stored import Change
 from kvedge.standalone.apiserver.wire.api_errors import ServiceUnavailable
 
 _CONNECT_SECONDS: Final = 5.0
+# A client that takes nothing for so long holds no connection any more.
+_STALLED_SECONDS: Final = 180.0
 
 # Makes a TLS context with the front proxy's client certificate.
 ClientTls = Callable[[], ssl.SSLContext]
@@ -226,12 +228,13 @@ async def _hand_back(request: web.BaseRequest, answer: aiohttp.ClientResponse) -
         await response.prepare(request)
         try:
             async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-        except aiohttp.ClientError as error:
+                async with asyncio.timeout(_STALLED_SECONDS):
+                    await response.write(chunk)
+        except (aiohttp.ClientError, TimeoutError) as error:
             # What else is written now would be taken for the rest of the answer.
             if request.transport is not None:
                 request.transport.abort()
-            raise ConnectionResetError("the other server broke off") from error
+            raise ConnectionResetError("the other server broke off, or the client takes nothing") from error
         await response.write_eof()
     return response
 
