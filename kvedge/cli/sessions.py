@@ -36,7 +36,7 @@ def open_session(kubeconfig: Path | None, namespace: str | None) -> Session:
     Raises:
         UsageError: when there is none, or it cannot be used.
     """
-    return connect(find_kubeconfig(kubeconfig), namespace or _before_verb("namespace"), _warn)
+    return connect(find_kubeconfig(kubeconfig), namespace or _before_verb("namespace"), warn)
 
 
 def find_kubeconfig(named: Path | None) -> FoundKubeconfig:
@@ -53,7 +53,7 @@ def find_named_kubeconfig(named: Path | None) -> str | Path | None:
     return named or _before_verb("kubeconfig")
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """What the server says beside its answer, as kubectl shows it."""
     click.echo(f"Warning: {harmless(text.encode(errors='replace'))}", err=True)
 

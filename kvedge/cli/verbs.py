@@ -30,7 +30,7 @@ _MACHINES: Final[dict[str, Verb]] = {
     "reset": Verb("machines.pause_verbs", "Reset a guest at once, as its reset button would."),
     "soft-reboot": Verb("machines.pause_verbs", "Ask a guest to reboot, by its agent or by ACPI."),
     "evacuate-cancel": Verb("machines.evacuation_verb", "Have a guest stay that an eviction has marked to leave."),
-    "migrate": Verb("machines.migrate_verbs", "Move a running VM to another node; its guest goes on meanwhile."),
+    "migrate": Verb("machines.migrate_verbs", "Move a running VM to another node, or box; its guest goes on."),
     "migrate-cancel": Verb("machines.migrate_verbs", "Have a VM stay that is about to move."),
     "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),

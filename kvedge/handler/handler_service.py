@@ -22,6 +22,8 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.handler.migration.crossing_desk import CrossingDesk
+from kvedge.handler.migration.crossing_line import CrossingLine
 from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.capability_seed import ProbeError
@@ -148,7 +150,10 @@ class HandlerRole:
         vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
         coming = Informer(client, VirtualMachineInstance, label_selector=f"{MIGRATION_TARGET_NODE}={config.node}")
         connections = LauncherConnections(config.kubelet, lambda key: loop.add(Key(*key)))
-        incoming, outgoing = IncomingChannels(config.kubelet), OutgoingService(client, config.node, config.kubelet)
+        desk = CrossingDesk(lambda key: loop.add(Key(*key)), lambda: relay.look_soon())
+        incoming = IncomingChannels(config.kubelet, desk)
+        outgoing = OutgoingService(client, config.node, config.kubelet)
+        line = CrossingLine(client, outgoing.begin, lambda key: loop.add(Key(*key)), clock)
         sync = SyncLoop(
             client=client,
             vmis=vmis,
@@ -163,7 +168,14 @@ class HandlerRole:
             clock=clock,
             lan_joining=LanJoining(partial(client.get, NetworkAttachmentDefinition) if config.joins_lans else None),
             mobility=Mobility(
-                coming, incoming, outgoing, lambda: relay.migration_address, lambda: relay.migration_trouble
+                coming,
+                incoming,
+                outgoing,
+                lambda: relay.migration_address,
+                lambda: relay.migration_trouble or relay.crossing_trouble,
+                desk,
+                line,
+                lambda: relay.crossing_address,
             ),
         )
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
@@ -176,6 +188,7 @@ class HandlerRole:
             door,
             migrations=incoming,
             network=lambda: configuration.current.migrations.network,
+            crosses=lambda: desk.is_open,
         )
         configuration.on_change(lambda _: relay.look_soon())
         gate = VersionGate(configuration.informer)

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-Phase = Literal["", "Pending", "Scheduling", "Scheduled", "Running", "Succeeded", "Failed", "Unknown"]
+Phase = Literal["", "WaitingForSync", "Pending", "Scheduling", "Scheduled", "Running", "Succeeded", "Failed", "Unknown"]
 
 FINAL_PHASES: Final[frozenset[Phase]] = frozenset({"Succeeded", "Failed"})
 # Kubernetes has it that no container of such a Pod runs, and that none will.
 FINAL_POD_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
-    "": frozenset({"Pending", "Scheduling", "Failed"}),
-    "Pending": frozenset({"Scheduling", "Failed"}),
+    "": frozenset({"WaitingForSync", "Pending", "Scheduling", "Failed"}),
+    # Its guest comes from another box.
+    "WaitingForSync": frozenset({"Running", "Succeeded", "Failed"}),
+    "Pending": frozenset({"WaitingForSync", "Scheduling", "Failed"}),
     "Scheduling": frozenset({"Scheduled", "Failed"}),
     # A domain may end before anybody saw it run.
     "Scheduled": frozenset({"Running", "Succeeded", "Failed", "Unknown"}),

@@ -16,6 +16,8 @@ REASON_HEADER: Final = "X-Kvedge-Reason"
 RELAY_PREFIX: Final = "/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
 # From handler to handler: a connection to a socket of the launcher that a guest comes to.
 MIGRATION_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/{{channel}}"
+# From box to box: what the source of a guest says of it, and the target's answer. No name of a channel.
+CROSSING_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/words"
 NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # Options and parameters of single verbs on the way to the relay.
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"
@@ -34,3 +36,8 @@ def relay_path(namespace: str, name: str, verb: str) -> str:
 def migration_path(namespace: str, name: str, uid: str, channel: str) -> str:
     """The path at a relay to a socket of the launcher that awaits the guest of this migration."""
     return MIGRATION_ROUTE.format(namespace=namespace, name=name, uid=uid, channel=channel)
+
+
+def crossing_path(namespace: str, name: str, uid: str) -> str:
+    """The path at a relay by which the source of a guest from another box speaks of it."""
+    return CROSSING_ROUTE.format(namespace=namespace, name=name, uid=uid)

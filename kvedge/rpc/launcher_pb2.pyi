@@ -345,7 +345,7 @@ class DiscardIncomingRequest(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., if_nothing_came: _Optional[bool] = ...) -> None: ...
 
 class MigrateRequest(_message.Message):
-    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe", "copied_volumes", "copied_devices")
+    __slots__ = ("migration_uid", "bandwidth_bytes", "connections", "auto_converge", "max_downtime_ms", "unsafe", "copied_volumes", "copied_devices", "source_vmi_uid", "target_vmi_uid")
     MIGRATION_UID_FIELD_NUMBER: _ClassVar[int]
     BANDWIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +354,8 @@ class MigrateRequest(_message.Message):
     UNSAFE_FIELD_NUMBER: _ClassVar[int]
     COPIED_VOLUMES_FIELD_NUMBER: _ClassVar[int]
     COPIED_DEVICES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_VMI_UID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_VMI_UID_FIELD_NUMBER: _ClassVar[int]
     migration_uid: str
     bandwidth_bytes: int
     connections: int
@@ -362,7 +364,9 @@ class MigrateRequest(_message.Message):
     unsafe: bool
     copied_volumes: _containers.RepeatedScalarFieldContainer[str]
     copied_devices: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ..., copied_volumes: _Optional[_Iterable[str]] = ..., copied_devices: _Optional[_Iterable[str]] = ...) -> None: ...
+    source_vmi_uid: str
+    target_vmi_uid: str
+    def __init__(self, migration_uid: _Optional[str] = ..., bandwidth_bytes: _Optional[int] = ..., connections: _Optional[int] = ..., auto_converge: _Optional[bool] = ..., max_downtime_ms: _Optional[int] = ..., unsafe: _Optional[bool] = ..., copied_volumes: _Optional[_Iterable[str]] = ..., copied_devices: _Optional[_Iterable[str]] = ..., source_vmi_uid: _Optional[str] = ..., target_vmi_uid: _Optional[str] = ...) -> None: ...
 
 class AbortMigrationRequest(_message.Message):
     __slots__ = ("migration_uid",)

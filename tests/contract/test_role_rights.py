@@ -181,6 +181,9 @@ _USED_ELSEWHERE = {
         "kvedge:handlers: patch configmaps in kvedge-nodes",
         "kvedge:handlers: read configmaps in kvedge-nodes",
     ),
+    "a guest leaves for another box (controller/test_two_boxes, under these very rights)": (
+        "kvedge:handlers: read secrets in kvedge-crossings",
+    ),
     "a VM starts again from a changed spec": ("kvedge:controllers: delete controllerrevisions.apps",),
     "the handler is played here: its own loops need a kubelet and QEMU": (
         "kvedge:handlers: read kubevirts.kubevirt.io",

@@ -15,6 +15,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kvedge.resources.manifests.role_rights import HANDLER_SIGNER
+from kvedge.resources.moves.crossing import CREDENTIAL_SECONDS, crossing_server_name, is_crossing_id
 from kvedge.resources.types.certificate_requests import APPROVED, DENIED, FAILED, CertificateSigningRequest
 from kvedge.runtime.clock import parse_rfc3339
 from kvedge.runtime.tls.certificate_requests import RequestedNames, parse_request, read_requested_names
@@ -72,6 +73,8 @@ def plan_request(request: CertificateSigningRequest, now: datetime) -> Step | No
     status = request.status
     if status.certificate or status.condition(DENIED) or status.condition(FAILED):
         return Remove() if _is_old(request, now) else None
+    if not request.spec.requestor.is_handler and (crossing := _find_crossing(request)) is not None:
+        return _plan_crossing(request, *crossing)
     complaint, key = _judge(request)
     if key is None:
         # An approval by somebody else is no reason to sign what we would not.
@@ -86,6 +89,35 @@ def plan_request(request: CertificateSigningRequest, now: datetime) -> Step | No
     serves = name == HANDLER_NAME
     leaf = LeafRequest(name, hosts=[handler_server_name(node)], server=serves, client=not serves, life=life)
     return Sign(key, leaf)
+
+
+def _plan_crossing(
+    request: CertificateSigningRequest, migration_id: str, key: ec.EllipticCurvePublicKey
+) -> Sign | None:
+    """A user's request for another box that sends a guest here: whoever may approve it has to, which we do not."""
+    if request.status.condition(APPROVED) is None:
+        return None
+    wanted = request.spec.expiration_seconds or CREDENTIAL_SECONDS
+    life = max(_SHORTEST, min(timedelta(seconds=wanted), timedelta(seconds=CREDENTIAL_SECONDS)))
+    host = crossing_server_name(migration_id)
+    return Sign(key, LeafRequest(MIGRATION_NAME, hosts=[host], server=False, client=True, life=life))
+
+
+def _find_crossing(request: CertificateSigningRequest) -> tuple[str, ec.EllipticCurvePublicKey] | None:
+    """The migration that a request is for, and its key; None for one that is not of this kind."""
+    if _name_for(request) != MIGRATION_NAME:
+        return None
+    try:
+        parsed = parse_request(base64.b64decode(request.spec.request, validate=True))
+        names = read_requested_names(parsed)
+    except (CertificateError, ValueError):
+        return None
+    migration_id = names.hosts[0].partition(".")[0] if len(names.hosts) == 1 else ""
+    wanted = RequestedNames((MIGRATION_NAME,), hosts=(crossing_server_name(migration_id),))
+    key = parsed.public_key()
+    if not is_crossing_id(migration_id) or names != wanted or not isinstance(key, ec.EllipticCurvePublicKey):
+        return None
+    return migration_id, key
 
 
 def _is_old(request: CertificateSigningRequest, now: datetime) -> bool:

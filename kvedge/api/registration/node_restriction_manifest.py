@@ -154,6 +154,10 @@ _NEW_STATUS: Final = "variables.status"
 _OLD_STATUS: Final = "variables.oldStatus"
 _NEW_LABELS: Final = "variables.labels"
 _OLD_LABELS: Final = "variables.oldLabels"
+# Between two boxes a handler also writes what the other box's has told it.
+_PEERS: Final = "['sourceState', 'targetState']"
+_HEARS_SOURCE: Final = f"('sourceState' in variables.oldState && ({_is_at('targetNode')}))"
+_HEARS_TARGET: Final = f"('targetState' in variables.oldState && ({_is_at('sourceNode')}))"
 # What the write changes that takes a VMI over; which values they get, the last rule says.
 _MOVED: Final = f"['{NODE_NAME}', '{MIGRATION_TARGET_NODE}']"
 _RESERVED: Final = "[" + ", ".join(f"'{label}'" for label in sorted(RESERVED_LABELS)) + "]"
@@ -178,18 +182,24 @@ _VMI_RULES: Final = (
         "is not allowed to set target node, nor what else the controller says of a migration",
     ),
     (
-        f"!({_UPDATE}) || ({_is_at('sourceNode')}) || ({_are_unchanged(SOURCES_PART)})",
+        f"!({_UPDATE}) || ({_is_at('sourceNode')}) || {_HEARS_SOURCE} || ({_are_unchanged(SOURCES_PART)})",
         "is not allowed to speak for the source of a migration",
     ),
     (
-        f"!({_UPDATE}) || ({_is_at('targetNode')}) || ({_are_unchanged(TARGETS_PART)})",
+        f"!({_UPDATE}) || ({_is_at('targetNode')}) || {_HEARS_TARGET} || ({_are_unchanged(TARGETS_PART)})",
         "is not allowed to speak for the target of a migration",
     ),
     (
         f"!({_UPDATE}) || variables.takesOver || ({_are_unchanged(ENDS_PART)})"
         f" || (variables.isOpen && {_IS_TRUE.format('state', 'failed')}"
-        f" && (({_is_at('sourceNode')}) || (variables.isTarget && variables.sourceIsGone)))",
+        f" && (({_is_at('sourceNode')}) || (variables.isTarget && (variables.sourceIsGone || {_HEARS_SOURCE}))))"
+        f" || (variables.isOpen && {_HEARS_TARGET} && variables.sourceIsGone"
+        " && 'targetTakenTimestamp' in variables.oldState)",
         "is not allowed to end a migration whose guest it does not know of",
+    ),
+    (
+        f"!({_UPDATE}) || {_PEERS}.all(k, (k in variables.state) == (k in variables.oldState))",
+        "is not allowed to say that a guest moves between boxes",
     ),
     (
         f"!({_UPDATE}) || object.spec == oldObject.spec || ({_EXCHANGES_CLAIMS})",

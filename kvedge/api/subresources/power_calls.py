@@ -30,6 +30,7 @@ from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.meta import condition
+from kvedge.resources.moves.crossing import describe_hold
 from kvedge.resources.types.vm import StateChangeRequest, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import grace_seconds
@@ -79,6 +80,8 @@ class PowerCalls:
             effect = effect_of(call, vm.run_strategy, presence_of(vmi, call))
             plan = _Plan(call, vm, vmi, grace, data)
             plan.check(effect)
+            if call != "stop" and (hold := describe_hold(vm)):
+                raise conflict(VM, name, f"VM does not start: {hold}")
             if dry_run:
                 return
             try:

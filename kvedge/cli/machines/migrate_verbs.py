@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.machines.box_moves import Destination, forget_move, move_to_box
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand, vm_argument
 from kvedge.cli.wait_options import wait_options
@@ -51,6 +52,14 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it
     metavar="NAME=CLASS",
     help="Move the disk of one volume to a new claim of this storage class; may be given several times.",
 )
+@click.option(
+    "--to",
+    metavar="BOX",
+    help="Move it to another box, with its disks: the path of that box's kubeconfig, or a context of this one.",
+)
+@click.option("--to-address", metavar="HOST", help="How this box reaches the other; its kubeconfig's server otherwise.")
+@click.option("--to-storage-class", metavar="NAME", help="The class of its disks there; the same, or the default one.")
+@click.option("--forget", is_flag=True, help="Let a VM start here again that has moved to another box.")
 @_DRY_RUN
 @wait_options
 def migrate(
@@ -61,15 +70,32 @@ def migrate(
     with_disks: bool,
     storage_class: str | None,
     volumes: tuple[str, ...],
+    to: str | None,
+    to_address: str | None,
+    to_storage_class: str | None,
+    forget: bool,
     dry_run: bool,
     wait: bool,
     timeout: float,
 ) -> None:
-    """Move a running VM to another node, or its disks to another storage class; its guest goes on meanwhile.
+    """Move a running VM to another node or box, or its disks to another storage class; its guest goes on meanwhile.
 
     With --with-disks new claims are made for those of its disks that one node has at a time, and the data moves along.
     The old claims stay, with the data of before. With --storage-class or --volume the new claims are of another class.
+
+    With --to the VM is made on the other box as it is here, and its disks move along. Here it stays, stopped, and does
+    not start before --forget says that it may.
     """
+    if forget or to is not None:
+        if selectors or with_disks or storage_class or volumes or (forget and to is not None):
+            raise Refused("--to and --forget go with none of the others: a VM moves with all its disks", Exit.USAGE)
+        session = open_session(kubeconfig, namespace)
+        if to is None:
+            forget_move(session, vm)
+        else:
+            wanted = Destination(to, to_address, to_storage_class)
+            move_to_box(session, vm, wanted, timeout if wait else None, dry_run=dry_run)
+        return
     from kvedge.client.subresources import VM, put
 
     labels = _read_labels(selectors)

@@ -36,7 +36,7 @@ def find_failure(view: MigrationView, target: Pod | None) -> str:
         return VMI_ENDED
     if phase in HANDED_OVER and state is None:
         return STATE_GONE if vmi.status.migration_state is None else TAKEN_OVER
-    if state is not None and state.completed:
+    if state is not None and state.completed and not state.has_left_box:
         # The guest has moved only with the node that the VMI is on: this is nobody's word.
         return NOT_MOVED.format(vmi.status.node_name)
     if state is not None:

@@ -160,12 +160,12 @@ class MigrationLoop:
         if state is None or not state.is_open or vmi.is_final:
             return False
         known = self._migrations.find_indexed(_OF_VMI, f"{vmi.metadata.namespace}/{vmi.metadata.name}")
-        return all(each.metadata.uid != state.migration_uid for each in known)
+        return all(each.job != state.migration_uid for each in known)
 
     def _end_orphans(self, key: Key) -> None:
         """End Pods that were made for a migration of this name that is not there any more."""
         migration = self._migrations.get(*key)
-        uid = "" if migration is None else migration.metadata.uid
+        uid = "" if migration is None else migration.job
         for pod in self._pods.find_indexed(_OF_JOB, f"{key.namespace}/{key.name}"):
             is_its = pod.metadata.labels.get(MIGRATION_JOB_UID) == uid
             if is_its or has_ended(pod) or pod.metadata.deletion_timestamp is not None or self._has_use(pod):

@@ -9,6 +9,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.migrations.crossing_plan import (
+    explain_reception,
+    may_free,
+    place_of,
+    plan_sending,
+    reception_state,
+)
 from kvedge.controller.migrations.failure_ladder import CANCELED, find_failure, find_target_failure
 from kvedge.controller.migrations.migration_queue import is_surplus, pause_seconds
 from kvedge.controller.migrations.migration_status import with_migration_phase, with_true, with_wait
@@ -20,6 +27,8 @@ from kvedge.controller.migrations.migration_view import (
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
+    FreeVm,
+    HaltVm,
     HandOver,
     MigrationAction,
     MigrationPlan,
@@ -37,6 +46,7 @@ from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_conta
 from kvedge.controller.vmi.launcher_pods import has_moved, is_target, launcher_of
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
+from kvedge.resources.moves.crossing_rules import find_crossing_refusal
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MIGRATION_FINALIZER,
@@ -61,6 +71,8 @@ def plan_migration(view: MigrationView, now: datetime) -> MigrationPlan:
     if state is not None and view.vmi is not None and has_moved(view.vmi):
         told = Told("Normal", "SuccessfulMigration", "Source node reported migration succeeded")
         return _enter(view, "Succeeded", now, told)
+    if state is not None and state.has_left_box:
+        return _plan_left(view, now)
     failure = find_failure(view, target)
     if failure:
         return _plan_failure(view, target, failure, now)
@@ -71,7 +83,9 @@ def plan_migration(view: MigrationView, now: datetime) -> MigrationPlan:
         return _enter(view, "Pending", now)
     if phase == "Pending":
         return _plan_pending(view, target, now)
-    assert target is not None
+    if target is None:
+        # Handed over to another box, and its write not seen yet.
+        return MigrationPlan(again_after=_LOOK_SECONDS)
     if phase == "Scheduling":
         return _plan_scheduling(view, target, now)
     return _plan_scheduled(view, target, now)
@@ -79,7 +93,7 @@ def plan_migration(view: MigrationView, now: datetime) -> MigrationPlan:
 
 def target_of_migration(view: MigrationView) -> Pod | None:
     """The Pod that was made for this migration."""
-    uid = view.migration.metadata.uid
+    uid = view.migration.job
     return next((pod for pod in view.pods if pod.metadata.labels.get(MIGRATION_JOB_UID) == uid), None)
 
 
@@ -88,7 +102,9 @@ def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> Mig
         return _enter(view, "Scheduling", now)
     vmi, migration = view.vmi, view.migration
     assert vmi is not None
-    refusal = find_refusal(vmi) if vmi.status.phase == "Running" else None
+    if migration.spec.receive is not None:
+        return _plan_reception(view, now)
+    refusal = _find_refusal(view) if vmi.status.phase == "Running" else None
     if refusal:
         return _plan_failure(view, None, refusal, now)
     if not is_ready_to_begin(view):
@@ -96,7 +112,31 @@ def _plan_pending(view: MigrationView, target: Pod | None, now: datetime) -> Mig
         return _plan_wait(view, _ENDING_SECONDS if find_rests(vmi, view.pods) else None, now)
     if not view.has_turn:
         return _plan_wait(view, pause_seconds(migration), now)
+    if migration.spec.send_to is not None:
+        return plan_sending(view)
     return MigrationPlan((CreateTarget(),))
+
+
+def _find_refusal(view: MigrationView) -> str | None:
+    assert view.vmi is not None
+    return find_refusal(view.vmi) if view.migration.spec.send_to is None else find_crossing_refusal(view.vmi)
+
+
+def _plan_reception(view: MigrationView, now: datetime) -> MigrationPlan:
+    """Make the Pod for a guest that comes from another box."""
+    if waits := explain_reception(view):
+        patches = _patch_status(view, with_wait(view.migration.status, waits, now))
+        return MigrationPlan(patches, (Told("Normal", WAITS, waits),) if patches else (), _ENDING_SECONDS)
+    if not view.has_turn:
+        return _plan_wait(view, pause_seconds(view.migration), now)
+    return MigrationPlan((CreateTarget(),))
+
+
+def _plan_left(view: MigrationView, now: datetime) -> MigrationPlan:
+    """The other box has taken the guest: nothing of it starts here any more, and then its run is over."""
+    text = "The other box has taken the guest"
+    done = _enter(view, "Succeeded", now, Told("Normal", "SuccessfulMigration", text))
+    return MigrationPlan((HaltVm(place_of(view.migration)), *done.actions), done.told)
 
 
 def _plan_wait(view: MigrationView, seconds: float | None, now: datetime) -> MigrationPlan:
@@ -146,6 +186,8 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
     assert vmi is not None
     if strange := _find_strange_version(view, target):
         return _plan_failure(view, target, strange, now)
+    if view.migration.spec.receive is not None:
+        return MigrationPlan((HandOver(reception_state(view.migration, target), target),))
     source = launcher_of(vmi, view.pods)
     is_ending = vmi.metadata.deletion_timestamp is not None or vmi.status.phase != "Running"
     if is_ending or source is None or has_ended(source) or source.metadata.deletion_timestamp is not None:
@@ -159,7 +201,7 @@ def _plan_scheduled(view: MigrationView, target: Pod, now: datetime) -> Migratio
     if waiting := _plan_attachments(view, target, found, now):
         return waiting
     state = MigrationState(
-        migration_uid=view.migration.metadata.uid,
+        migration_uid=view.migration.job,
         source_node=vmi.status.node_name,
         target_node=target.spec.node_name,
         source_pod=source.metadata.name,
@@ -199,9 +241,11 @@ def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | 
         aborted = with_true(status, ABORT_REQUESTED, now)
         return MigrationPlan((RequestAbort(), *_patch_status(view, aborted)), (told,))
     wait = seconds_to_prepare(status, now) if phase == "PreparingTarget" else None
-    trouble = find_target_failure(view.migration, target) or find_ended(state, view.attachments)
+    trouble = "" if state.target_state is not None else find_target_failure(view.migration, target)
+    trouble = trouble or find_ended(state, view.attachments)
     if not trouble and wait is not None and wait <= 0:
-        trouble = f"node {state.target_node}: nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
+        where = f"node {state.target_node}" if state.target_state is None else place_of(view.migration)
+        trouble = f"{where}: nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
     if trouble:
         # Nobody but the source's handler can say that the guest stays.
         return MigrationPlan((RequestAbort(),), (Told("Warning", FAILED, trouble),))
@@ -226,8 +270,9 @@ def _plan_failure(view: MigrationView, target: Pod | None, failure: str, now: da
             told.append(Told("Normal", "SuccessfulDelete", text))
     failed = with_migration_phase(status, "Failed", now, view.state)
     confirmed = (ConfirmFree(),) if view.state is None and view.vmi is not None else ()
+    freed = (FreeVm(),) if view.migration.spec.send_to is not None and may_free(view) else ()
     # The reason comes first: of a Pod that is ended before, the next pass would only say that it has ended.
-    return MigrationPlan((*confirmed, *_patch_status(view, failed), *ended), tuple(told))
+    return MigrationPlan((*confirmed, *freed, *_patch_status(view, failed), *ended), tuple(told))
 
 
 def _plan_final(view: MigrationView, target: Pod | None) -> MigrationPlan:

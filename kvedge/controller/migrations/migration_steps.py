@@ -18,6 +18,8 @@ from kvedge.controller.migrations.migration_view import (
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
+    FreeVm,
+    HaltVm,
     HandOver,
     MigrationAction,
     MigrationPlan,
@@ -25,6 +27,7 @@ from kvedge.controller.migrations.migration_view import (
     PatchStatus,
     Release,
     RequestAbort,
+    SendAway,
 )
 from kvedge.controller.migrations.policy_choice import choose_policy, freeze, needs_namespace
 from kvedge.controller.migrations.target_creation import CAUGHT_UP_SECONDS, MigrationSources, TargetCreation
@@ -34,6 +37,7 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import at_version
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO
 from kvedge.resources.names import MIGRATION_TARGET_NODE
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.resources.types.migrations import (
@@ -44,6 +48,7 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationStatus,
 )
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 
@@ -88,7 +93,7 @@ class MigrationSteps:
         """
         uid, namespace = pod.metadata.labels.get(MIGRATION_JOB_UID, ""), pod.metadata.namespace
         try:
-            if self._client.get(VirtualMachineInstanceMigration, namespace, name).metadata.uid == uid:
+            if self._client.get(VirtualMachineInstanceMigration, namespace, name).job == uid:
                 return
         except NotFound:
             pass
@@ -104,7 +109,7 @@ class MigrationSteps:
         """
         uid = state.migration_uid
         migrations = self._client.list(VirtualMachineInstanceMigration, vmi.metadata.namespace)
-        if any(each.metadata.uid == uid for each in migrations):
+        if any(each.job == uid for each in migrations):
             return
         self._ask_to_stay(vmi, state)
         text = f"migration uid {uid} was removed while it was under way: it is canceled"
@@ -125,17 +130,23 @@ class MigrationSteps:
             case ConfirmFree():
                 return (
                     CAUGHT_UP_SECONDS
-                    if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, meta.uid)
+                    if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, view.migration.job)
                     else None
                 )
             case DeleteTarget(pod):
-                if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, meta.uid):
+                if self._is_handed_over(meta.namespace, view.migration.spec.vmi_name, view.migration.job):
                     return CAUGHT_UP_SECONDS
                 delete_observed(self._client, self._sources.pods, pod)
             case DeleteEnded(pod):
                 delete_observed(self._client, self._sources.pods, pod)
             case HandOver():
                 self._hand_over(view, action)
+            case SendAway(state, place):
+                self._send_away(view, state, place)
+            case FreeVm():
+                self._mark_vm(view, {MOVES_TO: None})
+            case HaltVm(place):
+                self._mark_vm(view, {MOVES_TO: None, MOVED_TO: place}, {"runStrategy": "Halted", "running": None})
             case RequestAbort():
                 self._request_abort(view)
             case PatchStatus(status):
@@ -181,6 +192,43 @@ class MigrationSteps:
         self._patch_vmi(vmi, status, labels)
         text = "Migration target pod is ready for preparation by virt-handler."
         self._events.record(view.migration, "Normal", "SuccessfulHandOver", text)
+
+    def _send_away(self, view: MigrationView, state: MigrationState, place: str) -> None:
+        """The VM is held first: from then on nothing starts a second guest, whatever becomes of the VMI."""
+        vmi = view.vmi
+        assert vmi is not None
+        self._mark_vm(view, {MOVES_TO: place})
+        policies = self._sources.policies.list()
+        policy = choose_policy(policies, vmi.metadata.labels, self._find_labels(policies, vmi))
+        decided = msgspec.structs.replace(
+            state,
+            migration_policy_name=None if policy is None else policy.metadata.name,
+            migration_configuration=freeze(self._sources.limits(), policy),
+        )
+        self._patch_vmi(vmi, msgspec.structs.replace(vmi.status, migration_state=decided))
+        text = f"The guest is to leave for {place}."
+        self._events.record(view.migration, "Normal", "SuccessfulHandOver", text)
+
+    def _mark_vm(self, view: MigrationView, marks: JsonObject, spec: JsonObject | None = None) -> None:
+        """Change the annotations of the VMI's own VM, and its run strategy; nothing happens where that is gone.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        meta = view.migration.metadata
+        owner = None if view.vmi is None else view.vmi.metadata.controller_reference()
+        try:
+            vm = self._client.get(VirtualMachine, meta.namespace, view.migration.spec.vmi_name)
+        except NotFound:
+            return
+        found = vm.metadata.annotations
+        is_its = owner is not None and owner.uid == vm.metadata.uid
+        if not is_its or (spec is None and all(found.get(name) == value for name, value in marks.items())):
+            return
+        body: JsonObject = {"metadata": {"annotations": marks}, **({"spec": spec} if spec is not None else {})}
+        self._client.patch(
+            VirtualMachine, meta.namespace, vm.metadata.name, at_version(body, vm.metadata.resource_version)
+        )
 
     def _find_labels(self, policies: Sequence[MigrationPolicy], vmi: VirtualMachineInstance) -> dict[str, str]:
         if not needs_namespace(policies):

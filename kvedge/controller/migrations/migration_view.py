@@ -76,6 +76,26 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class SendAway:
+    """Have the guest leave for another box, by one write of the VMI; its VM is held before."""
+
+    state: MigrationState
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeVm:
+    """The guest stays, or is lost: its VM may start again here."""
+
+
+@dataclass(frozen=True, slots=True)
+class HaltVm:
+    """The guest is another box's: its VM is halted here, and says where it went."""
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestAbort:
     """Ask the source's handler to keep the guest."""
 
@@ -104,6 +124,9 @@ MigrationAction: TypeAlias = (
     | DeleteTarget
     | DeleteEnded
     | HandOver
+    | SendAway
+    | FreeVm
+    | HaltVm
     | RequestAbort
     | PatchStatus
     | Release
@@ -150,4 +173,4 @@ class MigrationView:
     def state(self) -> MigrationState | None:
         """What the VMI says of this very migration."""
         state = None if self.vmi is None else self.vmi.status.migration_state
-        return state if state is not None and state.migration_uid == self.migration.metadata.uid else None
+        return state if state is not None and state.migration_uid == self.migration.job else None

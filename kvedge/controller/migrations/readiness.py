@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kvedge.controller.migrations.crossing_plan import explain_reception
 from kvedge.controller.migrations.migration_view import MigrationView, Told
 from kvedge.controller.migrations.target_attachments import find_unsettled
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
+from kvedge.resources.moves.crossing_rules import find_crossing_refusal
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -33,6 +35,8 @@ def find_refusal(vmi: VirtualMachineInstance) -> str | None:
 def is_ready_to_begin(view: MigrationView) -> bool:
     """Whether only the limits keep a migration that is pending from its Pod."""
     vmi, migration = view.vmi, view.migration
+    if vmi is not None and migration.spec.receive is not None:
+        return migration.status.phase == "Pending" and not explain_reception(view)
     if vmi is None or vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return False
     state, source = vmi.status.migration_state, launcher_of(vmi, view.pods)
@@ -44,7 +48,7 @@ def is_ready_to_begin(view: MigrationView) -> bool:
         and source is not None
         and not has_ended(source)
         and source.metadata.deletion_timestamp is None
-        and find_refusal(vmi) == ""
+        and (find_refusal(vmi) if migration.spec.send_to is None else find_crossing_refusal(vmi)) == ""
         and not find_rests(vmi, view.pods)
         and not find_unsettled(vmi)
     )
@@ -64,7 +68,8 @@ def explain_wait(view: MigrationView) -> Told | None:
     node = vmi.status.node_name
     if vmi.status.phase != "Running":
         return _say(f"the VMI is {vmi.status.phase or 'Pending'}: its guest moves once it runs")
-    if find_refusal(vmi) is None:
+    refusal = find_refusal(vmi) if view.migration.spec.send_to is None else find_crossing_refusal(vmi)
+    if refusal is None:
         return _explain_silence(view, node)
     if rests := find_rests(vmi, view.pods):
         return _say(f"pod {rests[0].metadata.name} of an earlier migration has not ended yet")

@@ -102,7 +102,8 @@ class TargetCreation:
         if wait > 0:
             return wait
         source = launcher_of(vmi, view.pods)
-        if source is None or not self._is_as_read(view):
+        is_missing = source is None and view.migration.spec.receive is None
+        if is_missing or not self._is_as_read(view):
             return CAUGHT_UP_SECONDS
         moved = as_moved(vmi)
         config, found = self._sources.config(), self._find_claims(moved)

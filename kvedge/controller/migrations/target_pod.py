@@ -36,14 +36,17 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 def target_pod(
     vmi: VirtualMachineInstance,
     migration: VirtualMachineInstanceMigration,
-    source: Pod,
+    source: Pod | None,
     config: ClusterConfig,
     claims: Mapping[str, PersistentVolumeClaim],
     avoided: Collection[str] = (),
 ) -> Pod:
-    """The Pod; `source` is the one that the guest leaves, `avoided` are host names of nodes that cannot take it."""
+    """The Pod; `source` is the one that the guest leaves, None where it comes from another box.
+
+    `avoided` are host names of nodes that cannot take it.
+    """
     made = launcher_pod(vmi, config, claims)
-    uid, pins = migration.metadata.uid, _find_pins(source)
+    uid, pins = migration.job, {} if source is None else _find_pins(source)
     metadata = msgspec.structs.replace(
         made.metadata,
         name=launcher_pod_name(vmi, uid),

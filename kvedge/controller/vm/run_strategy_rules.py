@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from kvedge.controller.vm.start_failure_rules import seconds_until_retry
+from kvedge.resources.moves.crossing import WAIT_AS_RECEIVER
 from kvedge.resources.types.vm import StartFailure, StateChangeRequest
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -116,10 +117,18 @@ def _stop_asked(state: RunState) -> bool:
     return bool(state.requests) and state.requests[0].action == "Stop"
 
 
+def _wait_as_receiver(state: RunState) -> RunDecision:
+    """A VMI is made that starts no guest; once that is there, the VM gets another strategy."""
+    if state.vmi is None:
+        return _start(state)
+    return _STOP if state.vmi.is_final else _NOTHING
+
+
 _RULES: Final[Mapping[str, Callable[[RunState], RunDecision]]] = {
     "Always": _decide_always,
     "RerunOnFailure": _rerun_on_failure,
     "Manual": _decide_manual,
     "Halted": _decide_halted,
     "Once": _decide_once,
+    WAIT_AS_RECEIVER: _wait_as_receiver,
 }

@@ -41,6 +41,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.meta import Condition, owner_reference
+from kvedge.resources.moves.crossing import RESTORE_RUN_STRATEGY, WAIT_AS_RECEIVER, describe_hold, is_awaited
 from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus
@@ -112,7 +113,7 @@ def is_owned(vmi: VirtualMachineInstance, vm: VirtualMachine) -> bool:
 
 
 def lock_of(vm: VirtualMachine) -> str:
-    """Why a VM does not start, as its disks are copied or exchanged; empty when it may."""
+    """Why a VM does not start: its disks are copied or exchanged, or its guest is another box's. Empty when it may."""
     if vm.status.snapshot_in_progress:
         return f'it starts once snapshot "{vm.status.snapshot_in_progress}" is complete'
     if vm.metadata.annotations.get(LAST_RESTORE, "").startswith(UNPATCHED):
@@ -120,7 +121,7 @@ def lock_of(vm: VirtualMachine) -> str:
         return "it starts once the restore that makes it has patched it"
     if vm.status.restore_in_progress:
         return f'it starts once restore "{vm.status.restore_in_progress}" is complete'
-    return ""
+    return describe_hold(vm)
 
 
 def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
@@ -132,9 +133,13 @@ def release_body(vmi: VirtualMachineInstance, vm_uid: str) -> JsonObject:
 def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> VmPlan:
     vm, vmi = seen.vm, seen.vmi
     own = vmi if vmi is not None and is_owned(vmi, vm) else None
+    if own is not None and (arrived := _plan_arrival(vm, own)):
+        return VmPlan((PatchVm(arrived),))
     requests = open_requests(vm.status.state_change_requests, own)
     failure = next_start_failure(vm, own, now, jitter)
     decision = decide_run(RunState(vm.run_strategy, vm.status.run_strategy, requests, failure, own, now))
+    if own is not None and _waits_in_vain(vm, own):
+        return _plan_stop(replace(seen, vmi=own, start_failure=failure, requests=requests), own, now)
     if decision.verdict == "become-always":
         return VmPlan((PatchVm(_become_always(vm)),))
     if decision.ask_to_start:
@@ -186,6 +191,22 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     status = _status_actions(vm, next_status(view, now))
     actions: list[VmAction] = [*kept, *lost, *status, *_release_final(own), *carried]
     return VmPlan(tuple(actions), decision.wait_seconds or move.again_after)
+
+
+def _plan_arrival(vm: VirtualMachine, own: VirtualMachineInstance) -> JsonObject:
+    """The guest that a VM has waited for is this box's: a merge patch that gives it the run strategy that it had."""
+    state = own.status.migration_state
+    if vm.run_strategy != WAIT_AS_RECEIVER or state is None or not state.target_taken_timestamp:
+        return {}
+    strategy = vm.metadata.annotations.get(RESTORE_RUN_STRATEGY, "Always")
+    return {"metadata": {"annotations": {RESTORE_RUN_STRATEGY: None}}, "spec": {"runStrategy": strategy}}
+
+
+def _waits_in_vain(vm: VirtualMachine, own: VirtualMachineInstance) -> bool:
+    """Whether a run waits for a guest of another box, and its VM is to start one itself by now."""
+    state = own.status.migration_state
+    is_open = state is not None and state.is_open
+    return is_awaited(own) and not own.is_final and vm.run_strategy != WAIT_AS_RECEIVER and not is_open
 
 
 def _live_changes(

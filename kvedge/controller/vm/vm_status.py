@@ -147,6 +147,7 @@ _PRINTABLE: Final[Sequence[tuple[str, Callable[[VmView], bool]]]] = (
     ("Migrating", _is_moving),
     ("Paused", lambda view: _in_phase(view, "Running") and _has_condition(view, "Paused", "True", "")),
     ("Running", lambda view: _in_phase(view, "Running")),
+    ("WaitingForReceiver", lambda view: _in_phase(view, "WaitingForSync")),
     # A run exists before its DataVolumes are full. Until then their states tell more than the run's.
     ("DataVolumeError", lambda view: have_failed(view.data_volumes)),
     ("Provisioning", lambda view: are_being_filled(view.data_volumes)),

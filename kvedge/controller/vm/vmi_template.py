@@ -22,6 +22,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.moves.crossing import IS_RECEIVER, WAIT_AS_RECEIVER
 from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.domain import Firmware
@@ -38,13 +39,16 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
     if paused:
         spec = msgspec.structs.replace(spec, start_strategy="Paused")
     marks = {VM_GENERATION: str(vm.metadata.generation), TEMPLATE_HASH: template_hash(vm)}
+    given = {key: value for key, value in template.metadata.annotations.items() if key != IS_RECEIVER}
+    if vm.run_strategy == WAIT_AS_RECEIVER:
+        marks[IS_RECEIVER] = "true"
     return VirtualMachineInstance(
         metadata=ObjectMeta(
             name=vm.metadata.name,
             namespace=vm.metadata.namespace,
             # Admission keeps users from labels that roles act on; a restore's patches come in the controller's name.
             labels={key: value for key, value in template.metadata.labels.items() if key not in RESERVED_LABELS},
-            annotations={**template.metadata.annotations, **marks},
+            annotations={**given, **marks},
             finalizers=[VMI_FINALIZER, VM_FINALIZER],
             owner_references=[owner_reference(vm)],
         ),

@@ -56,6 +56,10 @@ def plan_without_launcher(view: VmiView, pod: Pod | None, now: datetime) -> VmiP
     vmi, node = view.vmi, view.node
     if is_lost(vmi):
         return with_lost_guest(view, after_hand_over(vmi, pod, node, now), now)
+    state = vmi.status.migration_state
+    if state is not None and state.has_left_box:
+        # The other box has said so, and nothing of it is left here.
+        return VmiPlan(patch_vmi(vmi, with_phase(after_hand_over(vmi, pod, node, now), "Succeeded", "", now)))
     may_run = not view.was_ended if pod is None else may_still_run(pod)
     patience = _patience(view, pod, may_run=may_run)
     if view.podless_seconds < patience or (may_run and _has_witness(node)):

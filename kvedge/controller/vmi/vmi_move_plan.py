@@ -45,7 +45,9 @@ def plan_moving(view: VmiView, now: datetime) -> VmiPlan:
     source, target = launcher_of(vmi, pods), target_of(vmi, pods)
     source_is_off = is_off(source, view.node, was_ended=view.was_ended)
     left = source_is_off or state.source_node_domain_gone_timestamp is not None
-    if left and is_off(target, view.target_node, was_ended=view.was_target_ended):
+    # Of a Pod on another box nobody here knows.
+    is_here = state.target_state is None
+    if is_here and left and is_off(target, view.target_node, was_ended=view.was_target_ended):
         wait = REPORT_SECONDS - view.podless_seconds
         if wait <= 0:
             lost = msgspec.structs.replace(state, failed=True, completed=True, end_timestamp=rfc3339(now))

@@ -14,6 +14,7 @@ import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
+from kvedge.controller.vmi.awaited_plan import plan_awaited
 from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait
 from kvedge.controller.vmi.eviction_marks import plan_annotation
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
@@ -48,6 +49,7 @@ from kvedge.controller.vmi.vmi_view import (
 )
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.crossing import is_awaited
 from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VMI_FINALIZER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORKS, network_fields
@@ -65,6 +67,8 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     pod = launcher_of(vmi, pods)
     if vmi.is_final:
         return plan_end(view, vmi.status, now)
+    if is_awaited(vmi):
+        return plan_awaited(view, config, now)
     if vmi.status.phase not in OUR_PHASES and (pod is None or has_ended(pod)):
         state = vmi.status.migration_state
         left = state is not None and state.may_have_left(vmi.status.node_name)

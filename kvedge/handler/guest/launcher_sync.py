@@ -24,7 +24,7 @@ from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
-from kvedge.handler.migration.copied_claims import known_bytes
+from kvedge.handler.migration.copied_claims import image_bytes, known_bytes
 from kvedge.handler.volumes.hotplug_plan import wishes_of
 from kvedge.kube.informer import Informer
 from kvedge.network.errors import NetworkError
@@ -192,7 +192,7 @@ class LauncherSync:
             request = launcher_pb2.PrepareIncomingRequest(
                 migration_uid=uid,
                 guest=guest,
-                image_bytes={entry.name: entry.size for entry in vmi.status.volume_status if entry.size > 0},
+                image_bytes=image_bytes(vmi),
                 copied_disk_bytes=copied,
             )
             self.connections.call(key, "PrepareIncoming", request, _SYNC_SECONDS)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.launchers.sync_plan import LauncherView
+from kvedge.handler.migration.crossing_desk import CrossingDesk
+from kvedge.handler.migration.crossing_line import CrossingLine
 from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.migration.source_steps import SourceOutcome, SourceSteps
@@ -33,6 +35,10 @@ class Mobility(NamedTuple):
     outgoing: OutgoingService
     address: Callable[[], str]
     trouble: Callable[[], str] = str
+    # Guests of other boxes: who speaks of them, how others are spoken to, and where they come to.
+    desk: CrossingDesk | None = None
+    line: CrossingLine | None = None
+    crossing_address: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,13 @@ class MovingGuests:
 
     def look(self, key: Key, vmi: VirtualMachineInstance, view: LauncherView) -> SourceOutcome:
         """One pass over a guest of this node, which may leave it. Raises KubeError when the VMI cannot be written."""
+        self.targets.tell_arrived(key, vmi)
         return self.sources.look(key, vmi, view)
 
     def forget(self, key: Key) -> None:
         """No guest of this name is this node's."""
+        if self.targets.crossing is not None:
+            self.targets.crossing.forget(key)
         self.sources.forget(key)
 
 

@@ -32,6 +32,8 @@ from kvedge.handler.launchers.domain_outcome import phase_of
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_remains import runs_here
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView, Step, SyncPlan, plan_sync
+from kvedge.handler.migration.crossing_source import CrossingSource
+from kvedge.handler.migration.crossing_target import CrossingTarget
 from kvedge.handler.migration.source_steps import SourceOutcome, SourceSteps
 from kvedge.handler.migration.target_steps import PodOfGuest, TargetSteps
 from kvedge.handler.pod_errors import PodNotReady
@@ -110,7 +112,14 @@ class SyncLoop:
             self._launchers.prepare_incoming(key, vmi, uid, [*self.vmis.list(), *mobility.coming.list()])
 
         sources = SourceSteps(
-            self.client, self.vmis, self.connections, mobility.outgoing, self.events, self.node, self.clock
+            self.client,
+            self.vmis,
+            self.connections,
+            mobility.outgoing,
+            self.events,
+            self.node,
+            self.clock,
+            None if mobility.line is None else CrossingSource(mobility.line, self.events),
         )
         targets = TargetSteps(
             self.client,
@@ -124,6 +133,8 @@ class SyncLoop:
             self.node,
             self.clock,
             mobility.trouble,
+            None if mobility.desk is None else CrossingTarget(mobility.desk, self.node, self.clock),
+            mobility.crossing_address,
         )
         return MovingGuests(mobility.coming, sources, targets, self.node)
 
@@ -140,7 +151,8 @@ class SyncLoop:
         view = self._view(key, vmi, memory)
         move = self._moving.look(key, vmi, view) if self._moving is not None else SourceOutcome()
         if move.changed or move.left:
-            return Again(0.0) if move.changed else None
+            wait = 0.0 if move.changed else move.again
+            return None if wait is None else Again(wait)
         hotplug = self._volumes.hand_over(key, vmi, view)
         outdated = view.synced and self._launchers.is_outdated(key, vmi, memory)
         view = replace(view, outdated=outdated)

@@ -13,6 +13,7 @@ from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GuestVerb
+from kvedge.resources.moves.crossing import SourceWords, TargetWords
 from kvedge.runtime.serving.stream_pump import Farewell
 
 # As KubeVirt words it; virtctl shows it.
@@ -75,6 +76,11 @@ class MigrationDoor(Protocol):
 
     def release_channel(self, uid: str) -> None:
         """A connection has ended."""
+
+    def take_words(
+        self, key: tuple[str, str], uid: str, peer_hosts: Collection[str], words: SourceWords
+    ) -> TargetWords:
+        """What is answered to another box that speaks of its guest; as `crossing_desk` has it. Raises DoorError."""
 
 
 def build_takeover_farewell(kind: str) -> Farewell:

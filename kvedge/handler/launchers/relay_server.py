@@ -24,9 +24,11 @@ from kvedge.handler.launchers.relay_core import (
     build_takeover_farewell,
 )
 from kvedge.network.insight.capture import BadCaptureRequest, capture_request
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import DecodeError, JsonObject, decode_json, encode_json
 from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
+from kvedge.resources.moves.crossing import LONGEST_WORDS, SourceWords
 from kvedge.resources.relay_protocol import (
+    CROSSING_ROUTE,
     MIGRATION_ROUTE,
     MOVE_CURSOR,
     NO_UPGRADE,
@@ -43,6 +45,7 @@ from kvedge.runtime.tls.tls_contexts import peer_common_name, peer_hosts
 log = logging.getLogger(__name__)
 
 _MIGRATION: Final = "migration"
+_CROSSING: Final = "crossing"
 _LONGEST_REASON: Final = 1000
 _HANDOVER_SECONDS: Final = 10.0
 # Pictures of screens, and records of frames, that are in memory at the same time.
@@ -99,6 +102,7 @@ class RelayServer:
         if not only_migrations:
             self._add_verbs(application)
         application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
+        application.router.add_post(CROSSING_ROUTE, self._take_words, name=_CROSSING)
         application.on_shutdown.append(self._send_all_away)
         return application
 
@@ -223,6 +227,21 @@ class RelayServer:
             self._moving.discard(session)
             self._migrations.release_channel(where["uid"])
 
+    async def _take_words(self, request: web.Request) -> web.StreamResponse:
+        """Another box speaks of the guest that it sends; the desk answers from memory."""
+        if self._migrations is None:
+            raise DoorError(501, "no guest moves to this node")
+        where, body = request.match_info, await request.read()
+        if len(body) > LONGEST_WORDS:
+            raise DoorError(413, "that is too long")
+        try:
+            words = decode_json(SourceWords, body)
+        except DecodeError as error:
+            raise DoorError(400, f"these are no words of a source: {error}") from error
+        hosts = peer_hosts(_peer_certificate(request))
+        answer = self._migrations.take_words((where["namespace"], where["name"]), where["uid"], hosts, words)
+        return web.Response(body=encode_json(answer), content_type="application/json")
+
     async def _send_all_away(self, application: web.Application) -> None:
         sessions = [*self._desk.viewers(), *self._moving]
         for session in sessions:
@@ -247,7 +266,7 @@ async def _only_the_right_role(
     """TLS has checked the authority; here the role is checked, as handlers have certificates of it, too."""
     peer = peer_common_name(_peer_certificate(request))
     # Guests come from other handlers; all else is for the api role.
-    wanted = MIGRATION_NAME if request.match_info.route.name == _MIGRATION else API_NAME
+    wanted = MIGRATION_NAME if request.match_info.route.name in (_MIGRATION, _CROSSING) else API_NAME
     if peer != wanted:
         log.warning("refused", extra={"facts": {"peer": peer or "unknown", "path": request.path}})
         return web.json_response({"message": f"only {wanted} may ask here"}, status=403)

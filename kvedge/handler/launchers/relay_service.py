@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.handler.launchers.crossing_listener import CrossingListener
 from kvedge.handler.launchers.migration_listener import MigrationListener
 from kvedge.handler.launchers.relay_certificate import RelayCertificate
 from kvedge.handler.launchers.relay_core import LauncherDoor, MigrationDoor
@@ -19,6 +20,7 @@ from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.told_refusals import ToldRefusals
+from kvedge.resources.moves.crossing import CROSSING_PORT
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
 from kvedge.runtime.serving.https_server import HttpsServer, ServerError, join_address, split_address
@@ -41,6 +43,8 @@ class RelayConfig:
     listen: str = "127.0.0.1:0"
     advertise: str = ""
     tls: TlsFiles | None = None
+    # Where guests of other boxes come to while one is expected; 0 takes a free port.
+    crossing_port: int = CROSSING_PORT
 
 
 class RelayService:
@@ -56,14 +60,19 @@ class RelayService:
         clock: Clock | None = None,
         migrations: MigrationDoor | None = None,
         network: Callable[[], str] = str,
+        crosses: Callable[[], bool] = bool,
     ) -> None:
-        """`migrations` lets guests of other nodes in; without it none comes. They come over `network()`, if any."""
+        """`migrations` lets guests of other nodes in; without it none comes. They come over `network()`, if any.
+
+        `crosses()` says whether a guest of another box is expected.
+        """
         self._config = config
         self._door = door
         self._migrations = migrations
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._listener = MigrationListener(door, migrations, network)
+        self._crossings = CrossingListener(door, migrations, crosses, config.crossing_port)
         self._certificate = RelayCertificate(client, config.node, clock or SystemClock(), self._stop)
         self._serving = threading.Event()
         self._thread: BackgroundThread | None = None
@@ -92,8 +101,18 @@ class RelayService:
         """Why guests of other nodes have no place to come to; empty when nothing is known."""
         return self._listener.trouble
 
+    @property
+    def crossing_address(self) -> str:
+        """Where guests of other boxes come to; empty while none can."""
+        return self._crossings.address
+
+    @property
+    def crossing_trouble(self) -> str:
+        """Why they have no place to come to; empty when nothing is known."""
+        return self._crossings.trouble
+
     def look_soon(self) -> None:
-        """The network for migrations may have changed."""
+        """The network for migrations may have changed, or a guest of another box is expected."""
         self._wake.set()
 
     def start(self) -> None:
@@ -115,6 +134,7 @@ class RelayService:
             self._thread.join()
             self._thread = None
         self._listener.stop()
+        self._crossings.stop()
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -123,7 +143,7 @@ class RelayService:
         """Why it no longer serves."""
         if self._broken is not None:
             return self._broken
-        parts = (self._server, self._listener, self._thread)
+        parts = (self._server, self._listener, self._crossings, self._thread)
         return next((why for part in parts if part is not None and (why := part.failure()) is not None), None)
 
     def _run(self) -> None:
@@ -166,6 +186,7 @@ class RelayService:
                 if self._tls is not None and self._server is not None:
                     host, _ = split_address(self._config.listen)
                     self._listener.follow(self._tls, host, self._server.port)
+                    self._crossings.follow(self._tls)
 
     def _refresh(self) -> None:
         material = self._find_newest()

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.resources.disks.hotplug_places import is_block
-from kvedge.resources.disks.moved_volumes import destinations
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.disks.moved_volumes import destinations, find_uncopied
+from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.types.vmi import ClaimInfo, VirtualMachineInstance
+
+
+def copied_claims(vmi: VirtualMachineInstance) -> dict[str, ClaimInfo]:
+    """The claims that data is copied to, by volume: between two boxes all of them, to claims of the same names."""
+    state = vmi.status.migration_state
+    if state is None or (state.source_state is None and state.target_state is None):
+        return destinations(vmi)
+    lasting = {disk.name for disk in vmi.spec.domain.devices.disks if not find_uncopied(disk)}
+    known = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
+    return {
+        volume.name: known.get(volume.name) or ClaimInfo(claim_name=name)
+        for volume, name in claims(vmi.spec.volumes)
+        if volume.name in lasting
+    }
 
 
 def copied_bytes(vmi: VirtualMachineInstance) -> dict[str, int]:
     """The sizes of these disks as the guest sees them, by volume; 0 for one that is not known."""
-    found = destinations(vmi)
+    found = copied_claims(vmi)
     if not found:
         return {}
+    state = vmi.status.migration_state
     sizes = {entry.name: max(0, entry.size) for entry in vmi.status.volume_status}
+    if state is not None and state.source_state is not None:
+        sizes = state.source_state.disks
     return {name: sizes.get(name, 0) for name in sorted(found)}
 
 
@@ -35,6 +53,14 @@ def known_bytes(vmi: VirtualMachineInstance) -> dict[str, int]:
     return found
 
 
+def image_bytes(vmi: VirtualMachineInstance) -> dict[str, int]:
+    """The sizes of files that the target makes as the source has them, by volume."""
+    state = vmi.status.migration_state
+    if state is not None and state.source_state is not None:
+        return {name: size for name, size in state.source_state.images.items() if size > 0}
+    return {entry.name: entry.size for entry in vmi.status.volume_status if entry.size > 0}
+
+
 def copied_devices(vmi: VirtualMachineInstance) -> list[str]:
     """Those of the volumes that get a block device."""
-    return sorted(name for name, claim in destinations(vmi).items() if is_block(claim.volume_mode))
+    return sorted(name for name, claim in copied_claims(vmi).items() if is_block(claim.volume_mode))

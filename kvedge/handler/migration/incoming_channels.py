@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.handler.migration.crossing_desk import CrossingDesk
 from kvedge.resources.migration_channels import CHANNELS, MIGRATION_FOLDER
+from kvedge.resources.moves.crossing import SourceWords, TargetWords
 from kvedge.runtime.tls.certificates import handler_server_name
 
 # The Pod's volume with its sockets.
@@ -33,13 +35,17 @@ class ExpectedGuest(NamedTuple):
     name: str
     source_node: str
     pod_uid: str
+    # The name in the certificate of another box; empty for another node of the cluster.
+    peer: str = ""
 
 
 class IncomingChannels:
     """All guests that come to one node; expected from worker threads, opened in the relay's event loop."""
 
-    def __init__(self, kubelet: Path) -> None:
+    def __init__(self, kubelet: Path, desk: CrossingDesk | None = None) -> None:
+        """Without `desk` no guest comes from another box."""
         self._kubelet = kubelet
+        self._desk = desk
         self._lock = threading.Lock()
         self._expected: dict[str, ExpectedGuest] = {}
         self._open: dict[str, int] = {}
@@ -71,6 +77,14 @@ class IncomingChannels:
             self.release_channel(uid)
             raise
 
+    def take_words(
+        self, key: tuple[str, str], uid: str, peer_hosts: Collection[str], words: SourceWords
+    ) -> TargetWords:
+        """Another box speaks of its guest. Raises DoorError, 404 for one that is not expected, or not by this peer."""
+        if self._desk is None:
+            raise DoorError(404, "no guest comes from another box")
+        return self._desk.take_words(key, uid, peer_hosts, words)
+
     def release_channel(self, uid: str) -> None:
         """A connection has ended."""
         with self._lock:
@@ -84,7 +98,7 @@ class IncomingChannels:
         with self._lock:
             guest = self._expected.get(uid)
         known = guest is not None and (guest.namespace, guest.name) == (namespace, name) and channel in CHANNELS
-        if guest is None or not known or handler_server_name(guest.source_node) not in peer_hosts:
+        if guest is None or not known or (guest.peer or handler_server_name(guest.source_node)) not in peer_hosts:
             # One answer for all: a stranger does not learn which guests move.
             raise DoorError(404, f"no guest {namespace}/{name} is expected from there by this migration")
         return guest

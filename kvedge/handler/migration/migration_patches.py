@@ -98,6 +98,7 @@ def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> Mer
     state = vmi.status.migration_state
     assert state is not None
     status: JsonObject = {
+        **_enter_running(vmi, now),
         "nodeName": node,
         "migrationState": {
             "targetNodeDomainDetected": True,
@@ -118,6 +119,16 @@ def adoption_patch(vmi: VirtualMachineInstance, node: str, now: datetime) -> Mer
     if vmi.status.migrated_volumes:
         status["migratedVolumes"] = None
     return at_version({"metadata": {"labels": labels}, "status": status}, vmi.metadata.resource_version)
+
+
+def _enter_running(vmi: VirtualMachineInstance, now: datetime) -> JsonObject:
+    """Of a guest that comes from another box: here it was in none of the phases before."""
+    if vmi.status.phase != "WaitingForSync":
+        return {}
+    phase = check_transition(vmi.status.phase, "Running")
+    entry = PhaseTransition(phase=phase, phase_transition_timestamp=rfc3339(now))
+    entries = [*vmi.status.phase_transition_timestamps, entry]
+    return {"phase": phase, "phaseTransitionTimestamps": [encode(item) for item in entries]}
 
 
 def loss_patch(vmi: VirtualMachineInstance, reason: str, now: datetime) -> MergePatch:

@@ -43,6 +43,8 @@ class LeavingGuest(NamedTuple):
     pod_uid: str
     target_node: str
     address: str
+    # By what another box is called; None within the cluster.
+    tls: ssl.SSLContext | None = None
 
 
 @dataclass(slots=True)
@@ -150,7 +152,7 @@ class OutgoingChannels:
             max_msg_size=LARGEST_MESSAGE,
             autoping=False,
             timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
-            ssl=self._tls(),
+            ssl=guest.tls or self._tls(),
             server_hostname=handler_server_name(guest.target_node),
         )
 

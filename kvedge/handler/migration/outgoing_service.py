@@ -92,6 +92,19 @@ class OutgoingService:
         """Close the way of this migration, if it is open."""
         self._begin(self._channels.close(uid))
 
+    def begin(self, work: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None] | None:
+        """Begin work in the event loop; None, and nothing is begun, where there is none.
+
+        Raises:
+            PodNotReady: when no event loop is to be had.
+        """
+        try:
+            self._begin_service()
+        except PodNotReady:
+            work.close()
+            raise
+        return self._begin(work)
+
     def _begin_service(self) -> None:
         """Start the threads, unless they run.
 

@@ -42,6 +42,7 @@ class SourceStep(Enum):
     RECORD_STAY = "write down that the guest stays"
     RECORD_LEFT = "write down that nothing of the guest is left here"
     ACKNOWLEDGE = "tell the launcher that this is written down"
+    RECORD_MOVED = "write down that the guest is the other box's"
     CLOSE = "close the way"
 
 
@@ -87,16 +88,19 @@ def plan_source(vmi: VirtualMachineInstance, node: str, seen: SourceSeen) -> Sou
     state = leaves(vmi, node)
     if state is None or vmi.is_final:
         return SourcePlan((SourceStep.CLOSE,))
+    if state.has_left_box:
+        # What is left of its run is for the controller to end.
+        return SourcePlan((SourceStep.CLOSE,), left=True)
     if not state.is_open:
         # Somebody has given it up that could not know what the launcher does.
         steps = (SourceStep.ABORT,) if seen.word == OUTGOING_ACTIVE else (SourceStep.CLOSE,)
         return SourcePlan(steps, state.failure_reason, again=ABORT_SECONDS if seen.word == OUTGOING_ACTIVE else None)
     if state.source_node_domain_gone_timestamp:
         told = (SourceStep.ACKNOWLEDGE,) if seen.connected and not seen.alive else ()
-        return SourcePlan((*told, SourceStep.CLOSE), left=True)
+        return _plan_crossed(state, told) or SourcePlan((*told, SourceStep.CLOSE), left=True)
     if seen.word == OUTGOING_GONE:
         return SourcePlan((SourceStep.RECORD_LEFT,), abort_status="Failed" if state.abort_requested else "")
-    if state.source_pod_gone_timestamp and state.start_timestamp:
+    if state.source_pod_gone_timestamp and state.start_timestamp and state.target_state is None:
         # The other node's handler decides by now: a second word would be one too many.
         return SourcePlan((SourceStep.CLOSE,), left=True)
     if seen.word == OUTGOING_KEPT:
@@ -106,17 +110,41 @@ def plan_source(vmi: VirtualMachineInstance, node: str, seen: SourceSeen) -> Sou
     return _plan_beginning(vmi, state, seen)
 
 
+def _plan_crossed(state: MigrationState, told: tuple[SourceStep, ...]) -> SourcePlan | None:
+    """The guest has left for another box, which says whether it has taken it; None for one of the cluster.
+
+    Nothing else ends this: as long as the other box says neither, the guest may be there.
+    """
+    peer = state.target_state
+    if peer is None:
+        return None
+    if state.target_taken_timestamp:
+        return SourcePlan((*told, SourceStep.CLOSE, SourceStep.RECORD_MOVED), left=True)
+    if peer.failed:
+        lost = f"the guest was lost on its way: {peer.reason or 'the other box has not taken it'}"
+        return SourcePlan((*told, SourceStep.RECORD_STAY, SourceStep.CLOSE), lost)
+    return SourcePlan((*told, SourceStep.CLOSE), again=WATCH_SECONDS, left=True)
+
+
 def _plan_stay(state: MigrationState, seen: SourceSeen) -> SourcePlan:
     said = seen.said or "the guest did not leave"
-    reason = f"{ABORTED}: {seen.overrun}" if seen.overrun else ABORTED if state.abort_requested else said
-    if seen.refused and not (seen.overrun or state.abort_requested):
+    asked = f"{ABORTED}: {seen.overrun}" if seen.overrun else _explain_abort(state)
+    reason = asked if seen.overrun or state.is_unwanted else said
+    if seen.refused and not (seen.overrun or state.is_unwanted):
         reason = seen.refused
-    status: AbortStatus = "Succeeded" if state.abort_requested or seen.overrun else ""
+    status: AbortStatus = "Succeeded" if state.is_unwanted or seen.overrun else ""
     return SourcePlan((SourceStep.RECORD_STAY, SourceStep.CLOSE), reason, status)
 
 
+def _explain_abort(state: MigrationState) -> str:
+    peer = state.target_state
+    if state.abort_requested or peer is None or not peer.failed:
+        return ABORTED
+    return f"{ABORTED}: the other box does not take the guest: {peer.reason}"
+
+
 def _plan_moving(vmi: VirtualMachineInstance, state: MigrationState, seen: SourceSeen) -> SourcePlan:
-    unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None or bool(seen.overrun)
+    unwanted = state.is_unwanted or vmi.metadata.deletion_timestamp is not None or bool(seen.overrun)
     if seen.word == OUTGOING_ACTIVE and unwanted and seen.connected:
         return SourcePlan((SourceStep.ABORT,), seen.overrun, "Aborting", again=ABORT_SECONDS)
     if seen.word == OUTGOING_ACTIVE and seen.slow and seen.connected and state.mode != STOPPED:
@@ -127,8 +155,8 @@ def _plan_moving(vmi: VirtualMachineInstance, state: MigrationState, seen: Sourc
 def _plan_beginning(vmi: VirtualMachineInstance, state: MigrationState, seen: SourceSeen) -> SourcePlan:
     """The launcher was not asked yet, or nobody answers."""
     if not state.start_timestamp:
-        if state.abort_requested:
-            return SourcePlan((SourceStep.RECORD_STAY,), ABORTED, "Succeeded")
+        if state.is_unwanted:
+            return SourcePlan((SourceStep.RECORD_STAY,), _explain_abort(state), "Succeeded")
         if seen.connected and not seen.migrates:
             return SourcePlan((SourceStep.RECORD_STAY,), _OLD)
         is_ending = vmi.metadata.deletion_timestamp is not None
@@ -140,7 +168,7 @@ def _plan_beginning(vmi: VirtualMachineInstance, state: MigrationState, seen: So
         return SourcePlan((SourceStep.RECORD_STAY, SourceStep.CLOSE), _SILENT)
     if not seen.connected or seen.word != OUTGOING_NONE:
         return SourcePlan(again=WATCH_SECONDS)
-    if state.abort_requested or vmi.metadata.deletion_timestamp is not None or seen.refused:
+    if state.is_unwanted or vmi.metadata.deletion_timestamp is not None or seen.refused:
         # It never begins, once this has been answered.
         return SourcePlan((SourceStep.ABORT,), seen.refused, again=ABORT_SECONDS)
     if not seen.alive:

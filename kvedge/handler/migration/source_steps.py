@@ -18,6 +18,8 @@ from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS, LauncherView
 from kvedge.handler.migration.copied_claims import copied_bytes, copied_devices
+from kvedge.handler.migration.crossing_source import CrossingSource
+from kvedge.handler.migration.crossing_words import moved_patch
 from kvedge.handler.migration.limits_plan import Progress, find_overrun, follow_progress, is_too_slow
 from kvedge.handler.migration.migration_patches import abort_patch, begin_patch, left_patch, stay_patch, stopped_patch
 from kvedge.handler.migration.outgoing_channels import LeavingGuest
@@ -88,6 +90,8 @@ class SourceSteps:
     events: EventRecorder
     node: str
     clock: Clock
+    # Of guests that leave for other boxes; None where none does.
+    crossing: CrossingSource | None = None
     _memories: dict[Key, _Memory] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -102,11 +106,17 @@ class SourceSteps:
             self.forget(key)
             return SourceOutcome()
         memory = self._find_memory(key, state.migration_uid)
+        patch = None if self.crossing is None else self.crossing.converse(key, vmi, state)
+        if patch is not None:
+            self._write(key, patch)
+            return SourceOutcome(changed=True)
         plan = plan_source(vmi, self.node, self._see(vmi, state, view, memory))
         changed = False
         for step in plan.steps:
             changed |= self._do(step, key, vmi, state, plan, memory, view)
-        return SourceOutcome(plan.left, changed, plan.again)
+        again = None if self.crossing is None else self.crossing.again(state)
+        waits = [seconds for seconds in (plan.again, again) if seconds is not None]
+        return SourceOutcome(plan.left, changed, min(waits, default=None))
 
     def forget(self, key: Key) -> None:
         """The guest is not this node's any more: close its way, and let its launcher go if that is due."""
@@ -114,6 +124,8 @@ class SourceSteps:
             memory = self._memories.pop(key, None)
         if memory is not None:
             self.outgoing.close(memory.uid)
+            if self.crossing is not None:
+                self.crossing.forget(memory.uid)
             if memory.untold:
                 self._acknowledge(key, memory)
 
@@ -187,6 +199,10 @@ class SourceSteps:
             # Only now: what it said must outlast it.
             self._acknowledge(key, memory)
             return True
+        elif step is SourceStep.RECORD_MOVED:
+            self._write(key, moved_patch(vmi, now))
+            self.events.record(vmi, "Normal", "Migrated", "The VirtualMachineInstance migrated to another box.")
+            return True
         elif step is SourceStep.ACKNOWLEDGE:
             self._acknowledge(key, memory)
         else:
@@ -199,8 +215,11 @@ class SourceSteps:
         pod_uid = self.connections.pod_uid(key)
         if pod_uid is None:
             return
-        guest = LeavingGuest(*key, pod_uid, state.target_node, state.target_node_address)
         try:
+            guest = LeavingGuest(*key, pod_uid, state.target_node, state.target_node_address)
+            if state.target_state is not None and self.crossing is not None:
+                tls, node = self.crossing.credential(state.migration_uid)
+                guest = guest._replace(target_node=node, tls=tls)
             self.outgoing.open(state.migration_uid, guest)
             self.connections.call(key, "Migrate", migrate_request(vmi, state), _CALL_SECONDS)
         except (PodNotReady, LauncherCallError) as error:
@@ -286,6 +305,7 @@ def migrate_request(vmi: VirtualMachineInstance, state: MigrationState) -> launc
     """How the guest is to move, as was decided when the migration was handed over."""
     given = state.migration_configuration or MigrationConfiguration()
     bandwidth = _bandwidth(given)
+    there = "" if state.target_state is None else state.target_state.virtual_machine_instance_uid
     return launcher_pb2.MigrateRequest(
         migration_uid=state.migration_uid,
         bandwidth_bytes=math.ceil(bandwidth / _MEBIBYTE) * _MEBIBYTE,
@@ -294,6 +314,8 @@ def migrate_request(vmi: VirtualMachineInstance, state: MigrationState) -> launc
         unsafe=bool(given.unsafe_migration_override),
         copied_volumes=list(copied_bytes(vmi)),
         copied_devices=copied_devices(vmi),
+        source_vmi_uid=vmi.metadata.uid if there else "",
+        target_vmi_uid=there,
     )
 
 

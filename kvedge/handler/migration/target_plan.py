@@ -41,6 +41,8 @@ class TargetStep(Enum):
     ANNOUNCE = "write down where the guest is to come to"
     DETECT = "write down that the guest is on its way"
     EXCHANGE = "write down that the guest has its other claims from now on"
+    TAKE = "write down that the guest is this box's, whatever becomes of it"
+    REFUSE = "write down that the guest does not come, before anybody was told where to"
     RELEASE = "let the guest run"
     ADOPT = "write down that the guest is this node's"
     GIVE_UP = "make sure that nothing has come, and end what waits"
@@ -92,6 +94,9 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
     if vmi.is_final:
         return _plan_discard(seen, "the guest has ended")
     unwanted = state.abort_requested or vmi.metadata.deletion_timestamp is not None
+    if state.source_state is not None and state.is_open and unwanted and not state.target_node_address:
+        # It begins once it has heard that it may come: nobody has said so.
+        return TargetPlan((TargetStep.REFUSE,), "the migration was canceled before the guest began to move")
     source = word_of_source(state)
     is_off = bool(state.source_pod_gone_timestamp) and not seen.hears
     ruling = rule(OutcomeSeen(source, seen.word, is_off, seen.gone, unwanted))
@@ -101,6 +106,10 @@ def plan_target(vmi: VirtualMachineInstance, node: str, seen: TargetSeen) -> Tar
         # Before it runs: were this launcher lost before the VMI is this node's, the guest would else start anew on
         # claims that lack what it has written here.
         return TargetPlan((TargetStep.EXCHANGE,), again=AGAIN_SECONDS)
+    if ruling is Ruling.RELEASE and state.source_state is not None and not state.target_taken_timestamp:
+        # Before it runs: were this launcher lost before the VMI is this node's, the other box would start the guest
+        # anew.
+        return TargetPlan((TargetStep.TAKE,), again=AGAIN_SECONDS)
     if ruling is Ruling.RELEASE:
         return TargetPlan((TargetStep.RELEASE,), again=AGAIN_SECONDS)
     if ruling is Ruling.DISCARD:
@@ -138,6 +147,9 @@ def _plan_discard(seen: TargetSeen, reason: str) -> TargetPlan:
 
 
 def _plan_way(state: MigrationState, seen: TargetSeen) -> TargetPlan:
+    if state.source_state is not None and not state.source_state.node:
+        # The sizes of its disks are not known before the other box has spoken.
+        return TargetPlan(again=AGAIN_SECONDS)
     if seen.word in (INCOMING_EMPTY, INCOMING_READY) and seen.stuck and not state.target_node_address:
         # Nobody was told where to come to: the source has not begun, and does not begin.
         return TargetPlan((TargetStep.DISCARD,), seen.stuck, AGAIN_SECONDS)

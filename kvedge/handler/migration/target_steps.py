@@ -17,6 +17,8 @@ import grpc
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_remains import runs_here
 from kvedge.handler.launchers.sync_plan import UNRESPONSIVE_SECONDS
+from kvedge.handler.migration.crossing_target import CrossingTarget, is_paused_there
+from kvedge.handler.migration.crossing_words import taken_patch
 from kvedge.handler.migration.incoming_channels import ExpectedGuest, IncomingChannels
 from kvedge.handler.migration.migration_patches import (
     address_patch,
@@ -25,6 +27,7 @@ from kvedge.handler.migration.migration_patches import (
     exchange_patch,
     is_paused_by_user,
     loss_patch,
+    stay_patch,
 )
 from kvedge.handler.migration.target_plan import (
     PREPARE_SECONDS,
@@ -41,6 +44,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.kube.reconcile_loop import Again
 from kvedge.network.errors import NetworkError
+from kvedge.resources.moves.crossing import crossing_server_name
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
@@ -100,6 +104,9 @@ class TargetSteps:
     clock: Clock
     # Why there is no such place, as far as it is known.
     trouble: Callable[[], str] = str
+    # Of guests that come from other boxes; None where none does. Where these come to.
+    crossing: CrossingTarget | None = None
+    crossing_address: Callable[[], str] = str
     _memories: dict[Key, _Memory] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -113,6 +120,8 @@ class TargetSteps:
         if state is None:
             self.forget(key)
             return None
+        if state.source_state is not None and self._hear(key, vmi, state):
+            return Again(0.0)
         memory = self._find_memory(key, vmi, state)
         pod_uid = self._connect(key, vmi)
         seen = self._see(key, vmi, state, memory, pod_uid)
@@ -121,8 +130,23 @@ class TargetSteps:
             self._do(step, key, vmi, state, plan, memory, pod_uid)
         return None if plan.again is None else Again(plan.again)
 
+    def _hear(self, key: Key, vmi: VirtualMachineInstance, state: MigrationState) -> bool:
+        """Whether something that the other box has said was written down."""
+        patch = None if self.crossing is None else self.crossing.listen(key, vmi, state)
+        if patch is not None:
+            self._write(key, patch)
+        return patch is not None
+
+    def tell_arrived(self, key: Key, vmi: VirtualMachineInstance) -> None:
+        """The guest is this node's: the box that it comes from hears that."""
+        patch = None if self.crossing is None else self.crossing.tell_arrived(key, vmi)
+        if patch is not None:
+            self.vmis.observe(self.client.patch(VirtualMachineInstance, *key, patch))
+
     def forget(self, key: Key) -> None:
         """No guest comes here any more."""
+        if self.crossing is not None:
+            self.crossing.forget(key)
         with self._lock:
             memory = self._memories.pop(key, None)
         if memory is not None:
@@ -177,7 +201,8 @@ class TargetSteps:
         if said is not None and said.state == INCOMING_EMPTY and now - memory.began >= PREPARE_SECONDS:
             memory.stuck = memory.stuck or f"nothing was ready for the guest within {PREPARE_SECONDS:.0f} s"
         untold = said is not None and said.state == INCOMING_READY and not state.target_node_address
-        if untold and not self.address() and now - memory.began >= PREPARE_SECONDS:
+        address = self.crossing_address() if state.source_state is not None else self.address()
+        if untold and not address and now - memory.began >= PREPARE_SECONDS:
             # The source has not begun, as nobody has told it where to.
             memory.stuck = memory.stuck or self.trouble() or "this node's relay does not serve"
         if state.source_pod_gone_timestamp and memory.off_since is None:
@@ -186,7 +211,7 @@ class TargetSteps:
             word=None if said is None else said.state,
             said="" if said is None else said.message,
             gone=gone,
-            address=self.address(),
+            address=address,
             stuck=memory.stuck,
             hears=memory.off_since is not None and now - memory.off_since < _WORD_SECONDS,
         )
@@ -205,9 +230,10 @@ class TargetSteps:
         if step is TargetStep.PREPARE:
             self._prepare(key, vmi, uid, memory)
         elif step is TargetStep.EXPECT:
-            self.incoming.expect(uid, ExpectedGuest(*key, state.source_node, pod_uid))
+            peer = crossing_server_name(uid) if state.source_state is not None else ""
+            self.incoming.expect(uid, ExpectedGuest(*key, state.source_node, pod_uid, peer))
         elif step is TargetStep.ANNOUNCE:
-            address = self.address()
+            address = self.crossing_address() if state.source_state is not None else self.address()
             self._write(key, address_patch(vmi, address))
             self._tell(vmi, memory, "PreparingTarget", f"Migration Target is listening at {address}")
         elif step is TargetStep.DETECT:
@@ -217,8 +243,15 @@ class TargetSteps:
             if self._call(key, "ReleaseIncoming", request) is not None:
                 # Only disks are named in a VMI.
                 self._write(key, exchange_patch(vmi))
+        elif step is TargetStep.TAKE:
+            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, disks_only=True)
+            if self._call(key, "ReleaseIncoming", request) is not None:
+                self._write(key, taken_patch(vmi, self.clock.now()))
+        elif step is TargetStep.REFUSE:
+            self._write(key, stay_patch(vmi, reason, "", self.clock.now()))
         elif step is TargetStep.RELEASE:
-            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, paused=is_paused_by_user(vmi))
+            paused = is_paused_by_user(vmi) or is_paused_there(state)
+            request = launcher_pb2.ReleaseIncomingRequest(migration_uid=uid, paused=paused)
             self._call(key, "ReleaseIncoming", request)
         elif step is TargetStep.ADOPT:
             self._adopt(key, vmi)

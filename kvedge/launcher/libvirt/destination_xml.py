@@ -29,7 +29,20 @@ class CopiedClaim(NamedTuple):
     block: bool
 
 
-def render_destination(document: str, claims: Collection[CopiedClaim], sizes: dict[str, int], migration: str) -> str:
+class Renaming(NamedTuple):
+    """The UIDs of the VMI here and on another box, by which a Pod's sockets lie."""
+
+    here: str
+    there: str
+
+
+def render_destination(
+    document: str,
+    claims: Collection[CopiedClaim],
+    sizes: dict[str, int],
+    migration: str,
+    renaming: Renaming | None = None,
+) -> str:
     """The document with the disks as they are over there; `sizes` are those that the guest sees, by target."""
     root = ElementTree.fromstring(document)
     by_target = {claim.target: claim for claim in claims}
@@ -38,7 +51,10 @@ def render_destination(document: str, claims: Collection[CopiedClaim], sizes: di
         claim = by_target.get("" if target is None else target.get("dev", ""))
         if claim is not None:
             _exchange(disk, claim, sizes[claim.target])
-    _note(root, [claim.volume for claim in claims], migration)
+    if claims:
+        _note(root, [claim.volume for claim in claims], migration)
+    if renaming is not None:
+        _rename(root, renaming)
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -68,6 +84,17 @@ def _exchange(disk: ElementTree.Element, claim: CopiedClaim, size: int) -> None:
     if driver is not None and was_block and not claim.block and driver.get("io") == "native":
         # On a sparse file it blocks the guest whenever a block has to be allocated.
         del driver.attrib["io"]
+
+
+def _rename(root: ElementTree.Element, renaming: Renaming) -> None:
+    """What names the VMI of here names that of there: our metadata, and the folder of its sockets."""
+    here, there = f"/{renaming.here}/", f"/{renaming.there}/"
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if here in value:
+                element.set(name, value.replace(here, there))
+            elif value == renaming.here and name == "uid":
+                element.set(name, renaming.there)
 
 
 def _note(root: ElementTree.Element, volumes: list[str], migration: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, WrongState
-from kvedge.launcher.libvirt.destination_xml import CopiedClaim, render_destination
+from kvedge.launcher.libvirt.destination_xml import CopiedClaim, Renaming, render_destination
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 _MEBIBYTE: Final = 1 << 20
@@ -38,6 +38,8 @@ class MigrationWish(NamedTuple):
     unsafe: bool = False
     claims: tuple[CopiedClaim, ...] = ()
     migration: str = ""
+    # Where the guest's VMI has another UID.
+    renaming: Renaming | None = None
 
 
 class MigrationFacts(NamedTuple):
@@ -89,7 +91,7 @@ class DomainMigration:
         if wish.bandwidth_bytes:
             parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = max(1, wish.bandwidth_bytes // _MEBIBYTE)
         with translate_errors("moving the guest"):
-            if wish.claims:
+            if wish.claims or wish.renaming is not None:
                 parameters |= _render_destinations(domain, wish)
             if wish.max_downtime_ms:
                 domain.migrateSetMaxDowntime(wish.max_downtime_ms)
@@ -131,6 +133,6 @@ def _render_destinations(domain: Any, wish: MigrationWish) -> dict[str, str]:
         libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: flags | libvirt.VIR_DOMAIN_XML_INACTIVE,
     }
     return {
-        name: render_destination(domain.XMLDesc(kind), wish.claims, sizes, wish.migration)
+        name: render_destination(domain.XMLDesc(kind), wish.claims, sizes, wish.migration, wish.renaming)
         for name, kind in kinds.items()
     }

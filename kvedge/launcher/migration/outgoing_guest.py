@@ -263,6 +263,7 @@ class OutgoingGuest:
 
     def _move(self, request: MigrateRequest, own: tuple[str, ...], claims: tuple[CopiedClaim, ...]) -> None:
         # Only a process that moves a guest loads it.
+        from kvedge.launcher.libvirt.destination_xml import Renaming
         from kvedge.launcher.libvirt.domain_migration import MigrationWish
 
         copied = (*own, *(claim.target for claim in claims))
@@ -279,6 +280,7 @@ class OutgoingGuest:
             unsafe=request.unsafe,
             claims=claims,
             migration=request.migration_uid,
+            renaming=Renaming(request.source_vmi_uid, request.target_vmi_uid) if request.target_vmi_uid else None,
         )
         log.info("the guest begins to move", extra={"facts": {"migration": request.migration_uid, "disks": copied}})
         message = ""

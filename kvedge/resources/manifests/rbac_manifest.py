@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import RBAC_GROUP
 from kvedge.resources.manifests.role_rights import ROLE_RIGHTS
 from kvedge.resources.manifests.user_roles_manifest import role, user_roles
+from kvedge.resources.moves.crossing import CREDENTIALS_NAMESPACE
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP, NODES_GROUP
@@ -36,7 +37,7 @@ def rbac_files() -> Mapping[str, list[JsonObject]]:
     labels = {**_LABELS, "pod-security.kubernetes.io/enforce": "privileged"}
     namespaces: list[JsonObject] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": each}}
-        for name, each in ((SYSTEM_NAMESPACE, labels), (NODES_NAMESPACE, _LABELS))
+        for name, each in ((SYSTEM_NAMESPACE, labels), (NODES_NAMESPACE, _LABELS), (CREDENTIALS_NAMESPACE, _LABELS))
     ]
     # In the order in which kubectl applies a folder: namespaces come first.
     return {"00-namespace.yaml": namespaces, **files, "users.yaml": user_roles()}

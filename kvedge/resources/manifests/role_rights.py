@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 from kvedge.resources.manifests.policy_rules import PolicyRule
+from kvedge.resources.moves.crossing import CREDENTIALS_NAMESPACE
 from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.node_loss.node_lease import NODES_NAMESPACE
 from kvedge.resources.role_users import API_GROUP, CONTROLLER_GROUP, HANDLER_GROUP
@@ -177,6 +178,8 @@ _HANDLER: Final = (
     right(("get", "create", "patch"), "core", "configmaps", namespace=NODES_NAMESPACE, limit=Limit.OWN_LEASE),
     # The networks that it joins launchers to where there is no Multus.
     right(("get",), "k8s.cni.cncf.io", "network-attachment-definitions"),
+    # What users have left there for guests that leave for other boxes.
+    right(("get",), "core", "secrets", namespace=CREDENTIALS_NAMESPACE),
     # Its relay's certificate: it asks, and the api role signs for the node that the API server knows it by.
     right(("create", "get"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("get",), "core", "configmaps", names=(CA_BUNDLE_NAME,), namespace=SYSTEM_NAMESPACE),

@@ -33,6 +33,26 @@ MigrationPriority = Literal["system-critical", "user-triggered", "system-mainten
 AbortStatus = Literal["", "Aborting", "Succeeded", "Failed"]
 
 
+class PeerState(KubeStruct, kw_only=True):
+    """What one box knows of the other one while a guest moves between them; the handler writes what it has heard.
+
+    Of the source: `disks` and `images` are the bytes of disks that are copied, and of ISOs, by their volumes; `paused`
+    that a user has paused the guest. Of the target: `sync_address` is where it is reached; `unwanted` that somebody
+    there wants the guest to stay, `failed` and `reason` that it does not come. `over` that nothing is left to say.
+    """
+
+    node: str = ""
+    virtual_machine_instance_uid: str = field(default="", name="virtualMachineInstanceUID")
+    sync_address: str = ""
+    disks: dict[str, int] = {}
+    images: dict[str, int] = {}
+    paused: bool = False
+    unwanted: bool = False
+    failed: bool = False
+    reason: str = ""
+    over: bool = False
+
+
 class MigrationState(KubeStruct, kw_only=True):
     """`status.migrationState` of a VMI: its latest migration. Times are RFC 3339; each field has one writer.
 
@@ -46,6 +66,10 @@ class MigrationState(KubeStruct, kw_only=True):
     The target's handler: `target_node_address` when it listens, `target_node_domain_detected` and
     `target_node_domain_ready_timestamp`; `completed` and `end_timestamp` in the same write as the VMI's new node.
     Once the source is gone and the guest cannot run here: `failed`, `completed`, `end_timestamp` and `failure_reason`.
+
+    Between two boxes each has a VMI of its own. One has `target_state` and the other one `source_state`, and its
+    handler also writes the other handler's part, as it has heard it. `target_taken_timestamp` says that the guest is
+    the target's, whatever becomes of it; it is written before the guest runs there.
     """
 
     migration_uid: str = ""
@@ -73,6 +97,21 @@ class MigrationState(KubeStruct, kw_only=True):
     target_attachment_pods: dict[str, str] = {}
     source_node_domain_gone_timestamp: str | None = None
     source_pod_gone_timestamp: str | None = None
+    target_taken_timestamp: str | None = None
+    source_state: PeerState | None = None
+    target_state: PeerState | None = None
+
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether somebody wants the guest to stay where it is, on this box or on the one that it moves to."""
+        peer = self.target_state
+        is_refused = peer is not None and (peer.unwanted or peer.failed) and not self.target_taken_timestamp
+        return self.abort_requested or is_refused
+
+    @property
+    def has_left_box(self) -> bool:
+        """Whether the guest is another box's by now."""
+        return self.target_state is not None and self.completed and not self.failed
 
     @property
     def is_open(self) -> bool:
@@ -99,7 +138,12 @@ CONTROLLERS_PART: Final = (
     "sourcePodGoneTimestamp",
 )
 SOURCES_PART: Final = ("startTimestamp", "mode", "abortStatus", "sourceNodeDomainGoneTimestamp")
-TARGETS_PART: Final = ("targetNodeAddress", "targetNodeDomainDetected", "targetNodeDomainReadyTimestamp")
+TARGETS_PART: Final = (
+    "targetNodeAddress",
+    "targetNodeDomainDetected",
+    "targetNodeDomainReadyTimestamp",
+    "targetTakenTimestamp",
+)
 # How it ended. That the guest stayed, or is lost, is the source's to say, and the target's once the source is gone. The
 # target alone says that it has moved, by the write that takes the VMI over.
 ENDS_PART: Final = ("completed", "failed", "endTimestamp", "failureReason")
@@ -130,6 +174,12 @@ class VirtualMachineInstanceMigrationSpec(KubeStruct, kw_only=True):
     send_to: MigrationEnd | None = None
     receive: MigrationEnd | None = None
 
+    @property
+    def shared_id(self) -> str:
+        """What two boxes call a migration between them; empty for one within a cluster."""
+        end = self.send_to or self.receive
+        return "" if end is None else end.migration_id
+
 
 class VirtualMachineInstanceMigrationStatus(KubeStruct, kw_only=True):
     """How far it is; `migration_state` is the VMI's, copied when the migration has ended."""
@@ -149,6 +199,11 @@ class VirtualMachineInstanceMigration(KubeStruct, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: VirtualMachineInstanceMigrationSpec = field(default_factory=VirtualMachineInstanceMigrationSpec)
     status: VirtualMachineInstanceMigrationStatus = field(default_factory=VirtualMachineInstanceMigrationStatus)
+
+    @property
+    def job(self) -> str:
+        """What VMI, Pods and launchers know it by: its UID, or what both boxes call it."""
+        return self.spec.shared_id or self.metadata.uid
 
     @property
     def is_final(self) -> bool:

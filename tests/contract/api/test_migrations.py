@@ -72,7 +72,8 @@ def test_a_migration_that_cannot_be_is_refused_with_the_reason(
     assert "only virt-controller is allowed to set priority" in str(
         refusal(admin, migration(priority="user-triggered"))
     )
-    assert "spec.sendTo: migrations between clusters" in str(refusal(admin, migration(sendTo={"migrationID": "x"})))
+    other_box = {"migrationID": "x", "connectURL": "nowhere"}
+    assert "spec.sendTo.migrationID: Invalid value" in str(refusal(admin, migration(sendTo=other_box)))
     controller.request("POST", MIGRATIONS, migration(priority="system-critical"), {"dryRun": "All"})
     fixed = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable", "message": "a disk"}
     controller.request("PATCH", VMI, {"status": {"conditions": [fixed]}}, None, MERGE)
@@ -84,7 +85,7 @@ def test_a_migration_that_cannot_be_is_refused_with_the_reason(
 def test_where_there_is_one_node_a_migration_is_refused_with_what_to_do(admin: KubeClient, guest: JsonObject) -> None:
     error = refusal(admin, migration())
     assert 'VMI "default/small" has no other node to go to: node echo is the only one.' in str(error)
-    assert "join another node, or stop the VM here" in str(error)
+    assert "join another node, or move it to another box by `kvedge migrate small --to KUBECONFIG`" in str(error)
 
 
 def test_a_user_is_warned_of_labels_that_no_other_node_has(

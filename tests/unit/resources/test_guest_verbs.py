@@ -28,6 +28,7 @@ from kvedge.launcher.launcher_server import LauncherServer
 from kvedge.launcher.launcher_service import LauncherService
 from kvedge.resources.guest_verbs import GUEST_VERBS, RELAYED_VERBS, Check, GuestVerb, Way
 from kvedge.resources.relay_protocol import (
+    CROSSING_ROUTE,
     MIGRATION_ROUTE,
     PROTOCOL,
     REASON_HEADER,
@@ -103,7 +104,7 @@ def relay_routes() -> set[tuple[str, str]]:
     """Method and path of all that a relay serves for users; what handlers ask each other is no call of theirs."""
     routes = RelayServer(EchoDoor()).application().router.routes()
     paths = {(route.method, route.resource.canonical) for route in routes if route.resource is not None}
-    return {(method, path) for method, path in paths if path != MIGRATION_ROUTE}
+    return {(method, path) for method, path in paths if path not in (MIGRATION_ROUTE, CROSSING_ROUTE)}
 
 
 @each_verb

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.migrations.crossing_rules import crossing_causes
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause, unsupported_cause
 from kvedge.api.admission.rules.scheduling_rules import labels_are_labels
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct, member_of
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.label_selectors import is_label_value
 from kvedge.resources.meta import condition
 from kvedge.resources.types.migrations import (
@@ -30,9 +32,6 @@ _SPEC: Final = Field("spec")
 _LONGEST_NAME: Final = 63
 # The nodes that have them are asked for in one URL, of which a server takes 8 KiB.
 _MOST_LABELS: Final = 16
-_BETWEEN_CLUSTERS: Final = (
-    "migrations between clusters are not supported yet: leave it out, and the VMI moves to another node of its cluster"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,7 @@ def judge_spec(request: AdmissionRequest, document: JsonObject) -> tuple[Cause, 
     if spec.priority is not None and not request.user.is_controller:
         text = "Migration priority queue, only virt-controller is allowed to set priority field"
         causes.append(Cause("spec.migrationPriority", text, "FieldValueForbidden"))
+    causes += crossing_causes(migration)
     return tuple(distinct(causes))
 
 
@@ -100,7 +100,9 @@ def refusal_words(migration: VirtualMachineInstanceMigration, around: Around) ->
         return f'the VMI "{namespace}/{name}" does not exist'
     if vmi.is_final:
         return "Cannot migrate VMI in finalized state."
-    migratable = condition(vmi.status.conditions, "LiveMigratable")
+    # With its disks a guest may move that without them may not.
+    wanted = LIVE_MIGRATABLE if migration.spec.send_to is None else STORAGE_LIVE_MIGRATABLE
+    migratable = condition(vmi.status.conditions, wanted)
     if migratable is not None and migratable.status == "False":
         return f"Cannot migrate VMI, Reason: {migratable.reason}, Message: {migratable.message}"
     active = next((other for other in around.others if not other.is_final), None)
@@ -114,25 +116,19 @@ def refusal_words(migration: VirtualMachineInstanceMigration, around: Around) ->
 
 def judge_surroundings(migration: VirtualMachineInstanceMigration, around: Around) -> Verdict:
     """What else keeps it out, and what its author should know."""
-    causes = list(_is_within_the_cluster(migration))
-    if causes:
-        return Verdict(tuple(causes))
+    if migration.spec.shared_id:
+        return Verdict()
     if len(around.nodes) < 2:
         return Verdict((_no_other_node(migration, around),))
     return Verdict((), tuple(_warnings(migration, around)))
-
-
-def _is_within_the_cluster(migration: VirtualMachineInstanceMigration) -> Iterator[Cause]:
-    for name, half in (("sendTo", migration.spec.send_to), ("receive", migration.spec.receive)):
-        if half is not None:
-            yield unsupported_cause(_SPEC.at(name), f"{_SPEC.at(name)}: {_BETWEEN_CLUSTERS}")
 
 
 def _no_other_node(migration: VirtualMachineInstanceMigration, around: Around) -> Cause:
     only = f"node {around.nodes[0]} is the only one" if around.nodes else "there are no nodes"
     text = (
         f'VMI "{migration.metadata.namespace}/{migration.spec.vmi_name}" has no other node to go to: {only}. A guest '
-        "moves between the nodes of one cluster: join another node, or stop the VM here and start it on the other host."
+        "moves between the nodes of one cluster: join another node, or move it to another box by"
+        f" `kvedge migrate {migration.spec.vmi_name} --to KUBECONFIG`."
     )
     return Cause(_SPEC.at("vmiName"), text, "FieldValueInvalid")
 

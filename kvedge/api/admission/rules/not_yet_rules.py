@@ -75,7 +75,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
 VM_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("instancetype", "remove it, and write CPU and memory into the template"),
     NotYet("preference", "remove it, and write its settings into the template"),
-    NotYet("runStrategy", "use Always, RerunOnFailure, Manual, Halted or Once", values=("WaitAsReceiver",)),
 )
 
 

@@ -14,7 +14,7 @@ from kvedge.resources.disks.moved_volumes import MIGRATION, REPLACEMENT
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vm import VirtualMachine
 
-# WaitAsReceiver is known, and refused by not_yet_rules.py with a remedy.
+# The last one is of a VM whose guest comes from another box.
 RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")
 RUNNING_IS_DEPRECATED: Final = "spec.running is deprecated, please use spec.runStrategy instead."
 # The VMI, its Pod's labels and the guest's host name are made from the name.

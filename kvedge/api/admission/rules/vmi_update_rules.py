@@ -120,10 +120,20 @@ def _parts(document: JsonObject, sources: str, devices: str) -> tuple[object, ob
 
 def _migration_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Cause]:
     """Each part of the state of a migration has one writer."""
-    parts = ((CONTROLLERS_PART, ""), (SOURCES_PART, old.get("sourceNode")), (TARGETS_PART, old.get("targetNode")))
-    for fields, writer in parts:
+    source, target = old.get("sourceNode"), old.get("targetNode")
+    # Between two boxes a handler also writes what the other box's has told it.
+    parts = (
+        (CONTROLLERS_PART, ()),
+        (SOURCES_PART, (source, target) if "sourceState" in old else (source,)),
+        (TARGETS_PART, (source, target) if "targetState" in old else (target,)),
+    )
+    for member in ("sourceState", "targetState"):
+        if (member in old) != (member in new):
+            text = "Node restriction, virt-handler is not allowed to say that a guest moves between boxes"
+            yield Cause(f"status.migrationState.{member}", text, "FieldValueNotSupported")
+    for fields, writers in parts:
         name = next((name for name in fields if old.get(name) != new.get(name)), "")
-        if name and writer != node:
+        if name and node not in writers:
             text = "is not allowed to set target node" if name == "targetNode" else f"is not allowed to change {name}"
             at = f"status.migrationState.{name}"
             yield Cause(at, f"Node restriction, virt-handler {text}", "FieldValueNotSupported")
@@ -135,8 +145,12 @@ def _end_restriction(old: JsonObject, new: JsonObject, node: str) -> Iterator[Ca
     name = next((name for name in ENDS_PART if before.get(name) != after.get(name)), "")
     if not name or _takes_over(old, new, node):
         return
-    knows = before.get("sourceNode") == node or (before.get("targetNode") == node and _source_is_gone(old))
-    if not (_is_migrating(old) and knows and after.get("failed")):
+    hears_source = _source_is_gone(old) or "sourceState" in before
+    knows = before.get("sourceNode") == node or (before.get("targetNode") == node and hears_source)
+    # Another box's handler has told it before, and that is written down.
+    is_taken = "targetState" in before and _source_is_gone(old) and bool(before.get("targetTakenTimestamp"))
+    has_left = is_taken and before.get("sourceNode") == node
+    if not (_is_migrating(old) and ((knows and after.get("failed")) or has_left)):
         text = f"Node restriction, virt-handler is not allowed to change {name}"
         yield Cause(f"status.migrationState.{name}", text, "FieldValueNotSupported")
 

@@ -60,7 +60,10 @@ TABLE = [
     ("Once", "Running", (), "nothing"),
     ("Once", "Succeeded", (), "nothing"),
     ("Once", "Failed", (), "nothing"),
-    ("WaitAsReceiver", None, (), "nothing"),
+    ("WaitAsReceiver", None, (), "start"),
+    ("WaitAsReceiver", "WaitingForSync", (), "nothing"),
+    ("WaitAsReceiver", "Running", (), "nothing"),
+    ("WaitAsReceiver", "Failed", (), "stop"),
     ("Unheard", "Running", (), "nothing"),
 ]
 

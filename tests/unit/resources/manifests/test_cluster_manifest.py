@@ -10,6 +10,8 @@ from kvedge.resources.manifests.cluster_manifest import default_kubevirt, list_a
 _ALWAYS = {
     ("Namespace", "kvedge-system"),
     ("Namespace", "kvedge-nodes"),
+    # Its credentials are renewed by the command that made them.
+    ("Namespace", "kvedge-crossings"),
     ("KubeVirt", "kubevirt"),
     ("PriorityClass", "kubevirt-cluster-critical"),
 }

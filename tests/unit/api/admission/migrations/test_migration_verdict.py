@@ -17,6 +17,7 @@ from kvedge.api.admission.migrations.migration_verdict import (
 )
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.types.migrations import (
@@ -129,18 +130,16 @@ def test_a_vmi_that_has_not_started_waits_for_its_start() -> None:
 
 
 @pytest.mark.parametrize("half", ["sendTo", "receive"])
-def test_a_migration_between_clusters_is_refused_by_name(half: str) -> None:
+def test_a_migration_to_another_box_needs_no_other_node(half: str) -> None:
     seen = Around(a_vmi(), (), NODES[:1], ())
-    [cause] = judge_surroundings(made(**{half: {"migrationID": "x"}}), seen).causes
-    assert (cause.field, cause.reason) == (f"spec.{half}", "FieldValueNotSupported")
-    assert "between clusters are not supported yet" in cause.message
+    assert judge_surroundings(made(**{half: {"migrationID": "x"}}), seen) == Verdict()
 
 
 @pytest.mark.parametrize(("nodes", "only"), [(NODES[:1], "node node-1 is the only one"), ((), "there are no nodes")])
 def test_where_there_is_one_node_a_user_hears_what_to_do(nodes: tuple[str, ...], only: str) -> None:
     [cause] = judge_surroundings(made(), Around(a_vmi(), (), nodes, nodes)).causes
     assert cause.message.startswith(f'VMI "default/web" has no other node to go to: {only}.')
-    assert "join another node, or stop the VM here" in cause.message
+    assert "join another node, or move it to another box by `kvedge migrate web --to KUBECONFIG`" in cause.message
 
 
 def test_a_user_is_warned_when_no_other_node_has_the_labels() -> None:
