@@ -45,7 +45,7 @@ def test_an_address_is_a_host_and_a_port(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "box", ":1", "box:", "box:0", "box:65536", "a b:1", "user@box:1", "box/x:1", "[::1:1", "-a:1", "a..b:1"],,
+    ["", "box", ":1", "box:", "box:0", "box:65536", "a b:1", "user@box:1", "box/x:1", "[::1:1", "-a:1", "a..b:1"],
 )
 def test_nothing_else_is(text: str) -> None:
     assert not is_host_and_port(text)
