@@ -24,7 +24,7 @@ from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
-from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO
+from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO, TARGET_IS_LOST
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -147,13 +147,23 @@ def forget(session: Session, name: str) -> bool:
         return False
     active = [each for each in list_migrations(session, name) if each.spec.send_to is not None and not each.is_final]
     if active:
-        raise RefusedError(
-            f"VM {name} is moving now: `kvedge migrate-cancel {name}` has its guest stay; where the target is lost for"
-            " good, wait for that to be known"
-        )
+        _declare_lost(session, name, active[0])
+        return True
     marks: JsonObject = {MOVES_TO: None, MOVED_TO: None}
     session.client.patch(VirtualMachine, session.namespace, name, MergePatch({"metadata": {"annotations": marks}}))
     return True
+
+
+def _declare_lost(session: Session, name: str, half: VirtualMachineInstanceMigration) -> None:
+    """Its user vouches that a guest which has left runs nowhere; the controller then ends its run, and frees the VM."""
+    state = session.client.get(VirtualMachineInstance, session.namespace, name).status.migration_state
+    if state is None or state.source_node_domain_gone_timestamp is None:
+        raise RefusedError(f"VM {name} has not left yet: `kvedge migrate-cancel {name}` has its guest stay")
+    if state.target_taken_timestamp is not None:
+        raise RefusedError(f"the other box has taken the guest of VM {name}: wait until its run here is over")
+    marks: JsonObject = {TARGET_IS_LOST: "true"}
+    body: JsonObject = {"metadata": {"annotations": marks}}
+    session.client.patch(VirtualMachineInstanceMigration, session.namespace, half.metadata.name, MergePatch(body))
 
 
 def _make_target(move: BoxMove, plan: MovePlan) -> None:

@@ -14,11 +14,12 @@ from kvedge.controller.migrations.target_attachments import find_unsettled
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.resources.meta import condition
-from kvedge.resources.moves.crossing import is_awaited
+from kvedge.resources.moves.crossing import TARGET_IS_LOST, is_awaited
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import MigrationState, PeerState, VirtualMachineInstanceMigration
 
 _LOOK_SECONDS: Final = 1.0
+LOST_BY_WORD: Final = "the guest was lost on its way: a user has said that the other box is lost for good"
 
 
 def plan_sending(view: MigrationView) -> MigrationPlan:
@@ -36,6 +37,19 @@ def plan_sending(view: MigrationView) -> MigrationPlan:
         target_state=PeerState(sync_address=send_to.connect_url),
     )
     return MigrationPlan((SendAway(state, place_of(view.migration)),))
+
+
+def is_declared_lost(view: MigrationView) -> bool:
+    """Whether a user vouches that a guest which has left, and which nobody has taken, runs nowhere."""
+    state = view.state
+    return (
+        state is not None
+        and state.is_open
+        and state.target_state is not None
+        and state.source_node_domain_gone_timestamp is not None
+        and state.target_taken_timestamp is None
+        and view.migration.metadata.annotations.get(TARGET_IS_LOST) == "true"
+    )
 
 
 def explain_reception(view: MigrationView) -> str:

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.controller.migrations.crossing_plan import (
+    LOST_BY_WORD,
     explain_reception,
+    is_declared_lost,
     may_free,
     place_of,
     plan_sending,
@@ -24,6 +26,7 @@ from kvedge.controller.migrations.migration_view import (
     ConfirmFree,
     CreateAttachments,
     CreateTarget,
+    DeclareLost,
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
@@ -231,6 +234,8 @@ def _find_other_claim(vmi: VirtualMachineInstance, target: Pod) -> str | None:
 
 def _plan_handed_over(view: MigrationView, state: MigrationState, target: Pod | None, now: datetime) -> MigrationPlan:
     status = view.migration.status
+    if is_declared_lost(view):
+        return MigrationPlan((DeclareLost(),), (Told("Warning", FAILED, LOST_BY_WORD),))
     phase = _phase_of(state)
     if phase != status.phase:
         return _enter(view, phase, now)

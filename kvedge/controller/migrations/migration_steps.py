@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from kvedge.controller.migrations.attachment_creation import AttachmentCreation
+from kvedge.controller.migrations.crossing_plan import LOST_BY_WORD
 from kvedge.controller.migrations.migration_view import (
     ConfirmFree,
     CreateAttachments,
     CreateTarget,
+    DeclareLost,
     DeleteEnded,
     DeleteMigration,
     DeleteTarget,
@@ -50,6 +52,7 @@ from kvedge.resources.types.migrations import (
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
+from kvedge.runtime.clock import rfc3339
 
 
 class MigrationSteps:
@@ -143,6 +146,8 @@ class MigrationSteps:
                 self._hand_over(view, action)
             case SendAway(state, place):
                 self._send_away(view, state, place)
+            case DeclareLost():
+                self._declare_lost(view)
             case FreeVm():
                 self._mark_vm(view, {MOVES_TO: None})
             case HaltVm(place):
@@ -208,6 +213,19 @@ class MigrationSteps:
         self._patch_vmi(vmi, msgspec.structs.replace(vmi.status, migration_state=decided))
         text = f"The guest is to leave for {place}."
         self._events.record(view.migration, "Normal", "SuccessfulHandOver", text)
+
+    def _declare_lost(self, view: MigrationView) -> None:
+        vmi, state = view.vmi, view.state
+        assert vmi is not None
+        assert state is not None
+        lost = msgspec.structs.replace(
+            state,
+            failed=True,
+            completed=True,
+            end_timestamp=rfc3339(self._sources.clock.now()),
+            failure_reason=LOST_BY_WORD,
+        )
+        self._patch_vmi(vmi, msgspec.structs.replace(vmi.status, migration_state=lost))
 
     def _mark_vm(self, view: MigrationView, marks: JsonObject, spec: JsonObject | None = None) -> None:
         """Change the annotations of the VMI's own VM, and its run strategy; nothing happens where that is gone.

@@ -84,6 +84,11 @@ class SendAway:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclareLost:
+    """A user has said that the guest runs nowhere: it has left, and the other box is lost for good."""
+
+
+@dataclass(frozen=True, slots=True)
 class FreeVm:
     """The guest stays, or is lost: its VM may start again here."""
 
@@ -125,6 +130,7 @@ MigrationAction: TypeAlias = (
     | DeleteEnded
     | HandOver
     | SendAway
+    | DeclareLost
     | FreeVm
     | HaltVm
     | RequestAbort

@@ -20,6 +20,8 @@ CROSSING_PORT: Final = 9185
 # On a VM: the box that its guest moves to, or has moved to. Its VM does not start with either.
 MOVES_TO: Final = "kvedge.io/moves-to"
 MOVED_TO: Final = "kvedge.io/moved-to"
+# On a source's migration: its user says that the guest runs nowhere, as the other box is lost for good.
+TARGET_IS_LOST: Final = "kvedge.io/target-is-lost"
 # On a VM that waits for its guest: the run strategy that it gets once that is there.
 RESTORE_RUN_STRATEGY: Final = "kubevirt.io/restore-run-strategy"
 WAIT_AS_RECEIVER: Final = "WaitAsReceiver"

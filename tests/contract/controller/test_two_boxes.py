@@ -309,6 +309,28 @@ def test_a_guest_that_stays_frees_its_vm_and_leaves_nothing_there(boxes: tuple[P
     assert move.host == "127.0.0.1"
 
 
+def test_a_guest_that_left_for_a_box_which_is_lost_starts_anew_only_by_its_users_word(
+    boxes: tuple[PlayedBox, PlayedBox],
+) -> None:
+    one, two = boxes
+    start_guest(one)
+    before = one.vmi.metadata.uid
+    begin_move(one, two)
+    find_each_other(one, two)
+    with pytest.raises(RefusedError, match="has not left yet"):
+        forget(one.session, "web")
+    one.write(state(targetNodeAddress="anywhere:1"))
+    one.write(state(startTimestamp=now(), mode="PreCopy"))
+    one.write(state(sourceNodeDomainGoneTimestamp=now()))
+    (leaving,) = one.node.pods()
+    one.node.reports(leaving, "Succeeded", {"compute": {"terminated": {"exitCode": 0}}})
+    wait_until(lambda: one.half().status.phase == "Running", "it is under way")
+    assert one.vmi.status.phase == "Running"
+    assert forget(one.session, "web")
+    wait_until(lambda: not is_gone(one) and one.vmi.metadata.uid != before, "the guest starts anew", 60)
+    assert MOVES_TO not in one.vm.metadata.annotations
+
+
 def test_nothing_is_made_where_a_vm_cannot_go(boxes: tuple[PlayedBox, PlayedBox]) -> None:
     one, two = boxes
     start_guest(one)
