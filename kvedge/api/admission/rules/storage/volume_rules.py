@@ -68,13 +68,19 @@ def claims_are_named(subject: Subject) -> Iterator[Cause]:
 
 
 def memory_dumps_are_no_disks(subject: Subject) -> Iterator[Cause]:
-    """At most one, and without a disk: the guest does not see it."""
+    """At most one, of a VM, and without a disk: the guest does not see it."""
     disks = {disk.name for disk in subject.spec.domain.devices.disks}
     at = subject.at.at("volumes")
     found = [(index, volume) for index, volume in enumerate(subject.spec.volumes) if is_memory_dump(volume)]
     if len(found) > 1:
         yield Cause(at, f"{at} must have max one memory dump volume set")
     for index, volume in found:
+        if str(subject.at) == "spec":
+            # A run gets the volume from its VM's controller, for one dump.
+            text = (
+                f"{at.item(index)}: a guest's memory is dumped while it runs: remove it, and ask for the dump of its VM"
+            )
+            yield unsupported_cause(at.item(index), text)
         if volume.name in disks:
             yield Cause(at.item(index), f"{at.item(index)} is a memory dump and no disk: remove disk '{volume.name}'")
 

@@ -19,6 +19,8 @@ DISK = {"name": "data", "disk": {"bus": "scsi"}}
 DRIVE = {"name": "cd", "cdrom": {"bus": "sata"}}
 MEDIUM = {"name": "cd", "persistentVolumeClaim": {"claimName": "iso", "hotpluggable": True}}
 
+DUMP = {"name": "dumps", "memoryDump": {"claimName": "dumps", "hotpluggable": True}}
+
 
 def a_vmi(*added: tuple[dict[str, Any] | None, dict[str, Any] | None]) -> JsonObject:
     vmi = small_vmi()
@@ -39,6 +41,8 @@ ALLOWED = {
     "a volume goes with its disk": (a_vmi((HOT, DISK)), a_vmi()),
     "a medium comes into a drive": (a_vmi((None, DRIVE)), a_vmi((MEDIUM, DRIVE))),
     "a medium leaves its drive": (a_vmi((MEDIUM, DRIVE)), a_vmi((None, DRIVE))),
+    "a dump's claim comes without a disk": (a_vmi((HOT, DISK)), a_vmi((HOT, DISK), (DUMP, None))),
+    "a dump's claim goes": (a_vmi((DUMP, None)), a_vmi()),
 }
 
 
@@ -140,3 +144,10 @@ def test_what_was_wrong_before_keeps_no_volume_away() -> None:
         old, lambda spec: (spec["volumes"].append(more), disks(spec).append({"name": "more", "disk": {"bus": "scsi"}}))
     )
     assert causes(old, new) == []
+
+
+def test_a_dump_s_claim_is_no_disk_and_stays_the_same() -> None:
+    disk = {"name": "dumps", "disk": {"bus": "scsi"}}
+    assert "memory dump volume dumps has a disk" in causes(a_vmi(), a_vmi((DUMP, disk)))
+    other = {"name": "dumps", "memoryDump": {"claimName": "another", "hotpluggable": True}}
+    assert "hotplug volume dumps, changed" in causes(a_vmi((DUMP, None)), a_vmi((other, None)))
