@@ -16,6 +16,8 @@ from kvedge.client.vm_files.archive_errors import DamagedFile
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
 from kvedge.client.vm_files.exported_vm import volumes_of
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, KUBEVIRT_CONTENT
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
 
 _MIB: Final = 1 << 20
@@ -88,6 +90,19 @@ def plan_import(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[i
         for nic in _interfaces(vm):
             nic.pop("macAddress", None)
     return ImportPlan(name, vm, disks, [_check_object(document) for document in manifest.objects], notes)
+
+
+def make_data_volume(disk: PlannedDisk) -> JsonObject:
+    """The DataVolume that takes the image of a disk; it is bound at once, as the VM that will use it is made later."""
+    storage: JsonObject = {"resources": {"requests": {"storage": f"{disk.size // _MIB}Mi"}}}
+    if disk.storage_class:
+        storage["storageClassName"] = disk.storage_class
+    return {
+        "apiVersion": DataVolume.KIND.api_version,
+        "kind": DataVolume.KIND.kind,
+        "metadata": {"name": disk.name, "annotations": {BIND_IMMEDIATELY: ""}},
+        "spec": {"source": {"upload": {}}, "contentType": KUBEVIRT_CONTENT, "storage": storage},
+    }
 
 
 def _check_vm(vm: JsonObject) -> None:

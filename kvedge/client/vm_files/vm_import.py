@@ -15,17 +15,17 @@ from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.session import Session
 from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
 from kvedge.client.vm_files.host_room import find_room
-from kvedge.client.vm_files.imported_vm import ImportPlan, ImportWish, PlannedDisk, plan_import
+from kvedge.client.vm_files.imported_vm import ImportPlan, ImportWish, PlannedDisk, make_data_volume, plan_import
 from kvedge.client.vm_files.machine_file import MachineFile
+from kvedge.client.vm_files.made_objects import MadeObjects
 from kvedge.client.volumes.volume_usage import bytes_text
-from kvedge.kube.errors import Forbidden, KubeError, NotFound
+from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
-_MIB: Final = 1 << 20
 _MERGE: Final = "application/merge-patch+json"
 _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 _NETWORKS: Final = "/apis/k8s.cni.cncf.io/v1"
@@ -60,8 +60,7 @@ class VmImport:
         self._insecure = insecure
         self._proxy_url = proxy_url
         self._pause = pause
-        # Paths of what was made, in order.
-        self._made: list[str] = []
+        self._made = MadeObjects(session)
 
     def run(self, machine: MachineFile) -> str:
         """Import it; returns the VM's name.
@@ -115,7 +114,8 @@ class VmImport:
         self._tell_networks(plan)
         objects = [document for document in plan.objects if not self._is_there(document)]
         # The server's own rules; after hours of sending would be too late.
-        self._post(VirtualMachine.KIND.path(namespace), plan.vm, dry_run=True)
+        dry = {**plan.vm, "metadata": {**plan.vm["metadata"], "namespace": namespace}}
+        self._session.client.request("POST", VirtualMachine.KIND.path(namespace), dry, {"dryRun": "All"})
         return objects
 
     def _names(
@@ -198,18 +198,14 @@ class VmImport:
 
     def _make(self, plan: ImportPlan, objects: list[JsonObject], machine: MachineFile) -> None:
         for document in objects:
-            path = self._path_of(document)
-            self._post(path.rpartition("/")[0], document)
-            self._made.append(path)
+            self._made.make(self._path_of(document).rpartition("/")[0], document)
         for number, (disk, source) in enumerate(zip(plan.disks, machine.sources, strict=True)):
             self._tell(f"disk {disk.name} ({number + 1} of {len(plan.disks)}), {bytes_text(disk.size)}")
-            # Noted before: an answer may get lost.
-            self._made.append(DataVolume.KIND.path(self._session.namespace, disk.name))
+            self._made.make(DataVolume.KIND.path(self._session.namespace), make_data_volume(disk))
             upload = UploadWish(
                 name=disk.name,
                 source=source,
-                size=f"{disk.size // _MIB}Mi",
-                storage_class=disk.storage_class,
+                create=False,
                 force_bind=True,
                 insecure=self._insecure,
                 proxy_url=self._proxy_url,
@@ -217,9 +213,7 @@ class VmImport:
                 wait_seconds=self._wait_seconds,
             )
             ImageUpload(self._session, upload, lambda text: None, self._show, self._pause).run()
-        path = VirtualMachine.KIND.path(self._session.namespace, plan.name)
-        vm = self._post(path.rpartition("/")[0], plan.vm)
-        self._made.append(path)
+        vm = self._made.make(VirtualMachine.KIND.path(self._session.namespace), plan.vm)
         for disk in plan.disks:
             if disk.is_owned:
                 self._give(disk.name, vm)
@@ -240,16 +234,8 @@ class VmImport:
 
     def _take_back(self) -> None:
         """Delete what was made; what cannot be deleted is named."""
-        left = []
-        for path in reversed(self._made):
-            try:
-                self._session.client.request("DELETE", path)
-            except NotFound:
-                continue
-            except (KubeError, OSError):
-                left.append("/".join(path.rsplit("/", 2)[1:]))
-        if left:
-            self._tell(f"these are left of the import, and cannot be deleted now: {', '.join(left)}")
+        if left := self._made.take_back():
+            self._tell(f"these are left of the import, or may be, and are to be deleted: {', '.join(left)}")
 
     def _path_of(self, document: JsonObject) -> str:
         resource = {"Secret": "secrets", "ConfigMap": "configmaps"}[document["kind"]]
@@ -261,9 +247,3 @@ class VmImport:
         except NotFound:
             return None
         return found
-
-    def _post(self, path: str, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
-        metadata = {**document["metadata"], "namespace": self._session.namespace}
-        query = {"dryRun": "All"} if dry_run else None
-        made: JsonObject = self._session.client.request("POST", path, {**document, "metadata": metadata}, query)
-        return made

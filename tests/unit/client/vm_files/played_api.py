@@ -63,9 +63,16 @@ class PlayedApi:
             del self.objects[path]
             self.deleted.append(path)
             self.objects.pop(path.replace(DVS, CLAIMS), None)
+            self._collect(path.rpartition("/")[2])
             exchange.answer(200, {"kind": "Status", "status": "Success"})
         else:
             self._refuse(exchange, 404, "NotFound")
+
+    def _collect(self, owner: str) -> None:
+        """What belonged to an object goes with it."""
+        for path, item in list(self.objects.items()):
+            if any(each["name"] == owner for each in item.get("metadata", {}).get("ownerReferences") or ()):
+                del self.objects[path]
 
     def _get(self, exchange: Exchange, path: str) -> None:
         if path == "/apis/export.kubevirt.io":
@@ -89,6 +96,9 @@ class PlayedApi:
             self._refuse(exchange, 403, "Forbidden")
             return
         name = document["metadata"]["name"]
+        if f"{path}/{name}" in self.objects:
+            self._refuse(exchange, 409, "AlreadyExists")
+            return
         document["metadata"]["uid"] = f"uid-of-{name}"
         if dry_run:
             self.dry_runs.append(path)

@@ -1,5 +1,6 @@
 # Tests: kvedge/cli/machines/file_verbs.py, kvedge/client/vm_files/open_export.py
 # Tests: kvedge/client/vm_files/archive_export.py, kvedge/client/vm_files/machine_file.py
+# Tests: kvedge/client/vm_files/made_objects.py
 """A VM goes into a file and comes out of it, by the verbs; what is in the way is told before anything is made."""
 
 from __future__ import annotations
@@ -257,6 +258,22 @@ def test_an_import_that_fails_leaves_nothing(run: Any, api: PlayedApi, archive: 
     assert code == Exit.FAILED
     assert "cannot be the disk of data" in text
     assert objects_of(api, DVS) == objects_of(api, CLAIMS) == objects_of(api, VMS) == []
+
+
+def test_a_disk_that_somebody_else_makes_meanwhile_is_left_alone(run: Any, api: PlayedApi, archive: Path) -> None:
+    take = api.take
+    other = {"metadata": {"name": "data", "uid": "of-another-import"}, "spec": {}}
+
+    def take_and_make(claim: str, image: bytes) -> None:
+        take(claim, image)
+        api.objects[f"{DVS}/data"] = other
+
+    api.take = take_and_make  # type: ignore[method-assign]
+    code, text = run("import", archive)
+    assert code == Exit.FAILED
+    assert "DataVolume data was made by somebody else meanwhile: it is left as it is" in text
+    assert (api.objects[f"{DVS}/data"], list(api.images)) == (other, ["web-root"])
+    assert objects_of(api, DVS) == ["data"]
 
 
 def test_what_the_server_would_refuse_is_known_before_disks_are_sent(run: Any, api: PlayedApi, archive: Path) -> None:
