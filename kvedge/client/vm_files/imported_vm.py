@@ -14,7 +14,7 @@ from kvedge.client.errors import UsageError
 from kvedge.client.session import check_name
 from kvedge.client.vm_files.archive_errors import DamagedFile
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
-from kvedge.client.vm_files.exported_vm import volumes_of
+from kvedge.client.vm_files.exported_vm import find_needed, is_portable, volumes_of
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, KUBEVIRT_CONTENT
 from kvedge.resources.types.data_volumes import DataVolume
@@ -72,6 +72,14 @@ def plan_import(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[i
         UsageError: for a name that no VM can have.
         DamagedFile: when the file's documents do not hold together.
     """
+    try:
+        return _plan(manifest, wish, least_sizes)
+    except (AttributeError, KeyError, TypeError) as error:
+        # A list where an object should be, or the like: the server's own check comes too late for it.
+        raise DamagedFile(f"the file's documents are not as a server has them: {str(error)[:200]}") from error
+
+
+def _plan(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[int]) -> ImportPlan:
     vm = copy.deepcopy(manifest.vm)
     _check_vm(vm)
     old = str(vm["metadata"].get("name") or "")
@@ -85,11 +93,12 @@ def plan_import(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[i
     _lead_volumes(vm, disks, {entry.claim for entry in manifest.disks})
     if name != old:
         _rename_labels(vm, old, name)
-    notes = _set_running(vm, start=wish.start)
+    objects = [_check_object(document) for document in manifest.objects]
+    notes = [*_set_running(vm, start=wish.start), *_tell_foreign(vm, objects)]
     if wish.new_macs:
         for nic in _interfaces(vm):
             nic.pop("macAddress", None)
-    return ImportPlan(name, vm, disks, [_check_object(document) for document in manifest.objects], notes)
+    return ImportPlan(name, vm, disks, objects, notes)
 
 
 def make_data_volume(disk: PlannedDisk) -> JsonObject:
@@ -131,6 +140,9 @@ def _check_object(document: JsonObject) -> JsonObject:
     if not is_known or not isinstance(metadata, dict):
         raise DamagedFile(f"the file has an object that belongs to no VM: {str(document.get('kind'))[:63]!r}")
     check_name(str(metadata.get("name") or ""))
+    if not is_portable(document):
+        # A server would put a token of its own into it, for the guest of whoever has made the file.
+        raise DamagedFile("the file has a Secret for the token of a service account, which no export takes along")
     return {**document, "metadata": {key: metadata[key] for key in _KEPT_METADATA if key in metadata}}
 
 
@@ -185,6 +197,20 @@ def _set_running(vm: JsonObject, *, start: bool) -> list[str]:
     if strategy in ("Always", *_KEEPS_HALTED):
         return []
     return [f"its runStrategy was {strategy}, and is Halted here until it is started"]
+
+
+def _tell_foreign(vm: JsonObject, objects: list[JsonObject]) -> list[str]:
+    """What its guest gets to know that is not from the file: whoever has made the file may have meant that."""
+    brought = {(document["kind"], document["metadata"]["name"]) for document in objects}
+    texts = [
+        f"its guest gets what is in the {needed.kind} {needed.name} here, which is not in the file"
+        for needed in find_needed(vm)
+        if (needed.kind, needed.name) not in brought
+    ]
+    for volume in volumes_of(vm):
+        if account := (volume.get("serviceAccount") or {}).get("serviceAccountName"):
+            texts.append(f"its guest gets a token of the service account {account} here")
+    return texts
 
 
 def _interfaces(vm: JsonObject) -> Iterator[JsonObject]:

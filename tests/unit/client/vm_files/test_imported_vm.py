@@ -68,6 +68,9 @@ def test_it_runs_only_when_it_is_to_start(spec: Any, start: bool, strategy: str,
         pytest.param({**VM, "kind": "Pod"}, "of another kind", id="pod"),
         pytest.param({**VM, "spec": {"template": {"spec": []}}}, "of another kind", id="no-template"),
         pytest.param({**VM, "spec": {"template": {"spec": {"volumes": {}}}}}, "volumes is no list", id="volumes"),
+        pytest.param(
+            {**VM, "spec": {"template": {"spec": {"volumes": [{"secret": "text"}]}}}}, "not as a server", id="source"
+        ),
     ],
 )
 def test_a_vm_that_is_none_is_refused(vm: Any, says: str) -> None:
@@ -86,6 +89,27 @@ def test_a_vm_that_is_none_is_refused(vm: Any, says: str) -> None:
 def test_an_object_that_belongs_to_no_vm_is_refused(document: Any) -> None:
     with pytest.raises(DamagedFile, match="belongs to no VM"):
         plan(ArchiveManifest(vm=VM, objects=[document]))
+
+
+def test_a_secret_that_a_server_would_fill_with_a_token_is_refused() -> None:
+    metadata = {"name": "x", "annotations": {"kubernetes.io/service-account.name": "admin"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": metadata}
+    with pytest.raises(DamagedFile, match="token of a service account"):
+        plan(ArchiveManifest(vm=VM, objects=[secret]))
+
+
+def test_what_its_guest_gets_to_know_of_this_place_is_told() -> None:
+    vm = copy.deepcopy(VM)
+    vm["spec"]["template"]["spec"]["volumes"] += [
+        {"name": "a", "secret": {"secretName": "of-the-file"}},
+        {"name": "b", "secret": {"secretName": "of-this-place"}},
+        {"name": "c", "serviceAccount": {"serviceAccountName": "admin"}},
+    ]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "of-the-file"}, "data": {}}
+    assert plan(ArchiveManifest(vm=vm, objects=[secret])).notes == [
+        "its guest gets what is in the Secret of-this-place here, which is not in the file",
+        "its guest gets a token of the service account admin here",
+    ]
 
 
 def test_an_objects_place_is_that_of_the_vm() -> None:
