@@ -68,7 +68,9 @@ def plan_disk_move(
         stayed = [each.copy for each in word.disks if not each.moved]
         if any(named.get(copy.volume) == copy.claim for copy in stayed):
             return DiskMovePlan(Goal.RETURN, word.move_id, tuple(stayed), again=LOOK_SECONDS)
-        if not wanted and any(copy.place in present for copy in stayed):
+        still = {copy.place for copy in wanted.values()}
+        if any(copy.place in present and copy.place not in still for copy in stayed):
+            # Before the claim is taken back, which this pass may do.
             return DiskMovePlan(Goal.ABORT, word.move_id)
     is_going = vmi.metadata.deletion_timestamp is not None or vmi.is_final
     if not wanted or is_going:

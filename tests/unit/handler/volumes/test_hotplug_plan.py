@@ -22,6 +22,7 @@ from kvedge.handler.volumes.hotplug_plan import (
     wishes_of,
 )
 from kvedge.resources.codec import decode
+from kvedge.resources.disks.moved_places import moved_place
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import (
@@ -240,9 +241,9 @@ def test_what_a_copy_goes_into_is_handed_over_as_one_and_never_becomes_ready() -
     (item,) = plan_hand_over(copied(), ())
     assert (item.name, item.copy) == ("root-copy", "u snap")
     seen = HotplugSeen(frozenset({"root-copy"}), is_followed=True)
-    mounted = volume_entries(copied(), domain(), seen, copied().status.volume_status)
+    mounted = volume_entries(copied(), domain(), seen, copied().status.volume_status, NOW)
     assert [entry.phase for entry in mounted] == ["MountedToPod"]
-    assert volume_entries(copied("MountedToPod"), domain(), seen, mounted) == mounted
+    assert volume_entries(copied("MountedToPod"), domain(), seen, mounted, NOW) == mounted
 
 
 def test_a_guest_does_not_wait_for_what_a_copy_goes_into() -> None:
@@ -254,5 +255,58 @@ def test_what_a_copy_went_into_is_taken_back_once_nobody_asks_for_it() -> None:
     assert wishes_of(copied("MountedToPod")) != wishes_of(vmi({"root-copy": "MountedToPod"}, "root-copy"))
     gone = vmi({"root-copy": "MountedToPod"}, "root-copy")
     assert plan_take_back(gone, domain(), ["root-copy"]) == ["root-copy"]
-    (entry,) = volume_entries(gone, domain(), HotplugSeen(is_followed=True), gone.status.volume_status)
+    (entry,) = volume_entries(gone, domain(), HotplugSeen(is_followed=True), gone.status.volume_status, NOW)
     assert entry.phase == "UnMountedFromPod"
+
+
+PLACE = moved_place("root", "new")
+
+
+def moving(*, named: str = "old", wanted: bool = True, **more: Any) -> VirtualMachineInstance:
+    """A VMI whose disk moves from claim `old` to `new` in place; the new one has an attachment Pod."""
+    entry = {"name": PLACE, "target": "", "phase": "AttachedToNode", "hotplugVolume": {"attachPodUID": "pod-1"}} | more
+    info = {"sourcePVCInfo": {"claimName": "old"}, "destinationPVCInfo": {"claimName": "new"}}
+    condition = {"type": "VolumesChange", "status": "True", "reason": "InPlace"}
+    return decode(
+        VirtualMachineInstance,
+        {
+            "metadata": {"name": "v", "namespace": "n", "uid": "u"},
+            "spec": {"domain": {}, "volumes": [{"name": "root", "persistentVolumeClaim": {"claimName": named}}]},
+            "status": {
+                "volumeStatus": [entry],
+                "migratedVolumes": [{"volumeName": "root", **info}] if wanted else [],
+                "conditions": [condition] if wanted else [],
+            },
+        },
+    )
+
+
+def test_the_claim_that_a_disk_moves_to_is_handed_over_as_a_whole() -> None:
+    (item,) = plan_hand_over(moving(), [])
+    assert (item.name, item.pod_uid, item.is_directory) == (PLACE, "pod-1", True)
+    (item,) = plan_hand_over(moving(persistentVolumeClaimInfo={"volumeMode": "Block"}), [])
+    assert (item.block, item.is_directory) == (True, False)
+    # A guest does not wait for it.
+    assert start_gate(moving(), TOLD_SECONDS).is_open
+
+
+def test_a_claim_stays_as_long_as_a_disk_is_there_or_comes_there() -> None:
+    copy = pb.DiskCopy(volume="root", place=PLACE)
+    copying = pb.DomainStatus(
+        disk_move=pb.DiskMove(state=pb.DISK_MOVE_COPYING, disks=[pb.MovingDisk(copy=copy)]),
+    )
+    failed = pb.DomainStatus(disk_move=pb.DiskMove(state=pb.DISK_MOVE_FAILED, disks=[pb.MovingDisk(copy=copy)]))
+    there = pb.DomainStatus(disks=[pb.DiskTarget(name="root", target="vda", place=PLACE)])
+    unwanted = moving(wanted=False)
+    assert plan_take_back(unwanted, copying, [PLACE]) == []
+    assert plan_take_back(unwanted, there, [PLACE]) == []
+    assert plan_take_back(unwanted, failed, [PLACE]) == [PLACE]
+    # The VMI names it: it stays for the launcher's life.
+    assert plan_take_back(moving(named="new", wanted=False), pb.DomainStatus(), [PLACE]) == []
+
+
+def test_the_claims_entry_says_how_far_the_disk_is() -> None:
+    of = moving(phase="MountedToPod")
+    status = pb.DomainStatus(disks=[pb.DiskTarget(name="root", target="vda", place=PLACE)])
+    (entry,) = volume_entries(of, status, HotplugSeen(frozenset({PLACE})), of.status.volume_status, NOW)
+    assert (entry.phase, entry.reason) == ("MountedToPod", "DiskMoved")
