@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
+from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.node_loss.node_lease import LEASE_PREFIX, NODES_NAMESPACE
 from kvedge.resources.role_users import (
@@ -80,14 +81,23 @@ _TAKES_OVER: Final = (
 _CLAIM_OF: Final = (
     "('persistentVolumeClaim' in o ? o.persistentVolumeClaim.claimName : ('dataVolume' in o ? o.dataVolume.name : ''))"
 )
+# Disks that move in place: the guest's own node names their claims, and those of before when it came to nothing.
+_IN_PLACE: Final = (
+    "variables.node != '' && variables.oldNodeName == variables.node && !variables.isOpen"
+    " && 'conditions' in variables.oldStatus && variables.oldStatus.conditions.exists(c,"
+    f" c.type == '{VOLUMES_CHANGE}' && c.status == 'True' && 'reason' in c && c.reason == '{IN_PLACE}')"
+)
 _IS_EXCHANGED: Final = (
     "m.volumeName == v.name && v.all(k, k == 'name' || k == 'persistentVolumeClaim')"
     " && v.persistentVolumeClaim.all(k, k == 'claimName' || k == 'hotpluggable')"
-    " && v.persistentVolumeClaim.claimName == m.destinationPVCInfo.claimName"
-    f" && oldObject.spec.volumes.exists(o, o.name == v.name && {_CLAIM_OF} == m.sourcePVCInfo.claimName)"
+    " && oldObject.spec.volumes.exists(o, o.name == v.name"
+    f" && (({_CLAIM_OF} == m.sourcePVCInfo.claimName"
+    " && v.persistentVolumeClaim.claimName == m.destinationPVCInfo.claimName)"
+    f" || (variables.inPlace && {_CLAIM_OF} == m.destinationPVCInfo.claimName"
+    " && v.persistentVolumeClaim.claimName == m.sourcePVCInfo.claimName)))"
 )
 _EXCHANGES_CLAIMS: Final = (
-    "variables.isTarget && variables.sourceIsGone && variables.moved.size() > 0"
+    "(variables.inPlace || (variables.isTarget && variables.sourceIsGone)) && variables.moved.size() > 0"
     " && object.spec.all(k, k == 'volumes' || (k in oldObject.spec && object.spec[k] == oldObject.spec[k]))"
     " && oldObject.spec.all(k, k in object.spec)"
     " && object.spec.volumes.map(v, v.name) == oldObject.spec.volumes.map(v, v.name)"
@@ -110,6 +120,7 @@ def node_restriction() -> list[Document]:
         "isOpen": _IS_OPEN,
         "isTarget": _IS_TARGET,
         "sourceIsGone": _SOURCE_IS_GONE,
+        "inPlace": _IN_PLACE,
         "takesOver": _TAKES_OVER,
         "moved": "'migratedVolumes' in variables.oldStatus ? variables.oldStatus.migratedVolumes : []",
     }

@@ -377,3 +377,28 @@ def test_the_refusal_says_which_restriction_it_is(
     said = report(f"{VMIS}/on-{THEIRS}", handler)
     # One box refuses by its authorization, before admission.
     assert (OWNED if server.name == "real" else 'User "kvedge:handler:restricted-1" cannot patch') in said
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_a_handler_names_the_claims_that_disks_have_moved_to_in_place(
+    admin: KubeClient, controller: KubeClient, handler: KubeClient
+) -> None:
+    def volumes(claim: str) -> JsonObject:
+        return {"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}}
+
+    said = {"type": "VolumesChange", "status": "True", "reason": "InPlace"}
+    for node in (MINE, THEIRS):
+        path, vmi = f"{VMIS}/moving-on-{node}", small_vmi(**volumes("mine")["spec"])
+        vmi["metadata"]["name"] = f"moving-on-{node}"
+        vmi["spec"]["domain"].setdefault("devices", {})["disks"] = [{"name": "data", "disk": {"bus": "virtio"}}]
+        controller.request("POST", VMIS, vmi)
+        status: JsonObject = {"phase": "Scheduled", "nodeName": node}
+        controller.request("PATCH", path, {"status": status}, None, MERGE)
+        assert not may_write(handler, path, volumes("theirs"))
+        status |= {"migratedVolumes": [{"volumeName": "data", **CLAIMS}], "conditions": [said]}
+        controller.request("PATCH", path, {"status": status}, None, MERGE)
+        assert bool(refused(handler, path, volumes("theirs"))) is (node != MINE)
+        assert not may_write(handler, path, volumes("third"))
+        # QEMU may not have exchanged the disks.
+        assert may_write(handler, path, volumes("mine")) is (node == MINE)
+        remove(admin, path)
