@@ -40,6 +40,8 @@ _MEBIBYTE: Final = 1 << 20
 # What a file system takes where no CDIConfig says it, for virtctl.
 _NO_CDI: Final = "0.055"
 _SUFFIX: Final = ".memory.dump"
+# With it the longest name of a volume and all else fit into the 255 bytes of a file's name.
+_LONGEST_VMI: Final = 128
 # While it is written a dump has another name, so that nobody takes it for a whole one.
 _PARTIAL: Final = ".partial"
 
@@ -60,7 +62,7 @@ def dump_file_name(vmi: str, volume: str, now: datetime) -> str:
     >>> dump_file_name("web", "dumps", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     'web-dumps-20260102-030405.memory.dump'
     """
-    return f"{vmi}-{volume}-{now.astimezone(UTC).strftime('%Y%m%d-%H%M%S')}{_SUFFIX}"
+    return f"{vmi[:_LONGEST_VMI]}-{volume}-{now.astimezone(UTC).strftime('%Y%m%d-%H%M%S')}{_SUFFIX}"
 
 
 def is_dump_file(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kvedge.resources.codec import decode
 from kvedge.resources.disks.memory_dumps import (
     claim_bytes,
     dump_bytes,
+    dump_file_name,
     is_dump_file,
     is_partial,
     partial_name,
@@ -56,3 +58,9 @@ def test_a_dump_that_is_being_written_is_no_dump_yet() -> None:
     assert is_dump_file("web-dumps-20260102-030405.memory.dump")
     assert not is_partial("web-dumps-20260102-030405.memory.dump")
     assert not is_dump_file("disk.img")
+
+
+def test_a_file_s_name_is_none_that_is_too_long() -> None:
+    name = dump_file_name("v" * 253, "c" * 63, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert len(name) <= 255
+    assert name.endswith(f"-{'c' * 63}-20260102-030405.memory.dump")
