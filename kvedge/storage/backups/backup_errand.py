@@ -51,7 +51,7 @@ def keep_backup(job: BackupJob, client: ResticClient, places: BackupPlaces, prog
     host, tags = _host(job), _tags(job)
     size = added = 0
     written = []
-    with _opened(job, places) as disks:
+    with _hold_disks(job, places) as disks:
         total = sum(length for _, _, length in disks)
         progress.expect(total)
         for volume, disk, length in disks:
@@ -175,7 +175,7 @@ def _find_disk(job: BackupJob, client: ResticClient, volume: BackupVolume) -> Ke
 
 
 @contextmanager
-def _opened(job: BackupJob, places: BackupPlaces) -> Iterator[list[tuple[BackupVolume, BinaryIO, int]]]:
+def _hold_disks(job: BackupJob, places: BackupPlaces) -> Iterator[list[tuple[BackupVolume, BinaryIO, int]]]:
     """All disks, open before the first one is read, each with its size."""
     opened: list[tuple[BackupVolume, BinaryIO, int]] = []
     try:

@@ -47,6 +47,9 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachineexports",
         "virtualmachineclones",
         "virtualmachinesnapshotschedules",
+        "backuprepositories",
+        "backupruns",
+        "backuprestores",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -89,6 +92,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "export.kubevirt.io",
         "clone.kubevirt.io",
         "snapshot.kvedge.io",
+        "backup.kvedge.io",
         "k8s.cni.cncf.io",
     }
 
