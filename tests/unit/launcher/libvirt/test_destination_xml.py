@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kvedge.launcher.libvirt.destination_xml import CopiedClaim, find_copied_volumes, render_destination
+from kvedge.launcher.libvirt.destination_xml import CopiedClaim, Renaming, find_copied_volumes, render_destination
 from kvedge.launcher.libvirt.domain_disks import read_disks
 
 DISKS = "/var/run/kubevirt-private/vmi-disks"
@@ -59,3 +59,17 @@ def test_the_guest_says_what_it_brings_and_nothing_of_earlier_ways() -> None:
     assert find_copied_volumes(second) == ("m-2", ("data",))
     assert second.findtext("metadata/{https://kvedge.io/domain/v1}pod") == "x"
     assert find_copied_volumes(ElementTree.fromstring(document(ON_FILE, words))) == ("", ())
+
+
+def test_on_another_box_sockets_lie_by_the_uid_of_the_vmi_there() -> None:
+    own = '<metadata><k:vmi xmlns:k="https://kvedge.io/domain/v1" name="n" uid="a-1"/></metadata>'
+    socket = '<serial><source mode="bind" path="/var/run/kubevirt-private/a-1/virt-serial0"/></serial>'
+    text = document(socket + ON_FILE, own)
+    found = ElementTree.fromstring(render_destination(text, [], {}, "m-1", Renaming("a-1", "b-2")))
+    source = found.find("devices/serial/source")
+    vmi = found.find("metadata/{https://kvedge.io/domain/v1}vmi")
+    assert source is not None
+    assert vmi is not None
+    assert source.get("path") == "/var/run/kubevirt-private/b-2/virt-serial0"
+    assert (vmi.get("uid"), vmi.get("name")) == ("b-2", "n")
+    assert find_copied_volumes(found) == ("", ())
