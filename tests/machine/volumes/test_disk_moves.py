@@ -95,11 +95,9 @@ class Writer:
             raise
 
     def image_directory(self, claim: str) -> Path:
-        def find() -> list[Path]:
-            uid = self.box.client.get(PersistentVolumeClaim, "default", claim).metadata.uid
-            return list((self.box.data_dir / "volumes").rglob(uid))
-
-        (found,) = wait_until(find, f"claim {claim} is bound")
+        uid = self.box.client.get(PersistentVolumeClaim, "default", claim).metadata.uid
+        found = self.box.data_dir / "volumes" / uid
+        wait_until(found.is_dir, f"claim {claim} is bound")
         return found
 
     def image(self, claim: str) -> Path:
