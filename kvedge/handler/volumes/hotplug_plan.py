@@ -26,6 +26,8 @@ from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMa
 from kvedge.rpc.launcher_pb2 import (
     DISK_ACTION_DETACH,
     DISK_ACTION_EJECT,
+    DISK_COPY_ACTIVE,
+    DISK_COPY_PREPARING,
     DISK_MOVE_COPYING,
     DISK_MOVE_READY,
     DISK_MOVE_SETTLED,
@@ -132,7 +134,15 @@ def find_absent(vmi: VirtualMachineInstance, seen: HotplugSeen) -> str:
 
 
 def plan_take_back(vmi: VirtualMachineInstance, status: DomainStatus, there: Collection[str]) -> list[str]:
-    """What of `there` neither the VMI wants nor the domain has; a dump that is being written has its file."""
+    """What of `there` neither the VMI wants nor the domain has; a dump that is being written has its file.
+
+    Nothing while a copy goes on that nobody wants any more: it still writes what it goes into, and ends in a moment. A
+    device would be another claim's before that.
+    """
+    job = status.disk_copy
+    request = vmi.status.disk_copy
+    if job.state in (DISK_COPY_PREPARING, DISK_COPY_ACTIVE) and (request is None or request.name != job.id):
+        return []
     kept = {volume.name for volume in attached_volumes(vmi)} | find_attached(status).keys() | _find_places(status)
     return sorted(set(there) - kept - find_written(vmi, status))
 

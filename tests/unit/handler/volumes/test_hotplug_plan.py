@@ -310,3 +310,15 @@ def test_the_claims_entry_says_how_far_the_disk_is() -> None:
     status = pb.DomainStatus(disks=[pb.DiskTarget(name="root", target="vda", place=PLACE)])
     (entry,) = volume_entries(of, status, HotplugSeen(frozenset({PLACE})), of.status.volume_status, NOW)
     assert (entry.phase, entry.reason) == ("MountedToPod", "DiskMoved")
+
+
+def test_what_a_copy_is_written_into_stays_until_the_copy_has_ended() -> None:
+    """The VMI's word goes first, and only then the launcher is told: until it has ended it writes a device."""
+    gone = vmi({"root-copy": "MountedToPod"}, "root-copy")
+    for state in (pb.DISK_COPY_PREPARING, pb.DISK_COPY_ACTIVE):
+        going = pb.DomainStatus(disk_copy=pb.DiskCopyJob(id="snap", state=state))
+        assert plan_take_back(gone, going, ["root-copy"]) == []
+        assert plan_take_back(copied("MountedToPod"), going, ["root-copy", "old"]) == ["old"], "the one that is wanted"
+    for state in (pb.DISK_COPY_FAILED, pb.DISK_COPY_COMPLETE):
+        ended = pb.DomainStatus(disk_copy=pb.DiskCopyJob(id="snap", state=state))
+        assert plan_take_back(gone, ended, ["root-copy"]) == ["root-copy"]
