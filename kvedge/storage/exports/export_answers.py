@@ -43,7 +43,7 @@ from kvedge.resources.types.protection.export_job import (
     volume_directory,
 )
 from kvedge.storage.exports.byte_ranges import ByteRange, Unsatisfiable, asked_range, is_same_file
-from kvedge.storage.exports.exported_disk import ExportedDisk, describe, hold_disk, map_page
+from kvedge.storage.exports.exported_disk import ExportedDisk, UnfinishedCopy, describe, hold_disk, map_page
 from kvedge.storage.exports.exported_files import hold_entry, list_directory, pack_directory
 from kvedge.storage.exports.gzip_stream import Compressor
 from kvedge.storage.exports.manifest_text import Way, make_header_secret, make_manifests, read_way, render
@@ -192,6 +192,8 @@ class ExportAnswers:
                         _stream(client, pieces, _GZIP, {"ETag": disk.tag})
         except FileNotFoundError as error:
             raise Denied(404, "the claim holds no disk.img") from error
+        except UnfinishedCopy as error:
+            raise Denied(409, "disk.img of the claim is the unfinished copy of a disk, and no disk") from error
         except PermissionError as error:
             raise Denied(500, "the exporter's user may not read disk.img") from error
 

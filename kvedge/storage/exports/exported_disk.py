@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.resources.types.protection.export_job import ServedVolume, volume_device, volume_directory
+from kvedge.storage.arriving_mark import read_arriving
 from kvedge.storage.beneath import hold_directory, open_regular
 
 DISK_NAME: Final = "disk.img"
@@ -21,6 +22,10 @@ DISK_NAME: Final = "disk.img"
 _THIS_PROCESS: Final = os.urandom(8).hex()
 # As many pieces as one page of a map has at most.
 MOST_EXTENTS: Final = 512
+
+
+class UnfinishedCopy(Exception):
+    """The claim says that its image is the unfinished copy of a disk, and none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ def hold_disk(volume: ServedVolume, number: int) -> Iterator[ExportedDisk]:
     """The disk of a volume, for a `with` block.
 
     Raises:
+        UnfinishedCopy: when it is none yet.
         OSError: when there is none, or it cannot be opened.
     """
     descriptor = _open_device(volume_device(number)) if volume.block else _open_file(volume_directory(number))
@@ -93,6 +99,8 @@ def map_page(disk: ExportedDisk, offset: int) -> dict[str, object]:
 
 def _open_file(directory: str) -> int:
     with hold_directory(directory) as opened:
+        if read_arriving(opened):
+            raise UnfinishedCopy
         return open_regular(opened, DISK_NAME)
 
 

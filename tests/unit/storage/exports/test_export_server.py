@@ -22,6 +22,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.types.protection import export_job
 from kvedge.resources.types.protection.export_job import ExportJob, ExportManifests, ServedVolume
 from kvedge.runtime.tls.certificates import LeafRequest
+from kvedge.storage.arriving_mark import ARRIVING
 from kvedge.storage.exports import export_server
 from kvedge.storage.exports.export_answers import ExportAnswers, Places
 from kvedge.storage.exports.export_server import ExportServer, export_tls, read_head
@@ -95,6 +96,16 @@ def test_a_disk_is_read_whole_in_part_and_packed(port: int) -> None:
     status, headers, body = ask(port, "/volumes/disk/disk.img", "HEAD")
     assert (status, body, headers["Content-Length"]) == (200, b"", str(len(DISK)))
     assert json.loads(ask(port, "/volumes/disk/disk.img.map?offset=4096")[2])["size"] == len(DISK)
+
+
+def test_the_unfinished_copy_of_a_disk_is_handed_out_as_none(port: int, tmp_path: Path) -> None:
+    mark = tmp_path / "exports" / "0" / ARRIVING
+    mark.write_text("vmi move\n")
+    for form in ("disk.img", "disk.img.gz", "disk.img.map"):
+        status, _, body = ask(port, f"/volumes/disk/{form}")
+        assert (status, b"unfinished copy" in body) == (409, True)
+    mark.unlink()
+    assert ask(port, "/volumes/disk/disk.img")[2] == DISK
 
 
 @pytest.mark.parametrize(
