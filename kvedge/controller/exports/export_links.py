@@ -39,11 +39,6 @@ def make_links(view: ExportView) -> ExportLinks:
     return ExportLinks(internal=inside, external=outside)
 
 
-def internal_base(view: ExportView) -> str:
-    """What URLs within the cluster begin with."""
-    return f"https://{service_host(view.export.metadata.namespace, view.export.metadata.name)}"
-
-
 def volume_path(volume: str, form: str) -> str:
     """The path of a volume in one form, beneath a link's base."""
     return f"/volumes/{volume}/{form}"

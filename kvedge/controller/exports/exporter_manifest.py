@@ -156,7 +156,9 @@ def own_secret(
     material = certified.authority.issue(request, certified.now)
     parts = {"tls.crt": material.certificate, "tls.key": material.key}
     if manifests is not None:
-        packed = gzip.compress(encode_json(manifests), mtime=0)
+        ca = certified.authority.bundle.decode()
+        within = msgspec.structs.replace(manifests, base=f"https://{host}", ca=ca)
+        packed = gzip.compress(encode_json(within), mtime=0)
         if len(packed) <= _LONGEST_MANIFESTS:
             parts[MANIFESTS_KEY] = packed
     kind = Pod.KIND

@@ -236,7 +236,7 @@ def test_the_exporter_reads_and_has_no_rights() -> None:
 def test_its_certificate_is_for_this_export_and_goes_with_the_pod() -> None:
     pod = a_pod()
     certified = Certified(an_authority(), NOW, NOW + timedelta(hours=2))
-    secret = own_secret(an_export(), pod, certified, ExportManifests(base="https://x"))
+    secret = own_secret(an_export(), pod, certified, ExportManifests(data_volumes=[{"a": 1}]))
     assert secret.metadata.name == own_secret_name(pod) != own_secret_name(a_pod())
     assert [owner.uid for owner in secret.metadata.owner_references] == ["uid-of-pod"]
     certificate = x509.load_pem_x509_certificate(base64.b64decode(secret.data["tls.crt"]))
@@ -248,7 +248,11 @@ def test_its_certificate_is_for_this_export_and_goes_with_the_pod() -> None:
         "virt-export-web.default",
     ]
     packed = base64.b64decode(secret.data[MANIFESTS_KEY])
-    assert decode_json(ExportManifests, gzip.decompress(packed)).base == "https://x"
+    manifests = decode_json(ExportManifests, gzip.decompress(packed))
+    assert manifests.data_volumes == [{"a": 1}]
+    # The way within the cluster, for the exporter to put into its documents.
+    assert manifests.base == "https://virt-export-web.default.svc"
+    assert manifests.ca == certified.authority.bundle.decode()
     assert MANIFESTS_KEY not in own_secret(an_export(), pod, certified, None).data
 
 
