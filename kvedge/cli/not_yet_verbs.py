@@ -15,7 +15,7 @@ _EXPORT: Final = (
 NOT_YET: Final[dict[str, str]] = {
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
     "credentials": "keys and passwords come by cloud-init: `kvedge launch --ssh-key --password-file`",
-    "guestfs": "images are files: `guestfish --ro -a FILE` looks into one before `kvedge image import`",
+    "guestfs": "use virtctl guestfs; `guestfish --ro -a FILE` looks into an image before `kvedge image import`",
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
     "permitted-devices": "host devices are not handed to guests yet",
     "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",

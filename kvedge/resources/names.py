@@ -116,6 +116,12 @@ COMPUTE_CONTAINER: Final = "compute"
 # The image of launcher Pods: kvedge writes it itself, no registry serves it. Its tag counts the layouts of what is in
 # it, not kvedge's versions, so that a controller of one version can name it for a node of another.
 LAUNCHER_IMAGE: Final = "kvedge.local/launcher:v1"
+# The image of the Pods that `virtctl guestfs` makes, as empty: a node with this label gives them its own libguestfs.
+GUESTFS_IMAGE: Final = "kvedge.local/guestfs:v1"
+GUESTFS_LABEL: Final = "kvedge.io/guestfs"
+# In it: what virtctl starts, and with this argument the shell that it attaches to.
+GUESTFS_ENTRY: Final = "/entrypoint.sh"
+GUESTFS_SHELL: Final = "shell"
 
 
 def domain_name(namespace: str, name: str) -> str:

@@ -15,7 +15,7 @@ from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.names import CREATED_BY, HANDLER_ADDRESS
+from kvedge.resources.names import CREATED_BY, GUESTFS_LABEL, HANDLER_ADDRESS
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.vm import VirtualMachine
@@ -109,6 +109,10 @@ class ClusterReader:
         """The API server's version. Raises Refusal."""
         found = await self._ask(lambda: self._client.request("GET", "/version"))
         return str(found.get("gitVersion", ""))
+
+    async def has_guestfs(self) -> bool:
+        """Whether a node gives its own libguestfs to Pods that ask for it by their image. Raises Refusal."""
+        return bool(await self._ask(lambda: self._client.list(Node, "", f"{GUESTFS_LABEL}=true")))
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         try:

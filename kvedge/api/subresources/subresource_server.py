@@ -22,19 +22,20 @@ from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.expand_rules import check_expandable
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
-from kvedge.api.subresources.guest_calls import RELEASE, GuestCalls, Handler, flags_for_relay
+from kvedge.api.subresources.guest_calls import GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
 from kvedge.api.subresources.memory_dump_calls import MemoryDumpCalls
 from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
 from kvedge.api.subresources.relay_client import RelayClient
-from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal, not_there_yet
+from kvedge.api.subresources.status_message import Refusal, bad_request, forbidden, internal
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import StreamWatch
 from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.kube.errors import KubeError
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
+from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.serving.warning_header import WARNING, warning_value
@@ -44,6 +45,11 @@ log = logging.getLogger(__name__)
 
 _BASE: Final = f"/apis/{SUBRESOURCE_GROUP}"
 _PROTOCOLS: Final = ("tcp", "udp")
+NO_GUESTFS: Final = (
+    "no node has libguestfs for virtctl guestfs. On one box install it (Debian: libguestfs-tools), run"
+    " libguestfs-make-fixed-appliance /usr/local/lib/guestfs/appliance as root, and restart kvedge; in a cluster name"
+    " an image that has it by --image"
+)
 
 
 class SubresourceServer:
@@ -108,7 +114,7 @@ class SubresourceServer:
             _document(base, lambda: discovery.api_resource_list(version)),
             _document(f"{base}/version", discovery.version_info),
             web.get(f"{base}/healthz", self._answer_healthz),
-            web.get(f"{base}/guestfs", _answer(_refuse_guestfs)),
+            web.get(f"{base}/guestfs", _answer(self._answer_guestfs)),
             web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", _expand))),
         ]
         for verb in GUEST_VERBS:
@@ -173,6 +179,12 @@ class SubresourceServer:
         found = await self._cluster.vm_document(request.match_info["namespace"], request.match_info["name"])
         return web.json_response(found)
 
+    async def _answer_guestfs(self, request: web.Request) -> web.StreamResponse:
+        if not await self._cluster.has_guestfs():
+            # virtctl shows a text alone.
+            raise Refusal(501, NO_GUESTFS, plain=True)
+        return web.json_response({"gsImage": GUESTFS_IMAGE})
+
     async def _answer_healthz(self, request: web.Request) -> web.StreamResponse:
         status, document = await self._health.answer()
         return web.json_response(document, status=status)
@@ -213,10 +225,6 @@ async def _expand(request: web.Request) -> web.StreamResponse:
     document = await asyncio.to_thread(parse_document, await request.read())
     check_expandable(document, request.match_info["namespace"])
     return web.json_response(document)
-
-
-async def _refuse_guestfs(request: web.Request) -> web.StreamResponse:
-    raise not_there_yet("guestfs", RELEASE)
 
 
 def _document(path: str, make: Callable[[], object]) -> web.RouteDef:

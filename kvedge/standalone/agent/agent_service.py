@@ -24,7 +24,7 @@ from kvedge.kube.work_queue import WorkQueue
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_journal import nics_path
 from kvedge.network.pods.attachments import NodeNetworkConfig
-from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.names import GUESTFS_IMAGE, LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.runtime.address_ranges import address_ranges
@@ -42,7 +42,7 @@ from kvedge.standalone.agent.container.probe_questions import ask
 from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
-from kvedge.standalone.agent.node.node_manifest import HostFacts, read_host_facts
+from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, read_host_facts
 from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, SchedulerLoop
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
@@ -63,7 +63,7 @@ from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSess
 from kvedge.standalone.apiserver.routes.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
 from kvedge.storage.images.image_store import ImageStore
-from kvedge.storage.images.launcher_image import write_launcher_image
+from kvedge.storage.images.launcher_image import write_guestfs_image, write_launcher_image
 
 _SYNC_SECONDS: Final = 30.0
 _LISTS: Final = ("nodes", "pods", "addresses", "claims", "persistent volumes", "storage classes")
@@ -382,6 +382,9 @@ class NodeAgent:
             archive = staging / "launcher.tar"
             write_launcher_image(archive)
             import_file(self._store, archive, LAUNCHER_IMAGE)
+            if has_guestfs():
+                write_guestfs_image(archive)
+                import_file(self._store, archive, GUESTFS_IMAGE)
 
     def _all_notes(self, network: NetworkKeeper) -> list[str]:
         return [*network.notes(), *self._cgroups.notes(), *self._damage.notes(), *self._store_notes()]

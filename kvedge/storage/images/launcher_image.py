@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, LAUNCHER_IMAGE
 from kvedge.runtime.durable_files import write_whole
 from kvedge.storage.images.image_manifest import architecture_of
 
@@ -75,6 +75,17 @@ _FILES: Final = (
 )
 
 
+# The first process of a container has no default for SIGTERM: without the trap its end would take the grace period.
+_GUESTFS_SCRIPT: Final = b"""#!/bin/sh
+if [ "${1:-}" = shell ]; then
+    if command -v bash >/dev/null; then exec bash; fi
+    exec sh
+fi
+trap "exit 0" TERM
+while :; do sleep 86400 & wait $!; done
+"""
+
+
 def write_launcher_image(path: str | os.PathLike[str], machine: str = "") -> None:
     """Write the archive for a machine (by default this one), replacing `path` whole.
 
@@ -107,6 +118,17 @@ def empty_image() -> LocalImage:
         "WorkingDir": "/",
     }
     return LocalImage(LAUNCHER_IMAGE, (_layer(),), start)
+
+
+def write_guestfs_image(path: str | os.PathLike[str], machine: str = "") -> None:
+    """Write the archive of the image of `virtctl guestfs`. Raises OSError."""
+    write_whole(Path(path), oci_archive([guestfs_image()], machine or platform.machine()))
+
+
+def guestfs_image() -> LocalImage:
+    """The image of the Pods of `virtctl guestfs`: the launcher's, and what virtctl starts in it."""
+    base = empty_image()
+    return LocalImage(GUESTFS_IMAGE, (*base.layers, program_layer(GUESTFS_ENTRY, _GUESTFS_SCRIPT)), base.config)
 
 
 def oci_archive(images: Sequence[LocalImage], machine: str) -> bytes:

@@ -15,6 +15,7 @@ from kvedge.kube.errors import Conflict, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL
+from kvedge.resources.names import GUESTFS_LABEL
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import small_vmi, vm_of
@@ -270,6 +271,21 @@ def test_what_later_releases_bring_is_told_apart(admin: KubeClient, vmi: JsonObj
             admin.request("PUT", f"{CALLS}/{plural}/web/{name}", {})
         assert (refusal.value.status, refusal.value.reason) == (501, "NotImplemented")
         assert f"{plural}/{name}: not supported by kvedge" in refusal.value.message
+
+
+def test_guestfs_names_the_image_of_a_node_that_has_libguestfs_or_says_what_is_to_be_done(
+    virtctl: Kubectl, admin: KubeClient, second_node: str
+) -> None:
+    refused = virtctl.try_run("guestfs", "nowhere")
+    assert refused.returncode == 1
+    assert "no node has libguestfs for virtctl guestfs" in refused.stderr
+    assert "libguestfs-make-fixed-appliance /usr/local/lib/guestfs/appliance" in refused.stderr
+    admin.request(
+        "PATCH", f"/api/v1/nodes/{second_node}", {"metadata": {"labels": {GUESTFS_LABEL: "true"}}}, None, MERGE
+    )
+    found = virtctl.try_run("guestfs", "nowhere")
+    assert "Use image: kvedge.local/guestfs:v1" in found.stdout
+    assert "The PVC nowhere doesn't exist" in found.stderr
 
 
 def test_virtctl_says_what_is_not_supported(virtctl: Kubectl, vmi: JsonObject) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.routes import exec_routes, remote_streams
@@ -281,3 +282,24 @@ def test_a_server_that_stops_ends_what_runs(tmp_path: Path) -> None:
         await stopping
 
     run()
+
+
+@in_a_loop
+async def test_who_attaches_to_the_container_of_guestfs_gets_a_shell_in_it_and_in_no_other_one(box: Box) -> None:
+    container = {"name": "libguestfs", "image": GUESTFS_IMAGE, "command": ["/entrypoint.sh"]}
+    pod = {"metadata": {"name": "look"}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    box.admin.made("/api/v1/namespaces/default/pods", pod)
+    url = f"{box.url}/api/v1/namespaces/default/pods/look/attach?stdin=true&stdout=true&tty=true"
+    socket = await RawWebSocket.open(url, box.context("admin", "system:masters"), V5)
+    assert await socket.receive_data() == b"\x01"
+    assert await socket.receive_data() == b"\x01hello"
+    box.processes.end()
+    await socket.receive_close()
+    socket.vanish()
+    (asked,) = box.processes.asked
+    assert (asked.pod, asked.command) == ("look", ("/entrypoint.sh", "shell"))
+    assert asked.stdin
+    assert asked.terminal
+    other = box.admin.ask("GET", f"{EXEC.replace('exec', 'attach')}?stdin=true&stdout=true")
+    assert other.status == 400
+    assert "has no standard input" in other.message

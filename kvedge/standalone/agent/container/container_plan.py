@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.types.core import Container, Pod, Sysctl, VolumeMount
 from kvedge.resources.values.quantities import Quantity, parse_bytes, parse_quantity
 from kvedge.standalone.agent.container.cgroups import CgroupLimits
@@ -67,6 +68,9 @@ def plan_container(
     config, tree = image
     files = place.files.container(container.name)
     context = container.security_context
+    if container.image == GUESTFS_IMAGE and user.uid == 0:
+        # It has the host's programs, in which root could read what is root's alone.
+        raise ContainerPlanError("the node's libguestfs is for users other than root: leave --root out")
     environment = _environment(config, env, hostname(pod))
     return {
         "id": f"{place.files.uid}/{container.name}",
@@ -215,6 +219,8 @@ def _mounts(pod: Pod, container: Container, place: PodPlace) -> list[MountSpec]:
         if target not in targets:
             # As the kubelet does: the Pod's user may not write them here, as the root that owns them is the host's.
             mounts.append(_plain_mount(str(source), target))
+    if container.image == GUESTFS_IMAGE and "/usr" not in targets:
+        mounts.append(_plain_mount("/usr", "/usr"))
     return mounts
 
 

@@ -21,7 +21,7 @@ from kvedge.resources.types.core import Node, NodeSpec
 from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, rfc3339_micro
-from kvedge.standalone.agent.node.node_manifest import HostFacts, node_labels, node_status
+from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, node_labels, node_status
 from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class NodeLoop:
             return not self._stopping
 
     def _ensure_node(self) -> None:
-        name, labels = self._facts.name, node_labels(self._facts)
+        name, labels = self._facts.name, node_labels(self._facts, guestfs=has_guestfs())
         ranges = address_ranges(self._pod_cidr).all
         node = Node(
             metadata=ObjectMeta(name=name, labels=labels), spec=NodeSpec(pod_cidr=ranges[0], pod_cidrs=list(ranges))

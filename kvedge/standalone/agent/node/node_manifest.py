@@ -19,6 +19,7 @@ from typing import Final
 
 import kvedge
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import GUESTFS_LABEL
 from kvedge.runtime.clock import rfc3339
 from kvedge.runtime.linux.boot import BOOT_ID
 from kvedge.storage.images.image_manifest import architecture_of
@@ -26,6 +27,8 @@ from kvedge.storage.images.image_manifest import architecture_of
 # The kubelet keeps so much back by default before it evicts.
 _RESERVED_MEMORY: Final = 100 << 20
 MOST_PODS: Final = 250
+# Where virtctl has the Pods of `guestfs` look for what libguestfs boots: in their /usr, which is this host's.
+_APPLIANCE: Final = "usr/local/lib/guestfs/appliance"
 _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -92,8 +95,14 @@ def _find_ipv6_address() -> tuple[str, ...]:
     return ()
 
 
-def node_labels(facts: HostFacts) -> dict[str, str]:
-    """The labels that a kubelet sets."""
+def has_guestfs(root: str = "/") -> bool:
+    """Whether this host has libguestfs, and an appliance for it where virtctl has Pods look for one."""
+    needed = ("usr/bin/guestfish", *(f"{_APPLIANCE}/{name}" for name in ("kernel", "initrd", "root")))
+    return all(os.access(os.path.join(root, name), os.R_OK) for name in needed)
+
+
+def node_labels(facts: HostFacts, *, guestfs: bool = False) -> dict[str, str]:
+    """The labels that a kubelet sets, and whether `virtctl guestfs` works here."""
     return {
         "kubernetes.io/hostname": facts.name,
         "kubernetes.io/arch": facts.architecture,
@@ -101,6 +110,7 @@ def node_labels(facts: HostFacts) -> dict[str, str]:
         "beta.kubernetes.io/arch": facts.architecture,
         "beta.kubernetes.io/os": "linux",
         "node-role.kubernetes.io/control-plane": "",
+        GUESTFS_LABEL: "true" if guestfs else "false",
     }
 
 

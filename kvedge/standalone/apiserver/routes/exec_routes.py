@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, GUESTFS_SHELL
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
 from kvedge.standalone.apiserver.requests.bytes_in_flight import payer
@@ -92,8 +93,11 @@ class ExecRoutes:
             session.close()
 
     async def attach(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
-        """Show what a container prints from now on."""
+        """Show what a container prints from now on; give a shell in one that `virtctl guestfs` has made for that."""
         pod, container = self._find_addressed(request, context)
+        if is_true(request.query.get("stdin", "")) and _has_shell(pod, container):
+            with self._count(context.caller.user):
+                return await self._run(request, exec_request(pod, container, request, (GUESTFS_ENTRY, GUESTFS_SHELL)))
         if is_true(request.query.get("stdin", "")):
             raise BadRequest(
                 f"container {container} has no standard input: containers of one box never have one."
@@ -149,14 +153,20 @@ class ExecRoutes:
         return pod, container
 
 
-def exec_request(pod: JsonObject, container: str, request: web.BaseRequest) -> ExecRequest:
-    """What a request wants run.
+def _has_shell(pod: JsonObject, container: str) -> bool:
+    """Whether a container has the image whose own process waits beside the shell that its user is given."""
+    found = (each for each in pod["spec"]["containers"] if each.get("name") == container)
+    return any(each.get("image") == GUESTFS_IMAGE for each in found)
+
+
+def exec_request(pod: JsonObject, container: str, request: web.BaseRequest, instead: Sequence[str] = ()) -> ExecRequest:
+    """What a request wants run; `instead` is run whatever it says.
 
     Raises:
         BadRequest: no command, one that cannot be, or no stream.
     """
     query, metadata = request.query, pod["metadata"]
-    command = query.getall("command", [])
+    command = list(instead) or query.getall("command", [])
     if not command or not command[0]:
         raise BadRequest("you must specify at least one command for the container")
     if any("\0" in word for word in command) or sum(len(word.encode()) + 1 for word in command) > _LONGEST_COMMAND:

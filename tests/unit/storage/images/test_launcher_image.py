@@ -6,12 +6,13 @@ import hashlib
 import io
 import json
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvedge.resources.names import LAUNCHER_IMAGE
-from kvedge.storage.images.launcher_image import launcher_image
+from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, LAUNCHER_IMAGE
+from kvedge.storage.images.launcher_image import launcher_image, write_guestfs_image
 
 # By the number in the tag. An image whose layer or start differs gets the next one, and its line here: a node keeps
 # what it has under a tag, so that two contents under one name would be told apart by nobody.
@@ -57,3 +58,19 @@ def test_the_image_is_named_for_containerd_and_for_everybody_else_as_launcher_po
     (described,) = json.loads(members("x86_64")["index.json"])["manifests"]
     names = {described["annotations"][key] for key in ("io.containerd.image.name", "org.opencontainers.image.ref.name")}
     assert names == {LAUNCHER_IMAGE}
+
+
+def test_the_image_of_guestfs_is_the_launcher_s_with_what_virtctl_starts(tmp_path: Path) -> None:
+    write_guestfs_image(tmp_path / "image.tar", "x86_64")
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        files = {member.name: archive.extractfile(member) for member in archive.getmembers()}
+        found = {name: stream.read() for name, stream in files.items() if stream is not None}
+    (described,) = json.loads(found["index.json"])["manifests"]
+    assert described["annotations"]["io.containerd.image.name"] == GUESTFS_IMAGE
+    manifest = json.loads(blob(found, described))
+    base, entry = manifest["layers"]
+    assert hashlib.sha256(blob(found, base)).hexdigest() == LAYOUTS["v1"]
+    # virtctl wants it to run as somebody else than root, and names nobody.
+    assert json.loads(blob(found, manifest["config"]))["config"]["User"] == "107:107"
+    with tarfile.open(fileobj=io.BytesIO(blob(found, entry))) as archive:
+        assert [(member.name, member.mode) for member in archive.getmembers()] == [(GUESTFS_ENTRY.lstrip("/"), 0o755)]

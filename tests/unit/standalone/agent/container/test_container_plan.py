@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.types.core import (
     Capabilities,
     ConfigMapVolume,
@@ -235,3 +236,14 @@ def test_a_pod_is_limited_only_when_all_its_containers_are() -> None:
     two = pod("a", "b")
     two.spec.containers[0].resources = ResourceRequirements(limits={"memory": "1Gi"})
     assert pod_limits(two).memory == 0
+
+
+def test_the_image_of_guestfs_has_the_host_s_programs_and_no_root() -> None:
+    container = Container(name="libguestfs", image=GUESTFS_IMAGE, command=["/entrypoint.sh"])
+    mounts = {mount["target"]: mount for mount in _plan(container)["mounts"]}
+    assert mounts["/usr"]["source"] == "/usr"
+    assert mounts["/usr"]["read_only"]
+    assert "/usr" not in {mount["target"] for mount in _plan(_container())["mounts"]}
+    root = ContainerUser(0, 0, ())
+    with pytest.raises(ContainerPlanError, match="leave --root out"):
+        plan_container(pod(), container, _PLACE, (_IMAGE, "/tree"), root, {}, [])
