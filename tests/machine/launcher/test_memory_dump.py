@@ -151,7 +151,8 @@ def test_a_guest_goes_on_when_its_launcher_is_killed_while_its_memory_is_written
                 pass
         except BlockingIOError:
             pass
-        return pod.call("GetDomain").state == m.DOMAIN_STATE_RUNNING
+        status = _answers(pod)
+        return status is not None and status.state == m.DOMAIN_STATE_RUNNING
 
     wait_until(drained, "the guest runs again", seconds=60)
     os.close(reader)
