@@ -17,6 +17,7 @@ from kvedge.controller.backups.worker_pods import (
     count_seconds_to_wait,
     has_ended,
     has_succeeded,
+    job_of,
     outcome_of,
     repository_name,
     why_waiting,
@@ -81,6 +82,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         vm = make_vm(restore, content, restore.status.volumes)
     except DecodeError as error:
         return _fail(view, now, f"the VM in the backup cannot be read: {error}")
+    if view.vm is None and (lost := _find_lost(view)):
+        return _fail(view, now, f"claim {lost} was deleted while it was filled: restore the backup once more")
     made = [make_claim(restore, content, volume) for volume in restore.status.volumes]
     missing = [claim for claim in made if claim.metadata.name not in view.claims]
     if view.vm is None and missing:
@@ -226,6 +229,25 @@ def _find_foreign(view: RestoreView) -> str:
     for claim in view.claims.values():
         if claim.metadata.annotations.get(returned_mark()) != view.restore.metadata.uid:
             return claim.metadata.name
+    return ""
+
+
+def _find_lost(view: RestoreView) -> str:
+    """A claim that goes, or is not the one any more that the worker was given; empty for none.
+
+    One that is made anew under its name is empty, and the worker may have ended well.
+    """
+    for claim in view.claims.values():
+        if claim.metadata.deletion_timestamp is not None:
+            return claim.metadata.name
+    if view.worker is None:
+        return ""
+    job = job_of(view.worker)
+    given = {} if job is None else {each.name: each.uid for each in job.volumes}
+    for each in view.restore.status.volumes:
+        there = view.claims.get(each.claim_name)
+        if there is None or there.metadata.uid != given.get(each.volume_name):
+            return each.claim_name
     return ""
 
 

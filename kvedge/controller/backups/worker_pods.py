@@ -138,13 +138,19 @@ def count_seconds_to_wait(attempts: int, failed_at: str | None, now: datetime) -
     return pause - (now - datetime.fromisoformat(failed_at)).total_seconds()
 
 
-def token_of(pod: Pod) -> str:
-    """By which the worker knows the controller; empty when the Pod is none of ours."""
+def job_of(pod: Pod) -> BackupJob | None:
+    """What a worker was told; None when the Pod is none of ours."""
     found = [env.value for each in pod.spec.containers for env in each.env if env.name == BACKUP_VARIABLE]
     try:
-        return decode_json(BackupJob, found[0] or "").token if found else ""
+        return decode_json(BackupJob, found[0] or "") if found else None
     except DecodeError:
-        return ""
+        return None
+
+
+def token_of(pod: Pod) -> str:
+    """By which the worker knows the controller; empty when the Pod is none of ours."""
+    job = job_of(pod)
+    return "" if job is None else job.token
 
 
 def why_waiting(pod: Pod) -> str:
