@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kvedge.controller.backups.run_plan import RunView, plan_run, snapshot_name
+from kvedge.controller.backups.run_plan import RivalRun, RunView, find_rival, plan_run, snapshot_name
 from kvedge.controller.backups.worker_pods import has_ended
 from kvedge.controller.datavolumes.workers.progress_client import ask_progress
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -142,17 +142,13 @@ class RunLoop:
         )
 
     def _find_rival(self, run: BackupRun) -> str:
-        """An older backup of the same VM that has begun and has not ended."""
-        for other in self._runs.find_indexed(_OF_VM, f"{run.metadata.namespace}/{run.spec.vm_name}"):
-            if (
-                other.metadata.uid == run.metadata.uid
-                or other.is_final
-                or other.metadata.deletion_timestamp is not None
-            ):
-                continue
-            if _age(other) < _age(run):
-                return other.metadata.name
-        return ""
+        """Another backup of the same VM that goes first."""
+        sources, namespace = self._sources, run.metadata.namespace
+        others = [
+            RivalRun(other, has_place=sources.repositories.get(namespace, other.spec.repository_name) is not None)
+            for other in self._runs.find_indexed(_OF_VM, f"{namespace}/{run.spec.vm_name}")
+        ]
+        return find_rival(run, others)
 
     def _on_run(self, old: BackupRun | None, new: BackupRun | None) -> None:
         item = new or old
@@ -191,7 +187,3 @@ def ask_worker(worker: Pod | None) -> str:
     if worker is None or worker.status.phase != "Running" or has_ended(worker) or not worker.status.pod_ip:
         return ""
     return ask_progress(worker.status.pod_ip)
-
-
-def _age(run: BackupRun) -> tuple[str, str]:
-    return run.metadata.creation_timestamp or "", run.metadata.uid

@@ -6,10 +6,10 @@ needed, and writes the backup's record last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
@@ -47,7 +47,7 @@ LOOK_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """All that the plan judges; `rival` is an older run of the same VM that has not ended."""
+    """All that the plan judges; `rival` is another run of the same VM that goes first."""
 
     run: BackupRun
     repository: BackupRepository | None
@@ -78,6 +78,37 @@ def plan_run(view: RunView, now: datetime) -> SnapshotPlan:
     left = max(1.0, (deadline - now).total_seconds())
     again = left if plan.again_after is None else min(plan.again_after, left)
     return SnapshotPlan(plan.actions, plan.told, again)
+
+
+class RivalRun(NamedTuple):
+    """A run of the same VM, and whether its repository is there."""
+
+    run: BackupRun
+    has_place: bool
+
+
+def find_rival(run: BackupRun, others: Iterable[RivalRun]) -> str:
+    """The run that goes before this one: one that has begun, or an older one that can; empty for none.
+
+    One that waits for a repository that is not there holds up nobody.
+    """
+    if _has_begun(run):
+        return ""
+    for other, has_place in others:
+        meta = other.metadata
+        if meta.uid == run.metadata.uid or other.is_final or meta.deletion_timestamp is not None:
+            continue
+        if _has_begun(other) or (has_place and _age(other) < _age(run)):
+            return meta.name
+    return ""
+
+
+def _has_begun(run: BackupRun) -> bool:
+    return run.status.phase in ("Snapshotting", "Copying")
+
+
+def _age(run: BackupRun) -> tuple[str, str]:
+    return run.metadata.creation_timestamp or "", run.metadata.uid
 
 
 def snapshot_name(run: BackupRun) -> str:
