@@ -89,6 +89,12 @@ _USED_ELSEWHERE = {
     "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
         "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
     ),
+    "backups (controller/test_backups, under these very rights)": (
+        "kvedge:controllers: patch backuprestores/status.backup.kvedge.io",
+        "kvedge:controllers: patch backupruns/status.backup.kvedge.io",
+        "kvedge:controllers: update backuprestores/finalizers.backup.kvedge.io",
+        "kvedge:controllers: update backupruns/finalizers.backup.kvedge.io",
+    ),
     "snapshot schedules (controller/test_snapshot_schedules, under these very rights)": (
         "kvedge:controllers: patch virtualmachinesnapshotschedules/status.snapshot.kvedge.io",
     ),

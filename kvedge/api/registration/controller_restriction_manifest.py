@@ -12,7 +12,7 @@ from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER, EXPORTER_PREFIX, TOKEN_SECRET_PREFIX
-from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RETURNED_BY, UNPATCHED
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
@@ -22,6 +22,8 @@ from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
+from kvedge.resources.types.protection.backup_job import BACKUP_CONTAINER
+from kvedge.resources.types.protection.backups import BACKUP_GROUP, BackupRestore, BackupRun
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.types.scaling.pools import REVISION_OF_POOL, VirtualMachinePool
@@ -98,6 +100,15 @@ _WORKER_OWNED: Final = f"({_DV_OWNED}) || ({_CRON_OWNED}) || ({_CLAIM_OWNED})"
 _EXPORT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineExport.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{VirtualMachineExport.KIND.group}/'"
 )
+_RETURN_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{BackupRestore.KIND.kind}'").replace(
+    f"'{_KIND.group}/'", f"'{BACKUP_GROUP}/'"
+)
+_BACKUP_OWNED: Final = f"(({_RETURN_OWNED}) || ({_RETURN_OWNED.replace(BackupRestore.KIND.kind, BackupRun.KIND.kind)}))"
+# Disks that come back from a backup: empty at first, and the VM's once they are complete.
+_RETURNED: Final = (
+    f"({_CREATE} && ({_RETURN_OWNED.format('owners')}) && ({_EMPTY}))"
+    f" || ({_UPDATE} && '{RETURNED_BY}' in variables.oldAnnotations)"
+)
 _EXPORTER_OWNED: Final = (
     f"variables.owners.exists(o, o.kind == 'Pod' && o.apiVersion == 'v1' && o.name.startsWith('{EXPORTER_PREFIX}'))"
 )
@@ -108,7 +119,7 @@ _READS_CLAIMS: Final = (
     " has(v.persistentVolumeClaim.readOnly) && v.persistentVolumeClaim.readOnly))"
 )
 # A worker reads what strangers send: it has no token, no way to more rights, and nothing of the host to write to.
-_WORKS: Final = f"c.name in ['{WORKER_CONTAINER}', '{EXPORTER_CONTAINER}']"
+_WORKS: Final = f"c.name in ['{WORKER_CONTAINER}', '{EXPORTER_CONTAINER}', '{BACKUP_CONTAINER}']"
 _WORKER_RIGHTS: Final = (
     "has(c.securityContext)"
     " && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot"
@@ -157,6 +168,8 @@ def controller_restriction() -> list[Document]:
         "wasUpload": f"{_is_upload('oldObject')} && {_UPLOAD_OWNED.format('oldOwners')}",
         "isExporter": f"({_EXPORT_OWNED.format('owners')}) && {_CONFINED} && {_READS_CLAIMS}",
         "wasExporter": _EXPORT_OWNED.format("oldOwners"),
+        "isBackup": f"({_BACKUP_OWNED.format('owners')}) && {_CONFINED}",
+        "wasBackup": _BACKUP_OWNED.format("oldOwners"),
         "isAttachment": f"{_has_app_label('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
         "wasAttachment": f"{_has_app_label('oldLabels', ATTACHMENT_APP)}",
     }
@@ -205,7 +218,8 @@ _OTHER_ANNOTATIONS: Final = (
 _RULES: Final = (
     (
         f"{_VM} && {_CREATE}",
-        f"{_POOL_OWNED.format('owners')} || '{LAST_RESTORE}' in variables.annotations",
+        f"{_POOL_OWNED.format('owners')} || '{LAST_RESTORE}' in variables.annotations"
+        f" || '{RETURNED_BY}' in variables.annotations",
         "is not allowed to make other VMs than those of pools and of restores",
     ),
     (
@@ -234,13 +248,13 @@ _RULES: Final = (
     (
         f"{_POD} && {_CREATE}",
         "variables.isLauncher || variables.isAttachment || variables.isWorker || variables.isUpload"
-        " || variables.isExporter",
+        " || variables.isExporter || variables.isBackup",
         "is not allowed to make other Pods than launchers of VMIs, what holds volumes for them, workers and exporters",
     ),
     (
         f"{_POD} && !({_CREATE})",
         "variables.wasLauncher || variables.wasAttachment || variables.wasWorker || variables.wasUpload"
-        " || variables.wasExporter",
+        " || variables.wasExporter || variables.wasBackup",
         "is not allowed to touch other Pods than launchers of VMIs, what holds volumes for them, workers and exporters",
     ),
     (
@@ -258,9 +272,9 @@ _RULES: Final = (
     (
         _CLAIM,
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
-        f" || ({_MOVED}) || ({_COPIED})",
+        f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED})",
         "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
-        " disks move to or are copied to",
+        " disks move to, are copied to or come back to",
     ),
     (
         f"{_CLAIM} && {_UPDATE}",

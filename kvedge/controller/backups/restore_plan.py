@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes, returned_mark
+from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
     count_seconds_to_wait,
@@ -27,6 +27,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.disks.snapshot_names import RETURNED_BY
 from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupJob, BackupRecord, BackupVolume
@@ -69,7 +70,7 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan()
     if restore.is_final:
         return SnapshotPlan(tuple(_clean_up(view)))
-    if view.vm is not None and view.vm.metadata.annotations.get(returned_mark()) != restore.metadata.uid:
+    if view.vm is not None and view.vm.metadata.annotations.get(RETURNED_BY) != restore.metadata.uid:
         return _fail(view, now, f"VM {target_of(restore)} exists: delete it, or set spec.targetName to another name")
     if view.refusal:
         return _wait(view, now, view.refusal)
@@ -227,7 +228,7 @@ def _job(view: RestoreView, repository: BackupRepository, mode: str) -> BackupJo
 def _find_foreign(view: RestoreView) -> str:
     """A claim of the name of one of ours that is not ours; empty for none."""
     for claim in view.claims.values():
-        if claim.metadata.annotations.get(returned_mark()) != view.restore.metadata.uid:
+        if claim.metadata.annotations.get(RETURNED_BY) != view.restore.metadata.uid:
             return claim.metadata.name
     return ""
 

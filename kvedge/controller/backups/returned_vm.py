@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.disks.snapshot_names import restored_name
+from kvedge.resources.disks.snapshot_names import RETURNED_BY, restored_name
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
@@ -19,19 +19,13 @@ from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolu
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import parse_bytes
 
-_RETURNED: Final = "kvedge.io/restored-by"
 _STORAGE: Final = "storage"
 _MIB: Final = 1 << 20
 # What a file system takes of a claim, at the most.
 _OVERHEAD: Final = 1.06
 # Of the annotations of the VM: those of its own history are not those of the new one.
-_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", "kvedge.io/restored-by")
+_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY)
 _MOST_VOLUMES: Final = 256
-
-
-def returned_mark() -> str:
-    """The annotation of what a restore has made: the restore's UID."""
-    return _RETURNED
 
 
 def plan_volumes(
@@ -70,7 +64,7 @@ def make_claim(
         metadata=ObjectMeta(
             name=volume.claim_name,
             namespace=restore.metadata.namespace,
-            annotations={_RETURNED: restore.metadata.uid},
+            annotations={RETURNED_BY: restore.metadata.uid},
             owner_references=[owner_reference(restore)],
         ),
         spec=PersistentVolumeClaimSpec(
@@ -107,7 +101,7 @@ def make_vm(
         "name": restore.spec.target_name or restore.spec.vm_name,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
-        "annotations": {**annotations, _RETURNED: restore.metadata.uid},
+        "annotations": {**annotations, RETURNED_BY: restore.metadata.uid},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
 

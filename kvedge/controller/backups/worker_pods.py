@@ -30,6 +30,7 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.protection.backup_job import (
+    BACKUP_CONTAINER,
     BACKUP_SECRET_DIRECTORY,
     BACKUP_VARIABLE,
     REPOSITORY_DIRECTORY,
@@ -43,7 +44,6 @@ from kvedge.resources.values.quantities import Quantity
 
 # On each of these Pods: the UID of the run or the restore that it works for.
 BACKUP_WORKER: Final = "kvedge.io/backup-worker"
-_CONTAINER: Final = "backup"
 _WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
 _WITHOUT_MESH: Final = {**_WITHOUT_SIDECAR, "linkerd.io/inject": "disabled"}
 # restic has the index of the whole repository in memory.
@@ -116,7 +116,7 @@ def has_succeeded(pod: Pod) -> bool:
 
 def outcome_of(pod: Pod) -> BackupOutcome:
     """What a worker has left, within bounds."""
-    states = (each.state for each in pod.status.container_statuses if each.name == _CONTAINER)
+    states = (each.state for each in pod.status.container_statuses if each.name == BACKUP_CONTAINER)
     ended = next((state.terminated for state in states if state is not None and state.terminated is not None), None)
     text = "" if ended is None else ended.message
     try:
@@ -166,7 +166,7 @@ def why_waiting(pod: Pod) -> str:
 
 def _container(job: BackupJob, uses: list[VolumeMount | VolumeDevice], cluster: ClusterConfig) -> Container:
     return Container(
-        name=_CONTAINER,
+        name=BACKUP_CONTAINER,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
         command=[*cluster.program, "backup-worker"],

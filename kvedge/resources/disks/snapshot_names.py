@@ -23,6 +23,8 @@ UNPATCHED: Final = "patches-due "
 RESTORE_NAME: Final = "restore.kubevirt.io/name"
 RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
+# Ours, on what a restore of a backup has made: the restore's UID.
+RETURNED_BY: Final = "kvedge.io/restored-by"
 # Ours, on a content: how the volumes were copied. A driver's VolumeSnapshots are not used.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"

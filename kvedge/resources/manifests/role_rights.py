@@ -119,10 +119,9 @@ _CONTROLLER: Final = (
     right(("update",), "clone.kubevirt.io", "virtualmachineclones/finalizers"),
     # It carries backups away and brings them back, by snapshots of its own.
     right(READ, "backup.kvedge.io", "backuprepositories"),
-    right((*READ, "patch"), "backup.kvedge.io", "backupruns backuprestores"),
+    right(READ, "backup.kvedge.io", "backupruns backuprestores"),
     right(("patch",), "backup.kvedge.io", "backupruns/status backuprestores/status"),
     right(("update",), "backup.kvedge.io", "backupruns/finalizers backuprestores/finalizers"),
-    right(("create", "delete"), "snapshot.kubevirt.io", "virtualmachinesnapshots"),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

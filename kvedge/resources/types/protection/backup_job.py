@@ -18,6 +18,8 @@ VOLUMES_DIRECTORY: Final = "/volumes"
 VOLUME_DEVICES: Final = "/dev/kvedge-volumes"
 REPOSITORY_DIRECTORY: Final = "/repository"
 BACKUP_SECRET_DIRECTORY: Final = "/var/run/kvedge/backup"
+# The container of a worker's Pod that does the work.
+BACKUP_CONTAINER: Final = "backup"
 # Keys of a repository's Secret.
 PASSWORD_KEY: Final = "password"
 # The largest document that a worker hands to the controller by `GET /result/TOKEN`.
