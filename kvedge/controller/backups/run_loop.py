@@ -35,6 +35,7 @@ _MOST_STEPS: Final = 8
 REFUSED_SECONDS: Final = 15.0
 _OF_VM: Final = "backups-of-vm"
 _BY_SNAPSHOT: Final = "backups-by-snapshot"
+_INTO: Final = "backups-by-repository"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class RunLoop:
         self._refusals: dict[str, str] = {}
         self._runs.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.vm_name}",))
         self._runs.add_index(_BY_SNAPSHOT, lambda item: (f"{item.metadata.namespace}/{snapshot_name(item)}",))
+        self._runs.add_index(_INTO, lambda item: (f"{item.metadata.namespace}/{item.spec.repository_name}",))
         self.loop = ReconcileLoop("backups", self.reconcile)
         self._runs.on_change(self._on_run)
         self._snapshots.on_change(self._on_snapshot)
@@ -139,7 +141,13 @@ class RunLoop:
             rival=self._find_rival(run),
             refusal=self._refusals.pop(run.metadata.uid, ""),
             progress=ask_worker(worker),
+            is_known=self._is_known(run),
         )
+
+    def _is_known(self, run: BackupRun) -> bool:
+        """Whether a backup has gone into the run's repository before."""
+        place = f"{run.metadata.namespace}/{run.spec.repository_name}"
+        return any(other.status.phase == "Succeeded" for other in self._runs.find_indexed(_INTO, place))
 
     def _find_rival(self, run: BackupRun) -> str:
         """Another backup of the same VM that goes first."""

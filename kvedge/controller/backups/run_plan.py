@@ -47,7 +47,10 @@ LOOK_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """All that the plan judges; `rival` is another run of the same VM that goes first."""
+    """All that the plan judges; `rival` is another run of the same VM that goes first.
+
+    `is_known` says that a backup has gone into the repository before.
+    """
 
     run: BackupRun
     repository: BackupRepository | None
@@ -60,6 +63,7 @@ class RunView:
     rival: str = ""
     refusal: str = ""
     progress: str = ""
+    is_known: bool = False
 
 
 def plan_run(view: RunView, now: datetime) -> SnapshotPlan:
@@ -212,6 +216,7 @@ def _begin_worker(view: RunView, content: VirtualMachineSnapshotContent, now: da
     job = BackupJob(
         mode="backup",
         repository=repository_name(view.repository),
+        is_known=view.is_known,
         backup_id=run.metadata.uid,
         namespace=run.metadata.namespace,
         vm=run.spec.vm_name,

@@ -47,7 +47,7 @@ def keep_backup(job: BackupJob, client: ResticClient, places: BackupPlaces, prog
     Raises:
         BackupFailure: with what is wrong; the repository has no record of this backup then.
     """
-    client.ensure()
+    client.ensure(is_known=job.is_known)
     host, tags = _host(job), _tags(job)
     size = added = 0
     written = []

@@ -92,13 +92,20 @@ class ResticClient:
             **{name: _read(secret / key) for key, name in _VARIABLES.items() if (secret / key).is_file()},
         }
 
-    def ensure(self) -> None:
-        """Have a repository there; one that is there stays as it is."""
+    def ensure(self, *, is_known: bool = False) -> None:
+        """Have a repository there; one that is there stays as it is. One that `is_known` and is gone is not made anew:
+        its disk may not be mounted, and what is written into the empty directory lies beside the VMs.
+        """
         try:
             self._run(["cat", "config"])
         except BackupFailure as error:
             if not any(words in error.message for words in _ABSENT):
                 raise
+            if is_known:
+                raise BackupFailure(
+                    "the repository is gone in which earlier backups were kept: is its disk mounted, and its share?"
+                    f" For an empty place make another BackupRepository; {error.message}"
+                ) from error
             self._run(["init", "--repository-version", "2"])
         # Of runs that were killed, once they are older than half an hour: others are respected.
         self._run(["unlock"])

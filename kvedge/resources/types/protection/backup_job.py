@@ -40,12 +40,13 @@ class BackupJob(KubeStruct, kw_only=True):
     """One errand: `backup` writes the volumes and `content`, `read` hands out the content of a backup, `restore` fills
     the volumes from it.
 
-    `repository` is restic's name of the place. Whoever names `token` gets what was read. An empty `backup_id` means the
-    latest one of the VM.
+    `repository` is restic's name of the place; `is_known` says that backups have gone there before, and none is made in
+    its stead. Whoever names `token` gets what was read. An empty `backup_id` means the latest one of the VM.
     """
 
     mode: Literal["backup", "read", "restore"]
     repository: str
+    is_known: bool = False
     backup_id: str = ""
     namespace: str = ""
     vm: str = ""

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/backups/restore_plan.py
 """A backup on its way back whose claims somebody deletes: it never becomes a VM with an empty disk."""
 
 from __future__ import annotations

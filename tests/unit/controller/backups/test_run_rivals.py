@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/backups/run_plan.py
 """Of several backups of one VM: which goes first, and which holds up nobody."""
 
 from __future__ import annotations
