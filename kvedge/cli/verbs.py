@@ -30,7 +30,9 @@ _MACHINES: Final[dict[str, Verb]] = {
     "reset": Verb("machines.pause_verbs", "Reset a guest at once, as its reset button would."),
     "soft-reboot": Verb("machines.pause_verbs", "Ask a guest to reboot, by its agent or by ACPI."),
     "evacuate-cancel": Verb("machines.evacuation_verb", "Have a guest stay that an eviction has marked to leave."),
-    "migrate": Verb("machines.migrate_verbs", "Move a running VM to another node, or box; its guest goes on."),
+    "migrate": Verb(
+        "machines.migrate_verbs", "Move a running VM to another node or box, or its disks to another class."
+    ),
     "migrate-cancel": Verb("machines.migrate_verbs", "Have a VM stay that is about to move."),
     "addvolume": Verb("machines.volume_verbs", "Give a VM another disk, also while it runs."),
     "removevolume": Verb("machines.volume_verbs", "Take a disk from a VM, also while it runs."),
@@ -43,7 +45,7 @@ _MACHINES: Final[dict[str, Verb]] = {
         "machines.file_verbs",
         "Make a VM of a file: what `kvedge export` wrote, an appliance (OVA), or a libvirt domain with its disks.",
     ),
-    "backup": Verb("machines.backup_verbs", "Backups: VMs with their disks, in a place outside this box."),
+    "backup": Verb("machines.backup_verbs", "Backups: VMs with their disks, encrypted, outside this box."),
     "clone": Verb(
         "machines.clone_verb", "Make a VM like another one, with disks and addresses of its own; it does not run."
     ),

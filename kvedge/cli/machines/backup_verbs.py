@@ -25,7 +25,7 @@ _KEYS: Final = ("accessKeyId", "secretKey", "region", "restUser", "restPassword"
 
 @click.group(cls=VerbGroup)
 def backup() -> None:
-    """Backups: VMs with their disks, encrypted and without duplicates, in a place outside this box."""
+    """Backups: VMs with their disks, encrypted, outside this box."""
 
 
 @backup.command("add-repository")

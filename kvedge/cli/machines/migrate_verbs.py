@@ -78,7 +78,7 @@ def migrate(
     wait: bool,
     timeout: float,
 ) -> None:
-    """Move a running VM to another node or box, or its disks to another storage class; its guest goes on meanwhile.
+    """Move a running VM to another node or box, or its disks to another class.
 
     With --with-disks new claims are made for those of its disks that one node has at a time, and the data moves along.
     The old claims stay, with the data of before. With --storage-class or --volume the new claims are of another class.

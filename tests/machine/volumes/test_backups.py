@@ -59,14 +59,14 @@ def restic(store: Path, *words: str) -> str:
 
 def test_a_running_vm_goes_away_and_comes_back_beside_itself(box: Box, store: Path, tmp_path: Path) -> None:
     (tmp_path / "user-data").write_text(KEEPER)
-    launched = ("--disk", "128Mi", "--memory", "128Mi", "--user-data", str(tmp_path / "user-data"))
+    launched = ("--disk", "256Mi", "--memory", "128Mi", "--user-data", str(tmp_path / "user-data"))
     box.cli("launch", IMAGE, "shop", *launched, "--wait", "--timeout", "100")
     wait_until(lambda: "kept it now" in console(box, "shop"), "the guest has written", 120)
 
     told = box.cli("backup", "create", "shop", "--to", "usb", "--wait", "--timeout", "200").stdout.splitlines()
     backup = told[-1].rpartition(" ")[2]
     run = box.client.list(BackupRun, "default")[0]
-    assert (run.status.phase, run.status.backup_id, run.status.size) == ("Succeeded", backup, 128 << 20)
+    assert (run.status.phase, run.status.backup_id, run.status.size) == ("Succeeded", backup, 256 << 20)
     vmi = box.vmi("shop")
     assert vmi is not None
     assert vmi.status.phase == "Running"

@@ -139,9 +139,10 @@ class Qcow2Stream:
         self._base = keep
 
     def _put(self, guest: int, data: bytes) -> None:
-        if guest + len(data) > self._size:
-            data = data[: self._size - guest]
-        self._write(guest, data)
+        # The last cluster may be longer than the disk is, and come in pieces.
+        data = data[: max(0, self._size - guest)]
+        if data:
+            self._write(guest, data)
 
     def _wait(self, region: _Region) -> None:
         if region.start < self._base:

@@ -72,6 +72,12 @@ def test_the_last_cluster_may_be_short() -> None:
     assert read(image)[:1001] == b"\x01" * 1000 + b"\0"
 
 
+@pytest.mark.parametrize("piece", [600, 1000, 1 << 20])
+def test_nothing_is_written_behind_the_end_of_a_disk_whose_last_cluster_is_longer(piece: int) -> None:
+    image = bytes(CLUSTER) + table(2 * CLUSTER) + table(3 * CLUSTER) + b"\x01" * CLUSTER
+    assert read(image, piece, header(size=512)) == b"\x01" * 512 + bytes(SIZE - 512)
+
+
 @pytest.mark.parametrize(
     "described",
     [header(l1_offset=100 * CLUSTER), header(is_plain=False)],
