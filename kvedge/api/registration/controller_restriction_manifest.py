@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORKER_CONTAINER
+from kvedge.resources.disks import memory_dumps
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER, EXPORTER_PREFIX, TOKEN_SECRET_PREFIX
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RETURNED_BY, UNPATCHED
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
@@ -90,6 +91,13 @@ _CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnap
 # What copies of running guests' disks go into: empty at first, and nobody else's claim becomes one.
 _COPIED: Final = (
     f"({_CONTENT_OWNED.format('owners')}) && ({_CREATE} ? ({_EMPTY}) : ({_CONTENT_OWNED.format('oldOwners')}))"
+)
+# A user's claim that a guest's memory was dumped to: which dump is in it, and nothing else.
+_DUMPED: Final = (
+    f"{_UPDATE} && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')}"
+    f" && variables.annotations.all(k, k == '{memory_dumps.DUMP_ANNOTATION}'"
+    " || (k in variables.oldAnnotations && variables.oldAnnotations[k] == variables.annotations[k]))"
+    f" && variables.oldAnnotations.all(k, k == '{memory_dumps.DUMP_ANNOTATION}' || k in variables.annotations)"
 )
 _CLAIM_OWNED: Final = (
     "variables.{0}.exists(o, o.kind == 'PersistentVolumeClaim' && o.apiVersion == 'v1')"
@@ -270,7 +278,7 @@ _RULES: Final = (
         "is not allowed to evict other Pods than launchers of VMIs",
     ),
     (
-        _CLAIM,
+        f"{_CLAIM} && !({_DUMPED})",
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
         f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED})",
         "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"

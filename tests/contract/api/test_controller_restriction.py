@@ -250,6 +250,24 @@ def test_it_makes_empty_claims_that_disks_are_copied_to(controller: KubeClient, 
     admin.request("DELETE", f"{CLAIMS}/copied")
 
 
+def test_it_says_of_a_user_s_claim_which_dump_is_in_it_and_no_more(controller: KubeClient, admin: KubeClient) -> None:
+    path, said = f"{CLAIMS}/dumped", {"kubevirt.io/memory-dump": "web-dumped-1.memory.dump"}
+    admin.request("POST", CLAIMS, claim("dumped", mine="yes"))
+    for change in (
+        {"annotations": {**said, "a": "b"}},
+        {"annotations": {**said, "mine": None}},
+        {"annotations": {**said, "mine": "no"}},
+        {"annotations": said, "labels": {"a": "b"}},
+        {"annotations": said, "ownerReferences": [OWNER]},
+    ):
+        assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", path, {"metadata": change})
+    bound = {"metadata": {"annotations": said}, "spec": {"volumeName": "pv"}}
+    assert "claim's spec" in refused(controller, "PATCH", path, bound)
+    assert refused(controller, "PATCH", path, {"metadata": {"annotations": said}}) == ""
+    failed = {"kubevirt.io/memory-dump": "Memory dump failed"}
+    assert refused(controller, "PATCH", path, {"metadata": {"annotations": failed}}) == ""
+
+
 def test_it_takes_a_claim_over_for_a_data_volume(controller: KubeClient, admin: KubeClient) -> None:
     admin.request("POST", CLAIMS, claim("found"))
     assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/found", NOTE)
