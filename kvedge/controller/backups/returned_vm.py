@@ -111,6 +111,10 @@ def _exchange_claims(spec: JsonObject, volumes: Sequence[RestoredVolume]) -> Non
     claims = {each.volume_name: each.claim_name for each in volumes}
     template = spec.get("template")
     inner = template.get("spec") if isinstance(template, dict) else None
+    if isinstance(inner, dict) and inner.get("volumes"):
+        # The claim of memory dumps is the old VM's for as long as its status says so: nobody could take it from this
+        # one, which could have no other.
+        inner["volumes"] = [volume for volume in inner["volumes"] if "memoryDump" not in volume]
     gone = set()
     for volume in (inner.get("volumes") if isinstance(inner, dict) else None) or ():
         claim = claims.get(str(volume.get("name", "")))
