@@ -23,6 +23,7 @@ from kvedge.api.registration.registration_plan import newer_serves, plan_beside_
 from kvedge.resources.data_volume_names import WORKER_CONTAINER
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER
 from kvedge.resources.names import VERSION
+from kvedge.resources.types.protection.backup_job import BACKUP_CONTAINER
 
 ENDPOINT = Endpoint("192.0.2.7", 8443, "node1")
 SECRET = "5ec2e7"
@@ -296,7 +297,7 @@ def test_all_that_may_differ_says_of_which_release_it_is() -> None:
 def test_of_a_workers_pod_the_policy_holds_the_container_that_works_to_its_confinement_and_takes_a_proxy() -> None:
     policy = controller_restriction()[0].body
     [confined] = [each["expression"] for each in policy["spec"]["variables"] if each["name"] == "isWorker"]
-    works = f"c.name in ['{WORKER_CONTAINER}', '{EXPORTER_CONTAINER}']"
+    works = f"c.name in ['{WORKER_CONTAINER}', '{EXPORTER_CONTAINER}', '{BACKUP_CONTAINER}']"
     containers = f"object.spec.containers.all(c, {works} ? (has(c.securityContext)"
     assert containers in confined, "a proxy of a mesh does not say as whom it runs"
     assert f"object.spec.containers.exists(c, {works})" in confined
