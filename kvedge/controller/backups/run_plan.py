@@ -22,6 +22,7 @@ from kvedge.controller.backups.worker_pods import (
     worker_pod,
 )
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.snapshots.live_copies import is_live
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode, encode_json
@@ -38,11 +39,14 @@ from kvedge.resources.types.protection.snapshots import (
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.durations import parse_duration
-from kvedge.runtime.clock import rfc3339
+from kvedge.runtime.clock import rfc3339, seconds_since
 
 # A backup that takes longer than a day stands in the way of the next one.
 _DEADLINE_SECONDS: Final = 24 * 3600.0
 LOOK_SECONDS: Final = 5.0
+# Until then the moment of a running guest's disks must have come: as long as it has not, its VM is locked, and the
+# snapshot, which has no deadline of its own, has a guest frozen again and again whose agent does not do it.
+_MOMENT_SECONDS: Final = 15 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +158,21 @@ def _plan_snapshot(view: RunView, snapshot: VirtualMachineSnapshot, now: datetim
         return _end(view, now, "Failed", f"snapshot {name} failed: {_describe(snapshot)}")
     if not status.ready_to_use or view.content is None:
         text = f"snapshot {name}: {_describe(snapshot)}"
+        left = _count_seconds_to_moment(view, snapshot, now)
+        if left is not None and left <= 0:
+            return _end(view, now, "Failed", f"the disks were not at one moment within {_MOMENT_SECONDS:.0f} s: {text}")
         actions = _status(view, now, phase="Snapshotting", snapshot_name=name, message=text)
-        return SnapshotPlan(tuple(actions))
+        return SnapshotPlan(tuple(actions), again_after=left)
     return _plan_worker(view, view.content, now)
+
+
+def _count_seconds_to_moment(view: RunView, snapshot: VirtualMachineSnapshot, now: datetime) -> float | None:
+    """How long the moment of a running guest's disks may still be waited for; None when it has come, or none is."""
+    content, own = view.content, not view.run.spec.snapshot_name
+    if content is None or not own or not is_live(content) or snapshot.status.creation_time:
+        return None
+    waited = seconds_since(content.metadata.creation_timestamp, now)
+    return None if waited is None else _MOMENT_SECONDS - waited
 
 
 def _plan_worker(view: RunView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
