@@ -15,7 +15,7 @@ import msgspec
 from kvedge.controller.snapshots.volume_copies import copy_of
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
-from kvedge.resources.data_volume_names import BIND_IMMEDIATELY
+from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import (
     LAST_RESTORE,
     RESTORE_NAME,
@@ -98,7 +98,7 @@ def make_volume(
             RESTORED_VM_NAMESPACE: namespace,
         },
         annotations={
-            **({} if extra is None else extra.annotations),
+            **_harmless({} if extra is None else extra.annotations),
             BIND_IMMEDIATELY: "true",
             RESTORE_NAME: restore.metadata.name,
             LAST_RESTORE: mark_of(restore),
@@ -106,6 +106,11 @@ def make_volume(
         owner_references=[owner_reference(vm)] if vm is not None and goes_with_vm(restore) else [],
     )
     return DataVolume(metadata=meta, spec=copy_of(kept))
+
+
+def _harmless(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Without those by which a claim that is there would be taken as it is, for the snapshot's disk, and as our own."""
+    return {key: value for key, value in annotations.items() if key not in (ALLOW_ADOPTION, PRE_POPULATED)}
 
 
 def owners_with(restore: VirtualMachineRestore, vm: VirtualMachine) -> list[JsonObject]:
