@@ -98,7 +98,7 @@ def make_volume(
             RESTORED_VM_NAMESPACE: namespace,
         },
         annotations={
-            **_harmless({} if extra is None else extra.annotations),
+            **_drop_adoption({} if extra is None else extra.annotations),
             BIND_IMMEDIATELY: "true",
             RESTORE_NAME: restore.metadata.name,
             LAST_RESTORE: mark_of(restore),
@@ -108,7 +108,7 @@ def make_volume(
     return DataVolume(metadata=meta, spec=copy_of(kept))
 
 
-def _harmless(annotations: Mapping[str, str]) -> dict[str, str]:
+def _drop_adoption(annotations: Mapping[str, str]) -> dict[str, str]:
     """Without those by which a claim that is there would be taken as it is, for the snapshot's disk, and as our own."""
     return {key: value for key, value in annotations.items() if key not in (ALLOW_ADOPTION, PRE_POPULATED)}
 
