@@ -40,6 +40,8 @@ OF_A_RUN = (
 )
 # These tell what has become of the migration, and why (test_migrations.py).
 OF_A_MIGRATION = {"migrate", "migrate-cancel"}
+# This one tells what the clone waits for (controller/test_vm_clones.py).
+OF_A_CLONE = {"clone"}
 # Without one: what the VM was told.
 OF_A_VM = (f"start {NAME} --wait --timeout 2", f"launch local/none:1 {NAME} --wait --timeout 4")
 
@@ -143,4 +145,4 @@ def test_every_verb_that_waits_for_a_vm_is_tried_here() -> None:
         and any("--wait" in option.opts for option in verb.params)
     }
     tried = {call.split()[0] for call in (*OF_A_RUN, *OF_A_VM)}
-    assert waiting <= tried | OF_A_MIGRATION
+    assert waiting <= tried | OF_A_MIGRATION | OF_A_CLONE
