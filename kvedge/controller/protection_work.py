@@ -15,7 +15,7 @@ from kvedge.controller.clones.clone_loop import make_clone_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.late_work import LateWork
-from kvedge.controller.schedules.schedule_loop import make_schedule_work
+from kvedge.controller.schedules.schedule_loop import SnapshotUsers, make_schedule_work
 from kvedge.controller.snapshots.restore_loop import make_restore_work
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
 from kvedge.kube.events import EventRecorder
@@ -60,13 +60,15 @@ def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
     snapshots = _snapshot_sources(sources)
     backups = _backup_sources(sources, snapshots)
     clones = Informer(sources.client, VirtualMachineClone)
+    exports = _export_sources(sources, snapshots)
     schedules = Informer(sources.client, VirtualMachineSnapshotSchedule)
+    users = SnapshotUsers(clones, backups.runs, exports.exports)
     return {
         "snapshots": make_snapshot_work(snapshots),
         "restores": make_restore_work(snapshots),
         "clones": make_clone_work(snapshots, clones),
-        "snapshot schedules": make_schedule_work(snapshots, schedules, clones),
-        "exports": make_export_work(_export_sources(sources, snapshots)),
+        "snapshot schedules": make_schedule_work(snapshots, schedules, users),
+        "exports": make_export_work(exports),
         "backups": make_run_work(backups),
         "backup-restores": make_return_work(backups),
     }

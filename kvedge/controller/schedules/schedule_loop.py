@@ -6,6 +6,7 @@ Run by the controller role. Reads informers, asks :func:`plan_schedule`, and has
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.late_work import LateWork
@@ -15,7 +16,9 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.schedule_names import SCHEDULE, SCHEDULE_UID
+from kvedge.resources.types.protection.backups import BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
@@ -29,14 +32,34 @@ _OF_VM: Final = "schedules-of-vm"
 _OF_SCHEDULE: Final = "snapshots-of-schedule"
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotUsers:
+    """What works with snapshots besides restores: one of theirs must not go."""
+
+    clones: Informer[VirtualMachineClone]
+    runs: Informer[BackupRun]
+    exports: Informer[VirtualMachineExport]
+
+    def find_used(self, namespace: str) -> set[str]:
+        """The names of snapshots of a namespace that somebody works with."""
+        clones = (each.spec.source for each in self.clones.list() if _is_open(each, namespace))
+        runs = (each.spec.snapshot_name for each in self.runs.list() if _is_open(each, namespace))
+        exports = (each.spec.source for each in self.exports.list() if each.metadata.namespace == namespace)
+        return {source.name for source in clones if source is not None} | set(runs) | {each.name for each in exports}
+
+
+def _is_open(item: VirtualMachineClone | BackupRun, namespace: str) -> bool:
+    return item.metadata.namespace == namespace and not item.is_final
+
+
 def make_schedule_work(
     sources: SnapshotSources,
     schedules: Informer[VirtualMachineSnapshotSchedule],
-    clones: Informer[VirtualMachineClone],
+    users: SnapshotUsers,
 ) -> LateWork:
     """What takes snapshots by schedules. The informers of other kinds are started and stopped by others."""
-    shared = (sources.snapshots, sources.restores, sources.vms, clones)
-    return LateWork("snapshot-schedules", (schedules,), shared, ScheduleLoop(sources, schedules, clones))
+    shared = (sources.snapshots, sources.restores, sources.vms, users.clones, users.runs, users.exports)
+    return LateWork("snapshot-schedules", (schedules,), shared, ScheduleLoop(sources, schedules, users))
 
 
 class ScheduleLoop:
@@ -46,11 +69,11 @@ class ScheduleLoop:
         self,
         sources: SnapshotSources,
         schedules: Informer[VirtualMachineSnapshotSchedule],
-        clones: Informer[VirtualMachineClone],
+        users: SnapshotUsers,
     ) -> None:
         """The informers have not been started yet."""
         self._sources = sources
-        self._schedules, self._clones = schedules, clones
+        self._schedules, self._users = schedules, users
         self._writes = sources.writes({VirtualMachineSnapshotSchedule: schedules})
         # By the schedule's UID: why the server did not take the snapshot. It is asked again when the next one is due.
         self._refusals: dict[str, str] = {}
@@ -100,11 +123,7 @@ class ScheduleLoop:
             each.spec.virtual_machine_snapshot_name
             for each in sources.restores.list()
             if not each.is_final and each.metadata.namespace == meta.namespace
-        } | {
-            each.spec.source.name
-            for each in self._clones.list()
-            if not each.is_final and each.metadata.namespace == meta.namespace and each.spec.source is not None
-        }
+        } | self._users.find_used(meta.namespace)
         return ScheduleView(
             schedule=schedule,
             vm=sources.vms.get(meta.namespace, schedule.spec.source.name),
