@@ -12,7 +12,7 @@ import errno
 import os
 from typing import Final
 
-from kvedge.resources.disks.volume_facts import IMAGE_FILE
+from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.runtime.linux.files import rename_new
 from kvedge.storage.beneath import hold_open_beneath
 

@@ -51,7 +51,7 @@ class Death(NamedTuple):
 
 _PATCHED = "self._vmis.observe(self._client.patch(VirtualMachineInstance, meta.namespace, meta.name, patch))"
 _MADE = "in_own_thread(partial(make_image, claim, info))"
-_MOUNTED = "in_own_thread(partial(_mount_image, name, theirs, ours))"
+_MOUNTED = "in_own_thread(partial(_mount_image, name, theirs, ours, copy))"
 _MKNOD = "os.mknod(coming, stat.S_IFBLK | _UNGIVEN_MODE, facts.st_rdev, dir_fd=directory)"
 _RENAMED = "os.rename(coming, name, src_dir_fd=directory, dst_dir_fd=directory)"
 _TAKEN_BACK = '_take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)'
@@ -83,8 +83,8 @@ DETACHING = (
     Death("the volume is to be taken back", _HAND_OVER, _TAKEN_BACK),
     Death("the node has its last name", _HAND_OVER, _GOING, after=True),
     Death("the device was denied", _HAND_OVER, "deny_device(launcher, facts.st_rdev)", after=True),
-    Death("the image was unmounted", _HAND_OVER, '_unmount_all(f"{name}{_IMAGE}")', after=True),
-    Death("the place of the image was removed", _HAND_OVER, '_remove(directory, f"{name}{_IMAGE}")', after=True),
+    Death("the image was unmounted", _HAND_OVER, "_unmount_all(file)", after=True),
+    Death("the place of the image was removed", _HAND_OVER, "_remove(directory, file)", after=True),
     Death("the handler has said what is gone", _SYNC, _REPORTED, after=True),
     Death("the attachment Pod is to be deleted", _LOOP, _DELETED),
     Death("the attachment Pod was deleted", _LOOP, _DELETED, after=True),
