@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.controller.backups.record_client import fetch_record
 from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
-from kvedge.controller.backups.run_loop import REFUSED_SECONDS, BackupSources, ask_worker, find_worker
+from kvedge.controller.backups.run_loop import LIMITS, BackupSources, ask_worker, find_worker
 from kvedge.controller.backups.worker_pods import token_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
@@ -26,7 +26,6 @@ from kvedge.resources.types.vm import VirtualMachine
 
 log = logging.getLogger(__name__)
 
-_MOST_STEPS: Final = 12
 _BY_TARGET: Final = "restores-of-backups-by-vm"
 
 
@@ -61,24 +60,12 @@ class RestoreLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
-        for _ in range(_MOST_STEPS):
-            restore = self._restores.get(*key)
-            if restore is None:
-                return None
-            plan = plan_restore(self._view(restore), self._sources.clock.now())
-            if not plan.actions:
-                return None if plan.again_after is None else Again(max(0.5, plan.again_after))
-            refusal, wait = self._writes.carry_out(restore, plan)
-            if refusal:
-                self._refusals[restore.metadata.uid] = refusal
-                return Again(REFUSED_SECONDS)
-            self._refusals.pop(restore.metadata.uid, None)
-            if wait is not None:
-                return Again(wait)
-            if plan.again_after is not None:
-                return Again(max(0.5, plan.again_after))
-        log.error("a restore's plan does not settle", extra={"facts": {"restore": str(key)}})
-        return Again(5.0)
+        return self._writes.settle(
+            lambda: self._restores.get(*key),
+            lambda item: plan_restore(self._view(item), self._sources.clock.now()),
+            self._refusals,
+            LIMITS,
+        )
 
     def _view(self, restore: BackupRestore) -> RestoreView:
         sources, meta = self._sources, restore.metadata

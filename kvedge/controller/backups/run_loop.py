@@ -6,7 +6,6 @@ worker, so that of two backups of a VM one sees that the other goes first.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,7 @@ from kvedge.controller.backups.worker_pods import has_ended
 from kvedge.controller.datavolumes.workers.progress_client import ask_progress
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.late_work import LateWork
-from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
+from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -29,10 +28,8 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import Clock
 
-log = logging.getLogger(__name__)
-
-_MOST_STEPS: Final = 8
-REFUSED_SECONDS: Final = 15.0
+# Of both loops: workers take their time.
+LIMITS: Final = PassLimits(12, 15.0, shortest=0.5, rests=True)
 _OF_VM: Final = "backups-of-vm"
 _BY_SNAPSHOT: Final = "backups-by-snapshot"
 _INTO: Final = "backups-by-repository"
@@ -103,24 +100,12 @@ class RunLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
-        for _ in range(_MOST_STEPS):
-            run = self._runs.get(*key)
-            if run is None:
-                return None
-            plan = plan_run(self._view(run), self._sources.clock.now())
-            if not plan.actions:
-                return None if plan.again_after is None else Again(max(0.5, plan.again_after))
-            refusal, wait = self._writes.carry_out(run, plan)
-            if refusal:
-                self._refusals[run.metadata.uid] = refusal
-                return Again(REFUSED_SECONDS)
-            self._refusals.pop(run.metadata.uid, None)
-            if wait is not None:
-                return Again(wait)
-            if plan.again_after is not None:
-                return Again(max(0.5, plan.again_after))
-        log.error("a backup's plan does not settle", extra={"facts": {"backup": str(key)}})
-        return Again(5.0)
+        return self._writes.settle(
+            lambda: self._runs.get(*key),
+            lambda item: plan_run(self._view(item), self._sources.clock.now()),
+            self._refusals,
+            LIMITS,
+        )
 
     def _view(self, run: BackupRun) -> RunView:
         sources, namespace = self._sources, run.metadata.namespace

@@ -6,7 +6,6 @@ worker, so that of two restores of a VM one sees that the other has it.
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from kvedge.controller.late_work import LateWork
@@ -14,6 +13,7 @@ from kvedge.controller.snapshots.restore_plan import plan_restore
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
 from kvedge.controller.snapshots.snapshot_view import RestoreView
+from kvedge.controller.snapshots.snapshot_writes import PassLimits
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.snapshot_names import RESTORE_NAME
@@ -22,10 +22,7 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, V
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-log = logging.getLogger(__name__)
-
-_MOST_STEPS: Final = 16
-_REFUSED_SECONDS: Final = 5.0
+_LIMITS: Final = PassLimits(16, 5.0)
 _OF_VM: Final = "restores-of-vm"
 _OF_SNAPSHOT: Final = "restores-of-snapshot"
 _LOCKED_BY: Final = "vms-by-restore"
@@ -71,23 +68,15 @@ class RestoreLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
-        for _ in range(_MOST_STEPS):
-            restore = self._restores.get(*key)
-            if restore is None:
-                self._unlock_orphans(key)
-                return None
-            plan = plan_restore(self._view(restore), self._sources.clock.now())
-            if not plan.actions:
-                return None if plan.again_after is None else Again(max(0.0, plan.again_after))
-            refusal, wait = self._writes.carry_out(restore, plan)
-            if refusal:
-                self._refusals[restore.metadata.uid] = refusal
-                return Again(_REFUSED_SECONDS)
-            self._refusals.pop(restore.metadata.uid, None)
-            if wait is not None:
-                return Again(wait)
-        log.error("a restore's plan does not settle", extra={"facts": {"restore": str(key)}})
-        return Again(5.0)
+        if self._restores.get(*key) is None:
+            self._unlock_orphans(key)
+            return None
+        return self._writes.settle(
+            lambda: self._restores.get(*key),
+            lambda item: plan_restore(self._view(item), self._sources.clock.now()),
+            self._refusals,
+            _LIMITS,
+        )
 
     def _view(self, restore: VirtualMachineRestore) -> RestoreView:
         namespace, target = restore.metadata.namespace, restore.spec.target.name

@@ -7,7 +7,6 @@ worker, so that of two snapshots of a VM one sees that the other has it.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +16,7 @@ from kvedge.controller.snapshots.content_plan import claim_names, copy_names
 from kvedge.controller.snapshots.live_copies import withdraw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
-from kvedge.controller.snapshots.snapshot_writes import SnapshotWrites
+from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
 from kvedge.controller.snapshots.source_lock import unlock
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
@@ -42,10 +41,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
-log = logging.getLogger(__name__)
-
-_MOST_STEPS: Final = 12
-_REFUSED_SECONDS: Final = 5.0
+_LIMITS: Final = PassLimits(12, 5.0)
 # The finalizer, and the status.
 _UNLOCKING_WRITES: Final = 2
 _OF_VM: Final = "snapshots-of-vm"
@@ -129,23 +125,15 @@ class SnapshotLoop:
             write = plan_letting_go(content)
             if write is not None:
                 self._writes.patch(write)
-        for _ in range(_MOST_STEPS):
-            snapshot = self._snapshots.get(*key)
-            if snapshot is None:
-                self._unlock_orphans(key)
-                return None
-            plan = plan_snapshot(self._view(snapshot), self._sources.clock.now())
-            if not plan.actions:
-                return None if plan.again_after is None else Again(max(0.0, plan.again_after))
-            refusal, wait = self._writes.carry_out(snapshot, plan)
-            if refusal:
-                self._refusals[snapshot.metadata.uid] = refusal
-                return Again(_REFUSED_SECONDS)
-            self._refusals.pop(snapshot.metadata.uid, None)
-            if wait is not None:
-                return Again(wait)
-        log.error("a snapshot's plan does not settle", extra={"facts": {"snapshot": str(key)}})
-        return Again(5.0)
+        if self._snapshots.get(*key) is None:
+            self._unlock_orphans(key)
+            return None
+        return self._writes.settle(
+            lambda: self._snapshots.get(*key),
+            lambda item: plan_snapshot(self._view(item), self._sources.clock.now()),
+            self._refusals,
+            _LIMITS,
+        )
 
     def _view(self, snapshot: VirtualMachineSnapshot) -> SnapshotView:
         namespace, name = snapshot.metadata.namespace, snapshot.spec.source.name

@@ -5,8 +5,10 @@ Held by their loops. The answer of each write goes into the cache, so that the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from kvedge.controller.snapshots.snapshot_actions import (
     About,
@@ -24,11 +26,34 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import JsonPatch, at_version
+from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 
 # When the cache turned out to be behind: the watch needs a moment.
 _CAUGHT_UP_SECONDS: Final = 0.05
+# Of what was planned last when a plan does not settle.
+_LONGEST_WORDS: Final = 500
+
+log = logging.getLogger(__name__)
+
+
+S = TypeVar("S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore)
+
+
+@dataclass(frozen=True, slots=True)
+class PassLimits:
+    """How many plans one pass may make, and in how many seconds another one follows: after a refusal, and at the least.
+
+    `rests`: what a plan has written is looked at again when the plan says so, and not at once.
+    """
+
+    steps: int
+    refused: float
+    shortest: float = 0.0
+    rests: bool = False
 
 
 class SnapshotWrites:
@@ -61,6 +86,41 @@ class SnapshotWrites:
         for told in plan.told:
             self._events.record(about, told.type, told.reason, told.message)
         return refusal, None
+
+    def settle(
+        self,
+        find: Callable[[], S | None],
+        plan: Callable[[S], SnapshotPlan],
+        refusals: dict[str, str],
+        limits: PassLimits,
+    ) -> Again | None:
+        """One pass for an object: plan and write until nothing is left to do; nothing for one that is gone.
+
+        `refusals` has the words of the server's refusals by the object's UID, for the next plan.
+
+        Raises:
+            KubeError: when the server refuses; the pass is repeated.
+        """
+        made = SnapshotPlan()
+        for _ in range(limits.steps):
+            item = find()
+            if item is None:
+                return None
+            made = plan(item)
+            again = None if made.again_after is None else Again(max(limits.shortest, made.again_after))
+            if not made.actions:
+                return again
+            refusal, wait = self.carry_out(item, made)
+            if refusal:
+                refusals[item.metadata.uid] = refusal
+                return Again(limits.refused)
+            refusals.pop(item.metadata.uid, None)
+            if wait is not None:
+                return Again(wait)
+            if limits.rests and again is not None:
+                return again
+        log.error("a plan does not settle", extra={"facts": {"last": str(made.actions)[:_LONGEST_WORDS]}})
+        return Again(5.0)
 
     def patch(self, write: Patch) -> None:
         """Do one write.

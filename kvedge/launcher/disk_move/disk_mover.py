@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.disk_move.disk_move_plan import (
@@ -26,19 +26,22 @@ from kvedge.launcher.disk_move.disk_move_plan import (
     plan_look,
 )
 from kvedge.launcher.disk_move.disk_move_record import MoveRecord, MoveStore, MovingDisk
+from kvedge.launcher.disk_move.moving_disks import (
+    explain_loss,
+    find_disk,
+    flush_disks,
+    images_of,
+    judge_disk,
+    make_place,
+    remove_copy,
+)
 from kvedge.launcher.disks.arriving_disk import (
-    CopyPlace,
-    check_device,
-    drop_copy,
     keep_copy,
-    make_arriving,
     settle_copy,
     unsettle_copy,
-    wipe_device,
 )
 from kvedge.launcher.launcher_errors import BadRequest, LauncherError, Postponed, WrongState
-from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life, Why
-from kvedge.resources.disks.moved_places import moved_path
+from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.rpc.launcher_pb2 import (
     DISK_MOVE_COPYING,
     DISK_MOVE_DONE,
@@ -56,8 +59,6 @@ from kvedge.rpc.launcher_pb2 import (
 )
 from kvedge.rpc.launcher_pb2 import MovingDisk as MovingDiskWord
 from kvedge.runtime.background import passing_thread
-from kvedge.storage.beneath import hold_directory
-from kvedge.storage.blank_image import count_free_bytes
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -167,7 +168,7 @@ class DiskMover:
             lease = self._lease_ends - self._clock()
             step = plan_look(MoveSeen(self._record.stage, disks, lease, to_device, facts.life is Life.PAUSED))
             if step is Step.FAIL:
-                self._give_up(facts, self._explain_loss())
+                self._give_up(facts, explain_loss(self._record.disks))
             elif step is Step.RETREAT:
                 self._retreat()
                 self._look_soon()
@@ -232,7 +233,7 @@ class DiskMover:
 
     def _read_states(self, facts: DomainFacts | None) -> tuple[DiskState, ...]:
         present = {} if facts is None else {disk.name: disk for disk in facts.disks}
-        return tuple(_judge(present.get(disk.volume), disk.path) for disk in self._record.disks)
+        return tuple(judge_disk(present.get(disk.volume), disk.path) for disk in self._record.disks)
 
     def _begin(self, request: MoveDisksRequest, facts: DomainFacts | None) -> None:
         if request.move_id == self._record.id:
@@ -244,7 +245,7 @@ class DiskMover:
             raise Postponed(f"move {self._record.id} is still under way")
         if facts is None or not facts.is_active:
             raise WrongState("there is no guest whose disks could move")
-        disks = tuple(self._find_disk(copy, facts) for copy in request.disks)
+        disks = tuple(find_disk(copy, facts, self._session, self._root) for copy in request.disks)
         if not request.move_id or not disks:
             raise BadRequest("disks", "a move has an id, and disks")
         record = MoveRecord(request.move_id, Stage.COPYING, disks, started_ms=_now_ms())
@@ -254,45 +255,11 @@ class DiskMover:
         log.info("disks begin to move", extra={"facts": {"move": record.id, "disks": [disk.volume for disk in disks]}})
         try:
             for disk in disks:
-                self._make_place(disk, record.id)
+                make_place(disk, record.id, self._vmi_uid)
             for disk in disks:
                 self._session.copies.begin(disk.target, disk.path, block=disk.block)
         except (LauncherError, OSError) as error:
             self._give_up(self._session.facts(), str(error))
-
-    def _find_disk(self, copy: DiskCopy, facts: DomainFacts) -> MovingDisk:
-        disk = next((each for each in facts.disks if each.name == copy.volume), None)
-        field = f"volume {copy.volume}"
-        if disk is None or disk.device != "disk" or disk.read_only or not disk.source:
-            raise BadRequest(field, "it is no disk that the guest can write, and cannot move to another claim")
-        sizes = self._session.disk_sizes(frozenset({copy.volume}))
-        if copy.volume not in sizes:
-            raise WrongState(f"{field}: its size is not known")
-        path = self._root + moved_path(copy.place, block=copy.block)
-        if disk.source == path:
-            raise WrongState(f"{field} is on claim {copy.claim} already")
-        return MovingDisk(
-            copy.volume,
-            disk.target,
-            copy.source_claim,
-            copy.claim,
-            copy.place,
-            path,
-            copy.block,
-            sizes[copy.volume].bytes,
-        )
-
-    def _make_place(self, disk: MovingDisk, move: str) -> None:
-        place = CopyPlace(disk.volume, disk.claim, disk.path, disk.bytes, self._vmi_uid, move)
-        if disk.block:
-            device = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                check_device(device, place)
-            finally:
-                os.close(device)
-            return
-        with hold_directory(os.path.dirname(disk.path)) as directory:
-            make_arriving(directory, place, count_free_bytes(directory))
 
     def _flush_soon(self) -> None:
         """Have what was copied come to storage while the guest runs: then it stands for a moment only."""
@@ -302,7 +269,7 @@ class DiskMover:
 
     def _flush_running(self, record: MoveRecord) -> None:
         try:
-            _flush(record.disks)
+            flush_disks(record.disks)
         except OSError as error:
             # The order to settle meets it again, and tells of it.
             log.warning("a copy was not flushed", extra={"facts": {"why": str(error)}})
@@ -333,8 +300,8 @@ class DiskMover:
             if not held:
                 self._session.pause()
             self._wait_until_alike()
-            _flush(self._record.disks)
-            for disk in self._image_disks():
+            flush_disks(self._record.disks)
+            for disk in images_of(self._record.disks):
                 settle_copy(os.path.dirname(disk.path))
             self._lease_ends = self._clock() + LEASE_SECONDS
             self._keep(self._record._replace(stage=Stage.SETTLED))
@@ -352,7 +319,7 @@ class DiskMover:
 
     def _retreat(self) -> None:
         """The guest goes on with the disks that it has; before that the copies are no disks any more."""
-        for disk in self._image_disks():
+        for disk in images_of(self._record.disks):
             unsettle_copy(os.path.dirname(disk.path))
         self._let_run()
         self._keep(self._record._replace(stage=Stage.COPYING))
@@ -383,7 +350,7 @@ class DiskMover:
         message = "; ".join(why for _, why in stayed)[:_LONGEST_MESSAGE]
         self._keep(self._record._replace(stage=stage, message=message, ended_ms=_now_ms()))
         log.info("disks have moved", extra={"facts": {"move": self._record.id, "stayed": len(stayed)}})
-        for disk in self._image_disks():
+        for disk in images_of(self._record.disks):
             if disk not in [each for each, _ in stayed]:
                 with contextlib.suppress(OSError):
                     keep_copy(os.path.dirname(disk.path))
@@ -398,15 +365,8 @@ class DiskMover:
             self._give_up(self._session.facts(), "cancelled")
         facts = self._session.facts()
         for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
-            if state is DiskState.EXCHANGED:
-                continue
-            try:
-                if disk.block:
-                    wipe_device(disk.path)
-                else:
-                    drop_copy(os.path.dirname(disk.path), self._record.id)
-            except OSError as error:
-                log.warning("an unfinished copy is left", extra={"facts": {"volume": disk.volume, "why": str(error)}})
+            if state is not DiskState.EXCHANGED:
+                remove_copy(disk, self._record.id)
 
     def _give_up(self, facts: DomainFacts | None, why: str) -> None:
         """The guest keeps the disks that it has. What was copied keeps its word that it is no disk: whether the VMI
@@ -421,14 +381,6 @@ class DiskMover:
         log.warning("disks do not move", extra={"facts": {"move": self._record.id, "why": message}})
         self._keep(self._record._replace(stage=Stage.FAILED, message=message, ended_ms=_now_ms()))
 
-    def _explain_loss(self) -> str:
-        """QEMU ends a copy that it cannot write, and tells nobody why."""
-        for disk in self._image_disks():
-            with contextlib.suppress(OSError), hold_directory(os.path.dirname(disk.path)) as directory:
-                if count_free_bytes(directory) < 1 << 20:
-                    return f"claim {disk.claim} of volume {disk.volume} is full: free some space where it lies"
-        return "QEMU has ended a copy after an error of its storage, or with an earlier launcher"
-
     def _let_run(self) -> None:
         if self._record.held:
             return
@@ -436,31 +388,9 @@ class DiskMover:
         if facts is not None and facts.life is Life.PAUSED and facts.why is Why.USER:
             self._session.unpause()
 
-    def _image_disks(self) -> Iterable[MovingDisk]:
-        return [disk for disk in self._record.disks if not disk.block]
-
     def _keep(self, record: MoveRecord) -> None:
         self._store.keep(record)
         self._record = record
-
-
-def _judge(disk: DomainDisk | None, path: str) -> DiskState:
-    if disk is None:
-        return DiskState.LOST
-    if disk.source == path:
-        return DiskState.EXCHANGED
-    if disk.mirror != path:
-        return DiskState.LOST
-    return DiskState.FOLLOWING if disk.is_mirrored else DiskState.COPYING
-
-
-def _flush(disks: Iterable[MovingDisk]) -> None:
-    for disk in disks:
-        opened = os.open(disk.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def _now_ms() -> int:

@@ -22,7 +22,7 @@ from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen
 from kvedge.kube.errors import Forbidden
-from kvedge.launcher.disk_move import disk_mover
+from kvedge.launcher.disk_move import disk_mover, moving_disks
 from kvedge.launcher.disk_move.disk_move_plan import LEASE_SECONDS
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
 from kvedge.launcher.disk_move.disk_mover import DiskMover
@@ -238,7 +238,9 @@ class Play:
         (world.root / "run").mkdir()
         for name in ("settle_copy", "unsettle_copy", "keep_copy", "drop_copy", "make_arriving"):
             real = getattr(arriving_disk, name)
-            monkeypatch.setattr(disk_mover, name, self._as_step(real))
+            for module in (disk_mover, moving_disks):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, self._as_step(real))
         monkeypatch.setattr(disk_mover, "passing_thread", lambda _, call, *arguments: call(*arguments))
         monkeypatch.setattr(disk_mover.time, "sleep", lambda _: None)
         self.launcher = self.start_launcher()
