@@ -15,6 +15,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.role_users import API_GROUP, API_USER
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.services import NotYetError
+from tests.support.edits import edit
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, reachable_address
 from tests.support.waiting import wait_until
@@ -50,8 +51,7 @@ def test_a_role_waits_for_rights_and_then_for_the_rest_of_them_and_works_when_th
         role.start()
     # As a manifest does that was cut off in the middle.
     apply_documents(admin)
-    there = admin.request("GET", _RIGHTS)
-    admin.request("PUT", _RIGHTS, {**there, "rules": there["rules"][:1]})
+    edit(admin, _RIGHTS, lambda there: there.update(rules=there["rules"][:1]))
     with pytest.raises(NotYetError, match="forbidden"):
         role.start()
     # As `kvedge install` does again.

@@ -16,6 +16,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
 from tests.support.box import Box, small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
+from tests.support.edits import edit
 from tests.support.waiting import wait_until
 
 # `run` takes root's commands by HTTP.
@@ -120,17 +121,19 @@ class HotplugGuest:
 
         All in one write, with a disk on the default bus that has the volume's name for a serial number.
         """
-        vm = self.box.client.request("GET", VirtualMachine.KIND.path("default", self.name))
-        spec = vm["spec"]["template"]["spec"]
-        devices = spec["domain"]["devices"]
-        spec["volumes"] = [each for each in spec["volumes"] if each["name"] not in volumes]
-        devices["disks"] = [each for each in devices["disks"] if each["name"] not in volumes]
-        for name, source in volumes.items():
-            if source is not None:
-                ((kind, found),) = source.items()
-                spec["volumes"].append({"name": name, kind: {**found, "hotpluggable": True}})
-                devices["disks"].append({"name": name, "disk": {"bus": "scsi"}, "serial": name})
-        self.box.client.request("PUT", VirtualMachine.KIND.path("default", self.name), vm)
+
+        def change(vm: Any) -> None:
+            spec = vm["spec"]["template"]["spec"]
+            devices = spec["domain"]["devices"]
+            spec["volumes"] = [each for each in spec["volumes"] if each["name"] not in volumes]
+            devices["disks"] = [each for each in devices["disks"] if each["name"] not in volumes]
+            for name, source in volumes.items():
+                if source is not None:
+                    ((kind, found),) = source.items()
+                    spec["volumes"].append({"name": name, kind: {**found, "hotpluggable": True}})
+                    devices["disks"].append({"name": name, "disk": {"bus": "scsi"}, "serial": name})
+
+        edit(self.box.client, VirtualMachine.KIND.path("default", self.name), change)
 
     def entry(self, volume: str) -> VolumeStatus | None:
         """What the status says of a volume."""

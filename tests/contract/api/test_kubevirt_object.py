@@ -16,6 +16,7 @@ from kvedge.resources.names import SYSTEM_NAMESPACE
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import Kubectl
 from tests.support.builders import small_vmi, vm_of
+from tests.support.edits import edit
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
@@ -43,8 +44,7 @@ def configure(admin: KubeClient, api_role: ApiRole, kubevirt: None) -> Configure
     """Replace the configuration, and wait until the api role works by it."""
 
     def replace(**configuration: Any) -> None:
-        found = admin.request("GET", OBJECT)
-        written = admin.request("PUT", OBJECT, {**found, "spec": {"configuration": configuration}})
+        written = edit(admin, OBJECT, lambda found: found.update(spec={"configuration": configuration}))
         generation = written["metadata"]["generation"]
         follower = api_role.configuration
         wait_until(lambda: follower.in_force.generation == generation, "the api role follows")

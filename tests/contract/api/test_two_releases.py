@@ -16,6 +16,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import VERSION
 from tests.contract.api.conftest import judges_writes
 from tests.support.api_servers import ApiServerUnderTest
+from tests.support.edits import edit
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
@@ -42,15 +43,17 @@ def newer(admin: KubeClient, api_role: ApiRole) -> Iterator[str]:
 
 def write_as_newer(admin: KubeClient, path: str) -> JsonObject:
     """Something in the document is another release's; returns what is then there."""
-    document = admin.request("GET", path)
-    document["metadata"]["annotations"][VERSION] = NEWER
-    if "webhooks" in document:
-        document["webhooks"][0]["timeoutSeconds"] = 7
-    elif "validations" in document["spec"]:
-        document["spec"]["validations"] = document["spec"]["validations"][:1]
-    else:
-        document["spec"]["versionPriority"] = 14
-    return admin.request("PUT", path, document)
+
+    def change(document: JsonObject) -> None:
+        document["metadata"]["annotations"][VERSION] = NEWER
+        if "webhooks" in document:
+            document["webhooks"][0]["timeoutSeconds"] = 7
+        elif "validations" in document["spec"]:
+            document["spec"]["validations"] = document["spec"]["validations"][:1]
+        else:
+            document["spec"]["versionPriority"] = 14
+
+    return edit(admin, path, change)
 
 
 def paths(server: ApiServerUnderTest) -> list[str]:
@@ -82,8 +85,7 @@ def test_an_older_one_still_says_whom_to_trust_and_brings_back_what_is_gone(
 ) -> None:
     theirs = write_as_newer(admin, WEBHOOKS)
     trusted = theirs["webhooks"][0]["clientConfig"]["caBundle"]
-    theirs["webhooks"][0]["clientConfig"]["caBundle"] = ""
-    admin.request("PUT", WEBHOOKS, theirs)
+    edit(admin, WEBHOOKS, lambda found: found["webhooks"][0]["clientConfig"].update(caBundle=""))
     api_role.refresh()
     written = admin.request("GET", WEBHOOKS)
     assert written["webhooks"][0]["clientConfig"]["caBundle"] == trusted

@@ -13,6 +13,7 @@ from kvedge.kube.kube_client import KubeClient
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import small_vmi, vm_of
+from tests.support.edits import edit
 from tests.support.kvedge_cli import KvedgeCli
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("subresources_answer")]
@@ -79,11 +80,13 @@ def test_a_vm_whose_volumes_hold_any_text_takes_another_one(
     server: ApiServerUnderTest, admin: KubeClient, template: Any
 ) -> None:
     cli = KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
-    document = admin.request("GET", VM)
-    spec = document["spec"]["template"]["spec"]
-    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": USER_DATA}})
-    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
-    admin.request("PUT", VM, document)
+
+    def with_seed(document: Any) -> None:
+        spec = document["spec"]["template"]["spec"]
+        spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": USER_DATA}})
+        spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+
+    edit(admin, VM, with_seed)
     before = template()
     cli.run(*ADD)
     assert template()[0] == [*before[0], "plug-me"]

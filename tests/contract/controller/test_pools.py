@@ -21,6 +21,7 @@ from kvedge.resources.types.scaling.pools import POOL_FINALIZER, REVISION_LABEL,
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, pool_of, put, small_vmi
+from tests.support.edits import edit
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
 
@@ -125,7 +126,7 @@ def test_a_pool_is_scaled_by_its_subresource_and_takes_the_highest_number_first_
     path = f"{pool.path}/web/scale"
     scale = pool.client.request("GET", path)
     assert scale["status"] == {"replicas": 3, "selector": "app=web"}
-    pool.client.request("PUT", path, {**scale, "spec": {"replicas": 1}})
+    edit(pool.client, path, lambda scale: scale["spec"].update(replicas=1))
     wait_until(pool.has(0), "one VM")
     told = {message for reason, message in pool.told() if reason == "SuccessfulDelete"}
     assert all(" from pool" in message for message in told)

@@ -18,6 +18,7 @@ from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceRe
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.contract.controller.played_node import PlayedNode
 from tests.support.builders import CONFIG, replica_set_of, small_vmi
+from tests.support.edits import edit
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
 
@@ -99,7 +100,7 @@ def test_a_set_is_scaled_by_its_subresource(replicas: Replicas) -> None:
     scale = replicas.client.request("GET", path)
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 1})
     assert scale["status"] == {"replicas": 1, "selector": "app=web"}
-    replicas.client.request("PUT", path, {**scale, "spec": {"replicas": 3}})
+    edit(replicas.client, path, lambda scale: scale["spec"].update(replicas=3))
     wait_until(replicas.has(3), "three VMIs")
     merge = "application/merge-patch+json"
     replicas.client.request("PATCH", path, {"spec": {"replicas": 2}}, media_type=merge)

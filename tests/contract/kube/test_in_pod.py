@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,6 +23,7 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import SYSTEM_NAMESPACE, VERSION
 from kvedge.resources.types.core import Namespace, Pod
 from kvedge.runtime.tls.certificates import CertificateAuthority
+from tests.support.edits import edit
 from tests.support.either_server import EitherServer
 
 AUTHORITY = CertificateAuthority.create("kvedge", datetime.now(UTC)).certificate_pem
@@ -107,10 +109,12 @@ def test_a_role_in_a_pod_leaves_webhooks_to_a_newer_one_as_long_as_that_is_ready
 
     def seconds_after_a_round() -> int:
         """What the newer one has changed, once ours has looked at it."""
-        there = admin.request("GET", path)
-        there["webhooks"][0]["timeoutSeconds"] = 7
-        there["metadata"]["annotations"][VERSION] = NEWER
-        admin.request("PUT", path, there)
+
+        def change(there: Any) -> None:
+            there["webhooks"][0]["timeoutSeconds"] = 7
+            there["metadata"]["annotations"][VERSION] = NEWER
+
+        edit(admin, path, change)
         registration.write(AUTHORITY, SECRET)
         return int(admin.request("GET", path)["webhooks"][0]["timeoutSeconds"])
 
