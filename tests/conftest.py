@@ -33,6 +33,8 @@ os.environ.setdefault("GOGC", "400")
 # How long an example takes says more about the machine than about what it tries.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+# What was put right before a test, by its name.
+mended: set[tuple[str, str]] = set()
 
 
 class ByDirectory(LoadScopeScheduling):
@@ -53,3 +55,16 @@ class ByDirectory(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByDirectory:
     """Called by pytest-xdist where it runs tests in several processes."""
     return ByDirectory(config, log)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Called by pytest for each part of a test, with pytest-xdist in the process that shows the results."""
+    mended.update((report.nodeid, str(words)) for name, words in report.user_properties if name == "mended")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Called by pytest at the end."""
+    if mended:
+        terminalreporter.section("what tests had left, and was put right before")
+        for nodeid, words in sorted(mended):
+            terminalreporter.write_line(f"{nodeid}: {words}")

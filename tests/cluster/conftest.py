@@ -9,7 +9,7 @@ distribution's for the nodes of one of this machine's own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +22,12 @@ from tests.support.cluster.foreign_cluster import UnfitError, described, foreign
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.local_path import CLASS, LocalPathProvisioner, missing_provisioner
 from tests.support.cluster.machine_node import missing_runtime
+from tests.support.cluster.mending import ClusterCare
 
 # Of the version's documentation: the same program, with other bytes.
 AS_GOOD = (b"costs nothing", b"costs no time")
+CARE = pytest.StashKey[ClusterCare]()
+LAST_FILE = pytest.StashKey[Path]()
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +64,37 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     directory = tmp_path_factory.mktemp("c")
     agent = alter_program(built_program(), directory / "kvedge", {"lib/kvedge/__init__.pyc": AS_GOOD})
     local = LocalCluster.create(directory, 2, containerd, {"n2": [str(agent)]})
+    request.config.stash[CARE] = ClusterCare(local)
     yield local
+    del request.config.stash[CARE]
     local.remove()
+
+
+# Before the test's own fixtures, those of its module among them.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Called by pytest before each test: what the tests before have left of this machine's cluster is put right."""
+    care = item.config.stash.get(CARE, None)
+    if care is None:
+        return
+    is_next_module = item.config.stash.get(LAST_FILE, item.path) != item.path
+    item.config.stash[LAST_FILE] = item.path
+    was_suspect = care.is_suspect
+    found = care.mend()
+    if was_suspect and is_next_module:
+        found += care.clear()
+    # tests/conftest.py shows them at the end of the run.
+    item.user_properties += [("mended", fault) for fault in found]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Called by pytest after each part of a test."""
+    report = yield
+    care = item.config.stash.get(CARE, None)
+    if care is not None and report.failed:
+        care.is_suspect = True
+    return report
 
 
 def say(request: pytest.FixtureRequest, words: str) -> None:

@@ -67,20 +67,20 @@ def test_a_drain_waits_for_a_budget_and_then_ends_guests_as_their_run_strategies
     vmis = {name: cluster.wait_phase(name, "Running") for name in strategies}
     for name in strategies:
         cluster.wait_answer(name)
-    hindered = cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=30s", check=False)
-    assert hindered.returncode != 0
-    assert _REFUSED in hindered.stderr
-    # The one went by ACPI: nothing has failed, so nothing is run again.
-    wait_until(lambda: cluster.vm("rerun").status.printable_status == "Stopped", "it is stopped", 60, 0.2)
-    assert (cluster.vmi("rerun"), cluster.count_qemus(vmis["rerun"])) == (None, 0)
-    # The other one never noticed.
-    assert cluster.wait_phase("manual", "Running").metadata.uid == vmis["manual"].metadata.uid
-    cluster.wait_answer("manual", 20)
-    cluster.kubectl("delete", "poddisruptionbudget", "manual")
-    cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=120s")
-    assert cluster.wait_phase("manual", "Succeeded").metadata.uid == vmis["manual"].metadata.uid
-    assert cluster.count_qemus(vmis["manual"]) == 0
-    cluster.kubectl("uncordon", "n2")
+    with cluster.cordoned("n2"):
+        hindered = cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=30s", check=False)
+        assert hindered.returncode != 0
+        assert _REFUSED in hindered.stderr
+        # The one went by ACPI: nothing has failed, so nothing is run again.
+        wait_until(lambda: cluster.vm("rerun").status.printable_status == "Stopped", "it is stopped", 60, 0.2)
+        assert (cluster.vmi("rerun"), cluster.count_qemus(vmis["rerun"])) == (None, 0)
+        # The other one never noticed.
+        assert cluster.wait_phase("manual", "Running").metadata.uid == vmis["manual"].metadata.uid
+        cluster.wait_answer("manual", 20)
+        cluster.kubectl("delete", "poddisruptionbudget", "manual")
+        cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=120s")
+        assert cluster.wait_phase("manual", "Succeeded").metadata.uid == vmis["manual"].metadata.uid
+        assert cluster.count_qemus(vmis["manual"]) == 0
     # Both run again for whoever asks.
     for name in strategies:
         cluster.cli("start", name)

@@ -45,9 +45,8 @@ def test_a_handler_that_is_replaced_leaves_its_guests_alone(
 ) -> None:
     cluster, vmi = running
     qemu = cluster.qemu_pids(vmi.metadata.uid)
-    cluster.nodes["n2"].end("kvedge", number)
-    goes_on(cluster, vmi, qemu)
-    cluster.start_kvedge("n2")
+    with cluster.without("n2", "kvedge", number):
+        goes_on(cluster, vmi, qemu)
     wait_until(lambda: cluster.is_schedulable("n2"), "the new handler serves", 60)
     # It has found the guest: what only a connected launcher can do, works.
     wait_until(lambda: cluster.cli("pause", "vmi", "hardy", check=False).returncode == 0, "it pauses", 30)
@@ -61,10 +60,8 @@ def test_a_runtime_that_is_restarted_leaves_guests_alone(
 ) -> None:
     cluster, vmi = running
     qemu = cluster.qemu_pids(vmi.metadata.uid)
-    node = cluster.nodes["n2"]
-    node.end(program, signal.SIGKILL)
-    goes_on(cluster, vmi, qemu)
-    node.start_kubelet() if program == "kubelet" else node.start_containerd()
+    with cluster.without("n2", program, signal.SIGKILL):
+        goes_on(cluster, vmi, qemu)
     wait_until(lambda: cluster.is_ready("n2"), "the node is ready", 90, 0.5)
     wait_until(lambda: _devices(cluster, "n2") == 1000, "its devices are offered again", 60, 0.5)
     goes_on(cluster, vmi, qemu)
@@ -97,16 +94,10 @@ def test_a_drained_node_shuts_its_guest_down_and_it_runs_elsewhere(own_cluster: 
     own_cluster.wait_answer("mover")
     place = vmi.status.node_name
     drain = ("drain", place, "--ignore-daemonsets", "--force", "--delete-emptydir-data", "--timeout=120s")
-    own_cluster.kubectl(*drain, "--pod-selector=kubevirt.io=virt-launcher")
-    assert own_cluster.qemu_pids(vmi.metadata.uid) == []
-
-    def moved() -> VirtualMachineInstance | None:
-        found = own_cluster.vmi("mover")
-        return found if found and found.metadata.uid != vmi.metadata.uid and found.status.phase == "Running" else None
-
-    other = wait_until(moved, "it runs elsewhere", 200, 0.2)
-    assert other.status.node_name != place
-    own_cluster.kubectl("uncordon", place)
+    with own_cluster.cordoned(place):
+        own_cluster.kubectl(*drain, "--pod-selector=kubevirt.io=virt-launcher")
+        assert own_cluster.qemu_pids(vmi.metadata.uid) == []
+        assert own_cluster.wait_new_run(vmi).status.node_name != place
     own_cluster.remove_vm("mover")
 
 
@@ -116,29 +107,31 @@ def test_a_lost_node_keeps_its_vm_from_running_elsewhere_until_it_is_confirmed_d
     vmi = cluster.wait_phase("lost", "Running")
     assert vmi.status.node_name == lost
     cluster.nodes[lost].power_off()
-    wait_until(lambda: not cluster.is_ready(lost), "the cluster notices", 90, 0.5)
-    look = ("get", "events", "--field-selector", "reason=NodeNotReady,involvedObject.name=lost")
-    wait_until(lambda: "lost" in cluster.kubectl(*look).stdout, "an event of its VMI says so", 90, 0.5)
-    # Its Pod is evicted, and stays: nobody on the node can say that it has ended.
-    wait_until(lambda: cluster.pods(vmi)[0].metadata.deletion_timestamp, "its Pod is to go", 90, 0.5)
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: (found := cluster.vmi("lost")) and found.metadata.uid != vmi.metadata.uid, "", 20, 0.5)
-        pytest.fail("the VM was started elsewhere while its node may still run it")
-    cluster.kubectl("taint", "node", lost, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+    try:
+        wait_until(lambda: not cluster.is_ready(lost), "the cluster notices", 90, 0.5)
+        look = ("get", "events", "--field-selector", "reason=NodeNotReady,involvedObject.name=lost")
+        wait_until(lambda: "lost" in cluster.kubectl(*look).stdout, "an event of its VMI says so", 90, 0.5)
+        # Its Pod is evicted, and stays: nobody on the node can say that it has ended.
+        wait_until(lambda: cluster.pods(vmi)[0].metadata.deletion_timestamp, "its Pod is to go", 90, 0.5)
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: (found := cluster.vmi("lost")) and found.metadata.uid != vmi.metadata.uid, "", 20, 0.5)
+            pytest.fail("the VM was started elsewhere while its node may still run it")
+        cluster.kubectl("taint", "node", lost, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 
-    def elsewhere() -> bool:
-        found = cluster.vmi("lost")
-        return found is not None and found.metadata.uid != vmi.metadata.uid and found.status.phase == "Running"
+        def elsewhere() -> bool:
+            found = cluster.vmi("lost")
+            return found is not None and found.metadata.uid != vmi.metadata.uid and found.status.phase == "Running"
 
-    wait_until(elsewhere, "confirmed dead, it runs elsewhere", 240, 0.5)
-    cluster.remove_vm("lost")
-    _bring_back(cluster, lost)
+        wait_until(elsewhere, "confirmed dead, it runs elsewhere", 240, 0.5)
+        cluster.remove_vm("lost")
+    finally:
+        _bring_back(cluster, lost)
 
 
 def test_a_server_that_is_killed_and_comes_back_leads_and_admits_again(own_cluster: LocalCluster) -> None:
     cluster = own_cluster
-    cluster.nodes[SERVER].end("kvedge", signal.SIGKILL)
-    cluster.start_kvedge(SERVER)
+    with cluster.without(SERVER, "kvedge", signal.SIGKILL):
+        pass
     wait_until(lambda: cluster.is_schedulable(SERVER), "the server serves again", 60)
 
     def accepted() -> bool:

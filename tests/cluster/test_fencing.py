@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -72,7 +71,6 @@ def bed(fencing: LocalCluster) -> Iterator[LocalCluster]:
     # Pods go where the devices are, and a new handler offers its own a little later.
     wait_until(lambda: takes_guests(fencing), f"{LOST} takes guests", 90, 0.5)
     yield fencing
-    set_link("up")
     for name in VMS:
         fencing.remove_vm(name)
 
@@ -101,11 +99,6 @@ def start(cluster: LocalCluster, name: str, annotations: dict[str, str]) -> Virt
     return vmi
 
 
-def set_link(state: str) -> None:
-    """The node's cable."""
-    subprocess.run(["ip", "link", "set", "kvt-2", state], check=True)
-
-
 def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(bed: LocalCluster) -> None:
     cluster = bed
     moves, stays = (start(cluster, name, annotations) for name, annotations in zip(VMS, WORDS, strict=True))
@@ -124,7 +117,7 @@ def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(bed: Loc
     )
     watchdog = cluster.nodes[LOST].directory / FED.lstrip("/")
     hang(cluster, watchdog)
-    set_link("down")
+    cluster.nodes[LOST].set_link("down")
     try:
         runs = wait_until(lambda: first_of_next(cluster, moves), "the VM's next guest is there", 60, 0.1)
         assert runs
@@ -138,7 +131,7 @@ def test_a_node_that_is_cut_off_ends_its_guest_before_it_runs_elsewhere(bed: Loc
         assert found is not None
         assert found.metadata.uid == stays.metadata.uid
     finally:
-        set_link("up")
+        cluster.nodes[LOST].set_link("up")
     # At once, and not when the kernel gives up the connections of before.
     cluster.restart_kvedge(LOST)
     wait_until(lambda: not lease().gone and not lease().promised, "the node is back, and has nothing of it", 60, 0.5)

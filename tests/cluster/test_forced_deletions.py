@@ -63,8 +63,8 @@ def test_a_pod_that_is_taken_away_leaves_a_guest_that_is_waited_for(own_cluster:
         own_cluster.kubectl("delete", "pod", pod.metadata.name, "--force", "--grace-period=0")
     else:
         place = vm.first.status.node_name
-        own_cluster.kubectl("drain", place, *_DRAIN, "--grace-period=0", "--timeout=60s")
-        own_cluster.kubectl("uncordon", place)
+        with own_cluster.cordoned(place):
+            own_cluster.kubectl("drain", place, *_DRAIN, "--grace-period=0", "--timeout=60s")
     assert own_cluster.pods(vm.first) == []
     assert vm.qemus() == own_cluster.qemu_pids(vm.first.metadata.uid) != []
     vm.follows_alone()
@@ -83,8 +83,8 @@ def test_a_launcher_that_hangs_is_not_followed_before_it_has_ended(own_cluster: 
             os.kill(pid, signal.SIGSTOP)
     if not has_pod:
         own_cluster.kubectl("delete", "pod", pod.metadata.name, "--force", "--grace-period=0")
-    own_cluster.nodes["n2"].end("kvedge", signal.SIGKILL)
-    own_cluster.start_kvedge("n2")
+    with own_cluster.without("n2", "kvedge", signal.SIGKILL):
+        pass
     vm.follows_alone()
     # A kubelet may end what was deleted by force before the handler has given up on it.
     assert ({"LauncherNotResponding", "PodTerminating"} if has_pod else {"PodGone"}) <= vm.reasons

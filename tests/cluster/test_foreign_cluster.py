@@ -44,8 +44,7 @@ def test_a_cluster_whose_nodes_take_no_vm_is_refused_with_their_names(
     own_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     names = sorted(own_cluster.nodes)
-    own_cluster.kubectl("cordon", *names)
-    code, said = second_run(own_cluster, tmp_path / "second", LIFE, "-k", "boots", image="any/image:1")
-    own_cluster.kubectl("uncordon", *names)
+    with own_cluster.cordoned(*names):
+        code, said = second_run(own_cluster, tmp_path / "second", LIFE, "-k", "boots", image="any/image:1")
     assert code == 1
     assert f"no node takes VMs now (label kubevirt.io/schedulable=true, not cordoned) of {', '.join(names)}" in said

@@ -76,10 +76,9 @@ def guest(local_path: LocalCluster, device: Path) -> Iterator[HotplugGuest]:
     cluster.apply(a_claim("device", volumeMode="Block", storageClassName=DEVICES))
     # Nothing of the VM itself says where it is to run: its disks will.
     others = [name for name in cluster.nodes if name != NODE]
-    cluster.kubectl("cordon", *others)
-    cluster.apply(hotplug_vm(NAME, cluster.image))
-    cluster.wait_phase(NAME, "Running")
-    cluster.kubectl("uncordon", *others)
+    with cluster.cordoned(*others):
+        cluster.apply(hotplug_vm(NAME, cluster.image))
+        cluster.wait_phase(NAME, "Running")
     found = HotplugGuest(cluster, NAME)
     found.wait_answer()
     yield found
@@ -128,11 +127,10 @@ def comes_and_goes(guest: HotplugGuest) -> None:
 def test_a_handler_that_is_replaced_finds_them_and_goes_on(
     guest: HotplugGuest, local_path: LocalCluster, number: signal.Signals
 ) -> None:
-    local_path.nodes[NODE].end("kvedge", number)
-    both_are_there(guest)
-    # What is asked for meanwhile comes when it is back.
-    guest.add("later")
-    local_path.start_kvedge(NODE)
+    with local_path.without(NODE, "kvedge", number):
+        both_are_there(guest)
+        # What is asked for meanwhile comes when it is back.
+        guest.add("later")
     guest.wait_ready("file", "device", "later", seconds=120)
     guest.remove("later")
     guest.wait_ready("file", "device", seconds=90)
@@ -140,11 +138,9 @@ def test_a_handler_that_is_replaced_finds_them_and_goes_on(
 
 
 def test_a_kubelet_that_is_killed_leaves_them_alone(guest: HotplugGuest, local_path: LocalCluster) -> None:
-    node = local_path.nodes[NODE]
     pods = {pod.metadata.uid for pod in guest.attachments()}
-    node.end("kubelet", signal.SIGKILL)
-    both_are_there(guest)
-    node.start_kubelet()
+    with local_path.without(NODE, "kubelet", signal.SIGKILL):
+        both_are_there(guest)
     wait_until(lambda: local_path.is_ready(NODE), "the node is ready", 90, 0.5)
     comes_and_goes(guest)
     both_are_there(guest)
@@ -170,13 +166,11 @@ def test_an_attachment_pod_that_is_evicted_is_made_again_and_the_guest_keeps_its
 def test_a_drained_nodes_guest_comes_back_with_its_disks(guest: HotplugGuest, local_path: LocalCluster) -> None:
     before = guest.vmi()
     drain = ("drain", NODE, "--ignore-daemonsets", "--force", "--delete-emptydir-data", "--timeout=120s")
-    try:
+    # Other tests of this cluster need it.
+    with local_path.cordoned(NODE):
         local_path.kubectl(*drain, "--pod-selector=kubevirt.io in (virt-launcher, hotplug-disk)")
         wait_until(lambda: not guest.attachments(), "no attachment Pod is left", 60)
         wait_until(lambda: waits_for_its_node(local_path), "the guest waits for the node that has its disks", 90)
-    finally:
-        # Other tests of this cluster need it.
-        local_path.kubectl("uncordon", NODE)
     assert local_path.wait_new_run(before).status.node_name == NODE
     guest.wait_answer()
     guest.wait_ready("file", "device", seconds=90)

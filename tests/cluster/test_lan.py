@@ -92,10 +92,9 @@ def test_a_guest_waits_for_a_node_with_its_bridge_and_is_on_the_lan_there(
     assert second.ip_address == ADDRESS, "the network's first, which the controller has reserved for it"
     (port,) = ports(node)
     assert port["master"] == BRIDGE
-    node.end("kvedge", signal.SIGKILL)
-    assert f"hostname={NAME}" in wait_until(lambda: page(node), "the guest goes on without its handler", 60)
-    node.run("ip", "link", "set", port["ifname"], "nomaster")
-    own_cluster.start_kvedge(NODE)
+    with own_cluster.without(NODE, "kvedge", signal.SIGKILL):
+        assert f"hostname={NAME}" in wait_until(lambda: page(node), "the guest goes on without its handler", 60)
+        node.run("ip", "link", "set", port["ifname"], "nomaster")
     wait_until(lambda: page(node), "a handler that starts puts the guest back on its network", 60)
     assert [each["ifindex"] for each in ports(node)] == [port["ifindex"]]
     own_cluster.remove_vm(NAME)

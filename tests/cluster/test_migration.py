@@ -78,12 +78,9 @@ def guest(own_machine: None, cluster: LocalCluster) -> Iterator[CountingGuest]:
         # libvirt does not know of this machine's file system that all nodes have it.
         set_unsafe(cluster, True)
         try:
-            cluster.kubectl("cordon", SERVER)
-            try:
+            with cluster.cordoned(SERVER):
                 cluster.apply(counting_vm(NAME, cluster.image, "common"))
                 cluster.wait_phase(NAME, "Running")
-            finally:
-                cluster.kubectl("uncordon", SERVER)
             guest = CountingGuest(cluster, NAME)
             with guest.log_on(guest.node) as log:
                 wait_until(lambda: len(log.counts()) > 1, "the guest counts", 90, 0.2)
@@ -257,8 +254,8 @@ def test_a_source_s_handler_that_is_killed_on_the_way_leaves_one_guest(slowly: C
     guest = slowly
     node = guest.leave(SERVER)
     begin(guest, "unattended")
-    guest.cluster.nodes[node].end("kvedge", signal.SIGKILL)
-    guest.cluster.start_kvedge(node)
+    with guest.cluster.without(node, "kvedge", signal.SIGKILL):
+        pass
     ended = guest.wait_migration("unattended", "Succeeded", "Failed", seconds=120)
     # libvirt lets it go on at once when the way is cut.
     assert ended.status.phase == "Failed"
@@ -292,8 +289,8 @@ def test_a_source_s_handler_that_is_killed_when_its_guest_has_just_left_tells_so
     source, target = guest.leave(SERVER), guest.other_node
     guest.migrate("untold")
     wait_until(lambda: guest.qemus() == [target], "the guest has left", 60, 0.01)
-    guest.cluster.nodes[source].end("kvedge", signal.SIGKILL)
-    guest.cluster.start_kvedge(source)
+    with guest.cluster.without(source, "kvedge", signal.SIGKILL):
+        pass
     assert guest.wait_migration("untold", "Succeeded", "Failed", seconds=120).status.phase == "Succeeded"
     guest.wait_only_on(target)
     guest.wait_counts_on()
@@ -304,10 +301,8 @@ def test_a_node_that_is_drained_gives_its_guest_to_the_other_one(guest: Counting
     source, target = guest.node, guest.other_node
     # It asks again each five seconds.
     options = ("--delete-emptydir-data", "--force", "--ignore-daemonsets", "--timeout=120s")
-    try:
+    with cluster.cordoned(source):
         cluster.kubectl("drain", source, "--pod-selector", f"{CREATED_BY}={before.metadata.uid}", *options)
-    finally:
-        cluster.kubectl("uncordon", source)
     guest.wait_only_on(target)
     guest.wait_counts_on()
     assert guest.vmi.metadata.uid == before.metadata.uid

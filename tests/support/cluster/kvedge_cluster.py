@@ -10,6 +10,7 @@ import fcntl
 import json
 import shutil
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -130,6 +131,32 @@ class LocalCluster(Cluster):
         if self.nodes[name].is_running("kvedge"):
             self.nodes[name].end("kvedge")
         self.start_kvedge(name, emulation)
+
+    def start(self, name: str, program: str) -> None:
+        """Start one of a node's three programs."""
+        starts = {"containerd": MachineNode.start_containerd, "kubelet": MachineNode.start_kubelet}
+        if program == "kvedge":
+            self.start_kvedge(name)
+        else:
+            starts[program](self.nodes[name])
+
+    @contextlib.contextmanager
+    def without(self, name: str, program: str, number: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+        """As long as a program of a node does not run; it does again, however the block ends."""
+        self.nodes[name].end(program, number)
+        try:
+            yield
+        finally:
+            self.start(name, program)
+
+    @contextlib.contextmanager
+    def cordoned(self, *names: str) -> Iterator[None]:
+        """As long as nothing new comes to these nodes, which may be drained; it does again, however the block ends."""
+        self.kubectl("cordon", *names)
+        try:
+            yield
+        finally:
+            self.kubectl("uncordon", *names)
 
     def serves_api(self, name: str) -> bool:
         """Whether calls for the api role are sent to this node."""

@@ -139,6 +139,16 @@ class MachineNode:
                 self.run("ip", "route", "add", other.pods, "via", other.address)
         _ip("route", "replace", self.place.pods, "via", self.place.address)
 
+    @property
+    def is_plugged_in(self) -> bool:
+        """Whether its cable is up, as this machine has it."""
+        flags = Path(f"/sys/class/net/kvt-{self.place.number}/flags")
+        return flags.exists() and bool(int(flags.read_text(), 16) & 1)
+
+    def set_link(self, state: str) -> None:
+        """Its cable: `up` or `down`."""
+        _ip("link", "set", f"kvt-{self.place.number}", state)
+
     def command(self, *arguments: str) -> list[str]:
         """The argv that runs something on this node."""
         assert self._pid
