@@ -519,20 +519,22 @@ class MovingDisk(_message.Message):
     def __init__(self, copy: _Optional[_Union[DiskCopy, _Mapping]] = ..., moved: _Optional[bool] = ..., total_bytes: _Optional[int] = ..., copied_bytes: _Optional[int] = ...) -> None: ...
 
 class DiskMove(_message.Message):
-    __slots__ = ("move_id", "state", "message", "disks", "started_unix_ms", "ended_unix_ms")
+    __slots__ = ("move_id", "state", "message", "disks", "started_unix_ms", "ended_unix_ms", "stands")
     MOVE_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     DISKS_FIELD_NUMBER: _ClassVar[int]
     STARTED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    STANDS_FIELD_NUMBER: _ClassVar[int]
     move_id: str
     state: DiskMoveState
     message: str
     disks: _containers.RepeatedCompositeFieldContainer[MovingDisk]
     started_unix_ms: int
     ended_unix_ms: int
-    def __init__(self, move_id: _Optional[str] = ..., state: _Optional[_Union[DiskMoveState, str]] = ..., message: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[MovingDisk, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ...) -> None: ...
+    stands: bool
+    def __init__(self, move_id: _Optional[str] = ..., state: _Optional[_Union[DiskMoveState, str]] = ..., message: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[MovingDisk, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., stands: _Optional[bool] = ...) -> None: ...
 
 class PauseRequest(_message.Message):
     __slots__ = ()
@@ -681,7 +683,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump", "disk_move", "moves_disks")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump", "disk_move", "moves_disks", "moves_to_devices")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -711,6 +713,7 @@ class DomainStatus(_message.Message):
     MEMORY_DUMP_FIELD_NUMBER: _ClassVar[int]
     DISK_MOVE_FIELD_NUMBER: _ClassVar[int]
     MOVES_DISKS_FIELD_NUMBER: _ClassVar[int]
+    MOVES_TO_DEVICES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     uuid: str
     state: DomainState
@@ -740,7 +743,8 @@ class DomainStatus(_message.Message):
     memory_dump: MemoryDump
     disk_move: DiskMove
     moves_disks: bool
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ...) -> None: ...
+    moves_to_devices: bool
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ...) -> None: ...
 
 class DomainNic(_message.Message):
     __slots__ = ("name", "mac", "tap", "down", "queues")

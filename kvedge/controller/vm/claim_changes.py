@@ -29,10 +29,10 @@ NOT_FILLED: Final = "DestinationNotPopulated"
 IN_USE: Final = "DestinationInUse"
 TOO_SMALL: Final = "DestinationTooSmall"
 BUSY: Final = "SnapshotInProgress"
-TO_DEVICE: Final = "DestinationIsDevice"
-# An earlier version has said so, where disks now move in place.
+# Earlier versions have said so, where disks now move in place.
 _NO_NODE: Final = "NoOtherNode"
-WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY, TO_DEVICE, _NO_NODE})
+_TO_DEVICE: Final = "DestinationIsDevice"
+WAITS: Final = frozenset({NOT_FOUND, NOT_FILLED, IN_USE, TOO_SMALL, BUSY, _NO_NODE, _TO_DEVICE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +207,6 @@ def _find_missing(view: _View) -> Iterator[Waits]:
             yield Waits(NOT_FOUND, f"One of the destination volumes doesn't exist: {text}")
 
 
-def _find_devices(view: _View) -> Iterator[Waits]:
-    """In place no disk moves to a device: it has no place for the mark by which an unfinished copy is known."""
-    for each in view.exchanges if view.sights.is_in_place else ():
-        name = _destination(each)
-        if view.sights.found[name].is_block:
-            text = (
-                f"PVC {name} of volume {each.volume_name} is a device (volumeMode: Block), to which a disk moves only"
-            )
-            yield Waits(TO_DEVICE, f"{text} when the guest moves to another node: name a claim with a file system")
-
-
 def _find_unfilled(view: _View) -> Iterator[Waits]:
     """What fills a claim later would write over the guest's disk. One that is bound for its user is filled when it has
     one: the migration waits for that.
@@ -281,7 +270,6 @@ def _destination(each: MigratedVolume) -> str:
 _RULES: Final[Sequence[Callable[[_View], Iterator[Refused | Waits]]]] = (
     _find_invalid,
     _find_missing,
-    _find_devices,
     _find_other_obstacles,
     _find_left_behind,
     _find_busy,

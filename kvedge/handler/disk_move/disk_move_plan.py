@@ -68,6 +68,8 @@ def plan_disk_move(
         stayed = [each.copy for each in word.disks if not each.moved]
         if any(named.get(copy.volume) == copy.claim for copy in stayed):
             return DiskMovePlan(Goal.RETURN, word.move_id, tuple(stayed), again=LOOK_SECONDS)
+        if word.stands:
+            return DiskMovePlan(Goal.ABORT, word.move_id, tuple(stayed), again=LOOK_SECONDS)
         still = {copy.place for copy in wanted.values()}
         if any(copy.place in present and copy.place not in still for copy in stayed):
             # Before the claim is taken back, which this pass may do.
@@ -106,7 +108,7 @@ def _plan_open(named: Mapping[str, str], wanted: Mapping[str, DiskCopy], word: D
     if all(named.get(copy.volume) == copy.claim for copy in copies):
         return DiskMovePlan(Goal.FINISH, word.move_id, again=LOOK_SECONDS)
     if {copy.volume: copy.claim for copy in copies} != {name: copy.claim for name, copy in wanted.items()}:
-        return DiskMovePlan(Goal.ABORT, word.move_id, again=LOOK_SECONDS)
+        return DiskMovePlan(Goal.ABORT, word.move_id, tuple(copies), again=LOOK_SECONDS)
     if word.state == DISK_MOVE_COPYING:
         # The launcher tells of each step.
         return DiskMovePlan()

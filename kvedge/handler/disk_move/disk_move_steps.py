@@ -26,6 +26,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch, at_version
 from kvedge.resources.codec import encode
 from kvedge.resources.disks.moved_volumes import moves_in_place
+from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.names import DISK_MOVE_ENDED
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource
 from kvedge.rpc import launcher_pb2
@@ -51,6 +53,10 @@ _LONGEST: Final = 512
 _OLD_LAUNCHER: Final = (
     "Disks do not move to their new claims: the launcher is of an earlier version, which cannot copy them; restart the"
     " VM after its volumes were put back on the claims that they had, and exchange them then"
+)
+_NO_DEVICES: Final = (
+    "Disks do not move to devices (volumeMode: Block): the launcher is of an earlier version, which cannot do that"
+    " safely; restart the VM after its volumes were put back on the claims that they had, and exchange them then"
 )
 
 
@@ -89,6 +95,8 @@ class DiskMoveSteps:
         present = handed.present if handed is not None else frozenset()
         now_ms = int(self.clock.now().timestamp() * 1000)
         plan = plan_disk_move(vmi, word, present, now_ms)
+        if plan.goal is Goal.COPY and not status.moves_to_devices and any(copy.block for copy in plan.disks):
+            return DiskMoveOutcome(trouble=_NO_DEVICES)
         try:
             changed = self._do(key, vmi, plan)
         except LauncherCallError as error:
@@ -119,6 +127,7 @@ class DiskMoveSteps:
             case Goal.FINISH:
                 self._order(key, plan, DISK_MOVE_GOAL_FINISH)
             case Goal.ABORT:
+                self._make_sure(key, plan.move, plan.disks)
                 # Repeated until the claims are taken back, which this pass may do.
                 self._order(key, plan, DISK_MOVE_GOAL_ABORT)
                 return False
@@ -136,12 +145,33 @@ class DiskMoveSteps:
             # It may have been written: nothing may go on before that is known.
             raise
         except KubeError:
+            self._make_sure(key, plan.move, plan.disks)
             self._order(key, plan, DISK_MOVE_GOAL_COPY)
             raise
         self._order(key, plan, DISK_MOVE_GOAL_FINISH)
         names = ", ".join(f"{copy.volume} to claim {copy.claim}" for copy in plan.disks)
         self.events.record(vmi, "Normal", "DiskMoveSucceeded", f"Disks have moved: volume {names}"[:_LONGEST])
         return True
+
+    def _make_sure(self, key: Key, move: str, disks: tuple[DiskCopy, ...]) -> None:
+        """Have it certain that the VMI names the old claims of disks that were to move to devices, and will: the guest
+        goes on with the old disks after it, and no word on a device says that it is none.
+
+        What this handler knows of the VMI may be old, and a write of it, or of the handler before, may still be on its
+        way. Each is bound to the version that it was made from, and this write makes another one.
+
+        Raises:
+            Conflict: when the VMI names a new claim, or somebody else writes it.
+            KubeError: when it cannot be made sure.
+        """
+        if not any(copy.block for copy in disks):
+            return
+        found = self.client.get(VirtualMachineInstance, *key)
+        new = {copy.volume: copy.claim for copy in disks}
+        if any(new.get(volume.name) == claim_of(volume) for volume in found.spec.volumes if volume.name in new):
+            raise Conflict(409, "Conflict", "the VMI names the new claims already")
+        version = found.metadata.resource_version
+        self._write(key, at_version({"metadata": {"annotations": {DISK_MOVE_ENDED: f"{move} {version}"}}}, version))
 
     def _order(
         self, key: Key, plan: DiskMovePlan, goal: DiskMoveGoal, disks: tuple[DiskCopy, ...] = ()

@@ -9,6 +9,8 @@ ends at any moment, or whose node loses power, finds on the claims that its VMI 
   are disks. In this moment, and in no other, the handler writes the new claims into the VMI.
 - It is finished: QEMU exchanges the disks, and then the guest goes on. Or it retreats, as nobody finishes it: first the
   copies are no disks again, then the guest goes on with the old ones.
+- A device has no room for the word that it is no disk. Once the VMI may name one, the guest goes on with the old disk
+  only after its handler has said that the VMI names the old claims, and until then it stands.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Stage(Enum):
     SETTLING = "settling"
     SETTLED = "settled"
     EXCHANGING = "exchanging"
+    # A disk did not move to a device: the CPUs stand until the VMI is known to name the old claims.
+    STANDING = "standing"
     DONE = "done"
     FAILED = "failed"
 
@@ -43,7 +47,7 @@ class Stage(Enum):
         return self in _HOLDING
 
 
-_HOLDING: Final = frozenset({Stage.SETTLING, Stage.SETTLED, Stage.EXCHANGING})
+_HOLDING: Final = frozenset({Stage.SETTLING, Stage.SETTLED, Stage.EXCHANGING, Stage.STANDING})
 _OPEN: Final = _HOLDING | {Stage.COPYING}
 
 
@@ -62,6 +66,7 @@ class Step(Enum):
     NOTHING = "nothing"
     FAIL = "give up what is left of the copies"
     RETREAT = "take back that the copies are disks, and let the guest go on"
+    STAND = "have the guest stand until its VMI is known to name the old claims"
     EXCHANGE = "have QEMU exchange the disks, and let the guest go on"
 
 
@@ -79,7 +84,7 @@ class MoveSeen(NamedTuple):
 
 def plan_look(seen: MoveSeen) -> Step:
     """The next step that nobody has to ask for, while no order is at work."""
-    if not seen.stage.is_open:
+    if not seen.stage.is_open or seen.stage is Stage.STANDING:
         return Step.NOTHING
     if seen.stage is Stage.EXCHANGING:
         # A launcher was killed in the middle of it: the VMI names the new claims.
@@ -87,7 +92,14 @@ def plan_look(seen: MoveSeen) -> Step:
     if seen.stage is Stage.COPYING:
         return Step.FAIL if DiskState.LOST in seen.disks else Step.NOTHING
     waits = seen.stage is Stage.SETTLED and (seen.lease > 0 or seen.to_device)
-    return Step.NOTHING if waits and is_settled(seen.disks, stands=seen.stands) else Step.RETREAT
+    if waits and is_settled(seen.disks, stands=seen.stands):
+        return Step.NOTHING
+    return choose_retreat(seen.stage, to_device=seen.to_device)
+
+
+def choose_retreat(stage: Stage, *, to_device: bool) -> Step:
+    """How a move is taken back that is not what it was: the VMI may name the new claims of one that was settled."""
+    return Step.STAND if to_device and stage is Stage.SETTLED else Step.RETREAT
 
 
 def is_settled(disks: tuple[DiskState, ...], *, stands: bool) -> bool:

@@ -22,6 +22,7 @@ from kvedge.launcher.disk_move.disk_move_plan import (
     Stage,
     Step,
     can_settle,
+    choose_retreat,
     is_settled,
     plan_look,
 )
@@ -77,6 +78,7 @@ _STATES: Final = {
     Stage.SETTLING: DISK_MOVE_READY,
     Stage.SETTLED: DISK_MOVE_SETTLED,
     Stage.EXCHANGING: DISK_MOVE_SETTLED,
+    Stage.STANDING: DISK_MOVE_FAILED,
     Stage.DONE: DISK_MOVE_DONE,
     Stage.FAILED: DISK_MOVE_FAILED,
 }
@@ -149,6 +151,8 @@ class DiskMover:
                 self._abort(request.move_id)
             elif request.move_id != self._record.id:
                 raise WrongState(f"no move {request.move_id} is under way")
+            elif self._record.stage is Stage.STANDING:
+                raise WrongState("a disk did not move to its device: the VMI is to name the old claims")
             elif request.goal == DISK_MOVE_GOAL_SETTLE and self.is_open:
                 self._settle(self._session.facts())
             elif request.goal == DISK_MOVE_GOAL_FINISH and self.is_open:
@@ -164,13 +168,16 @@ class DiskMover:
             return
         try:
             disks = self._read_states(facts)
-            to_device = any(disk.block for disk in self._record.disks)
             lease = self._lease_ends - self._clock()
-            step = plan_look(MoveSeen(self._record.stage, disks, lease, to_device, facts.life is Life.PAUSED))
+            stands = facts.life is Life.PAUSED
+            step = plan_look(MoveSeen(self._record.stage, disks, lease, self._is_to_device, stands))
             if step is Step.FAIL:
                 self._give_up(facts, explain_loss(self._record.disks))
             elif step is Step.RETREAT:
                 self._retreat()
+                self._look_soon()
+            elif step is Step.STAND:
+                self._stand(facts, explain_loss(self._record.disks))
                 self._look_soon()
             elif step is Step.EXCHANGE:
                 self._exchange()
@@ -196,6 +203,7 @@ class DiskMover:
             message=record.message,
             started_unix_ms=record.started_ms,
             ended_unix_ms=record.ended_ms,
+            stands=record.stage is Stage.STANDING,
         )
         present = {} if facts is None else {disk.name: disk for disk in facts.disks}
         for disk in record.disks:
@@ -221,6 +229,10 @@ class DiskMover:
                 progress = self._session.copies.progress(disk.target)
                 word.total_bytes, word.copied_bytes = progress.total or disk.bytes, progress.copied
         return word
+
+    @property
+    def _is_to_device(self) -> bool:
+        return any(disk.block for disk in self._record.disks)
 
     @contextlib.contextmanager
     def _ordering(self) -> Iterator[None]:
@@ -284,7 +296,10 @@ class DiskMover:
             self._lease_ends = self._clock() + LEASE_SECONDS
             return
         if self._record.stage is not Stage.COPYING:
-            self._retreat()
+            if choose_retreat(self._record.stage, to_device=self._is_to_device) is Step.STAND:
+                self._stand(facts, explain_loss(self._record.disks))
+            else:
+                self._retreat()
             raise Postponed("a copy has ended meanwhile, or the guest went on")
         if facts is None or not facts.is_active:
             raise WrongState("there is no guest")
@@ -345,8 +360,11 @@ class DiskMover:
                 unsettle_copy(os.path.dirname(disk.path))
             with contextlib.suppress(LauncherError):
                 self._session.copies.give_up(disk.target)
-        self._let_run()
-        stage = Stage.FAILED if stayed else Stage.DONE
+        # Before its guest runs, the VMI must name the claim again that a disk has which did not move to a device.
+        stands = any(disk.block for disk, _ in stayed)
+        if not stands:
+            self._let_run()
+        stage = Stage.STANDING if stands else Stage.FAILED if stayed else Stage.DONE
         message = "; ".join(why for _, why in stayed)[:_LONGEST_MESSAGE]
         self._keep(self._record._replace(stage=stage, message=message, ended_ms=_now_ms()))
         log.info("disks have moved", extra={"facts": {"move": self._record.id, "stayed": len(stayed)}})
@@ -361,7 +379,9 @@ class DiskMover:
             return
         if self._record.stage in (Stage.EXCHANGING, Stage.DONE):
             raise WrongState("the disks are being exchanged already, or have been")
-        if self.is_open:
+        if self._record.stage is Stage.STANDING:
+            self._go_on()
+        elif self.is_open:
             self._give_up(self._session.facts(), "cancelled")
         facts = self._session.facts()
         for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
@@ -380,6 +400,24 @@ class DiskMover:
         message = why[:_LONGEST_MESSAGE]
         log.warning("disks do not move", extra={"facts": {"move": self._record.id, "why": message}})
         self._keep(self._record._replace(stage=Stage.FAILED, message=message, ended_ms=_now_ms()))
+
+    def _stand(self, facts: DomainFacts | None, why: str) -> None:
+        """The guest stands, also one that somebody let go on: the VMI may name a device that is not its disk."""
+        message = why[:_LONGEST_MESSAGE]
+        log.error("disks do not move; the guest stands until its VMI says so", extra={"facts": {"why": message}})
+        self._keep(self._record._replace(stage=Stage.STANDING, message=message, ended_ms=_now_ms()))
+        if facts is not None and facts.life in (Life.RUNNING, Life.BLOCKED):
+            self._session.pause()
+
+    def _go_on(self) -> None:
+        """The VMI names the old claims of the disks that did not move: the guest goes on with these."""
+        for disk, state in zip(self._record.disks, self._read_states(self._session.facts()), strict=True):
+            if state in (DiskState.COPYING, DiskState.FOLLOWING):
+                self._session.copies.give_up(disk.target)
+            if state is not DiskState.EXCHANGED and not disk.block:
+                unsettle_copy(os.path.dirname(disk.path))
+        self._let_run()
+        self._keep(self._record._replace(stage=Stage.FAILED))
 
     def _let_run(self) -> None:
         if self._record.held:

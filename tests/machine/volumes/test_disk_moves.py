@@ -16,6 +16,7 @@ from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.moved_volumes import VOLUMES_CHANGE
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import condition
+from kvedge.resources.names import DISK_MOVE_ENDED
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -103,9 +104,13 @@ class Writer:
     def image(self, claim: str) -> Path:
         return self.image_directory(claim) / "disk.img"
 
-    def find_lost(self, claim: str, last: int) -> list[int]:
+    def device(self, claim: str) -> Path:
+        """The file that is the device of a claim."""
+        return next(path for path in self.image_directory(claim).iterdir() if path.is_file())
+
+    def find_lost(self, claim: str, last: int, image: Path | None = None) -> list[int]:
         """The acknowledged blocks that the image lacks."""
-        with self.image(claim).open("rb") as file:
+        with (image or self.image(claim)).open("rb") as file:
             file.seek(BLOCK)
             content = file.read(last * BLOCK)
         return [n for n in range(1, last + 1) if not content[(n - 1) * BLOCK :].startswith(b"block %010d" % n)]
@@ -166,6 +171,26 @@ def test_whoever_is_killed_on_the_way_the_disk_arrives(writer: Writer) -> None:
         writer.goes_on()
         assert box.qemu_pids(writer.uid) == [qemu]
         assert writer.find_lost(claim, writer.acked()) == []
+
+
+def test_a_disk_moves_to_a_device_and_back(writer: Writer) -> None:
+    box = writer.box
+    (qemu,) = box.qemu_pids(writer.uid)
+    device = a_claim("device")
+    device["spec"]["volumeMode"] = "Block"
+    box.apply(device)
+    writer.exchange("device")
+    writer.wait_moved("device")
+    writer.goes_on()
+    os.sync()
+    assert writer.find_lost("device", writer.acked(), writer.device("device")) == []
+    assert not writer.vmi().metadata.annotations.get(DISK_MOVE_ENDED)
+    box.apply(a_claim("file"))
+    writer.exchange("file")
+    writer.wait_moved("file")
+    writer.goes_on()
+    assert box.qemu_pids(writer.uid) == [qemu]
+    assert writer.find_lost("file", writer.acked()) == []
 
 
 def test_a_user_puts_the_old_claim_back(writer: Writer) -> None:

@@ -165,13 +165,10 @@ def test_a_destination_that_is_missing_or_going_is_waited_for() -> None:
         assert found.reason == NOT_FOUND
 
 
-def test_in_place_no_disk_moves_to_a_device() -> None:
+@pytest.mark.parametrize("is_alone", [True, False], ids=["in place", "to another node"])
+def test_a_disk_moves_to_a_device(is_alone: bool) -> None:
     known = sights(small("new", "10Gi", volume_mode="Block"))
-    found = judged(a_pair({"root": "new"}), replace(known, is_alone=True))
-    assert isinstance(found, Waits)
-    assert found.reason == "DestinationIsDevice"
-    assert "name a claim with a file system" in found.text
-    assert judged(a_pair({"root": "new"}), known) is None, "a guest that moves takes its disk to one"
+    assert judged(a_pair({"root": "new"}), replace(known, is_alone=is_alone)) is None
 
 
 def test_what_would_be_filled_over_the_guests_disk_is_waited_for() -> None:

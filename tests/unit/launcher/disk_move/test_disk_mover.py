@@ -21,7 +21,7 @@ from kvedge.handler.disk_move.disk_move_steps import DiskMoveSteps
 from kvedge.handler.launchers.launcher_connections import LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen
-from kvedge.kube.errors import Forbidden
+from kvedge.kube.errors import Conflict, Forbidden, Unavailable
 from kvedge.launcher.disk_move import disk_mover, moving_disks
 from kvedge.launcher.disk_move.disk_move_plan import LEASE_SECONDS
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
@@ -32,13 +32,14 @@ from kvedge.launcher.launcher_service import status_code
 from kvedge.launcher.libvirt.domain_facts import CopyProgress, DiskSize, DomainDisk, DomainFacts, Life, Why
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.disks.moved_places import moved_path, moved_place
-from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE
+from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE, as_moved
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
     DISK_MOVE_DONE,
     DISK_MOVE_FAILED,
+    DISK_MOVE_GOAL_FINISH,
     DISK_MOVE_GOAL_SETTLE,
     DISK_MOVE_READY,
     DOMAIN_STATE_RUNNING,
@@ -49,6 +50,7 @@ from kvedge.storage.arriving_mark import ARRIVING
 
 BYTES = 1 << 20
 VOLUMES = ("root", "data")
+DEVICES = ((), ("data",), VOLUMES)
 T = TypeVar("T")
 
 
@@ -92,6 +94,8 @@ class World:
     versions: dict[str, int] = field(default_factory=dict)
     latest: dict[str, int] = field(default_factory=dict)
     disks: dict[str, Disk] = field(default_factory=dict)
+    # The volumes whose new claims are devices.
+    devices: tuple[str, ...] = ()
     fails: set[str] = field(default_factory=set)
     # What a power cut would have found wrong, at any step.
     stale: list[str] = field(default_factory=list)
@@ -103,7 +107,10 @@ class World:
             {
                 "volumeName": name,
                 "sourcePVCInfo": {"claimName": f"{name}-old"},
-                "destinationPVCInfo": {"claimName": f"{name}-new"},
+                "destinationPVCInfo": {
+                    "claimName": f"{name}-new",
+                    "volumeMode": "Block" if name in self.devices else "Filesystem",
+                },
             }
             for name in VOLUMES
         ]
@@ -120,13 +127,15 @@ class World:
         for name in VOLUMES:
             self.disks[name] = Disk(f"{name}-old")
             self.versions[f"{name}-old"] = self.latest[name] = 1
-            self.directory(name).mkdir(parents=True)
+            self.directory(name).mkdir(parents=True, exist_ok=True)
+            if name in self.devices:
+                self.image(name).write_bytes(bytes(BYTES))
 
     def directory(self, name: str) -> Path:
         return self.image(name).parent
 
     def image(self, name: str) -> Path:
-        return Path(str(self.root) + moved_path(moved_place(name, f"{name}-new"), block=False))
+        return Path(str(self.root) + moved_path(moved_place(name, f"{name}-new"), block=name in self.devices))
 
     def path(self, name: str, claim: str) -> str:
         return str(self.image(name)) if claim.endswith("-new") else f"/old/{name}"
@@ -157,7 +166,8 @@ class World:
         for volume in self.vmi.spec.volumes:
             claim = claim_of(volume) or ""
             is_new = claim.endswith("-new")
-            if is_new and (self.directory(volume.name) / ARRIVING).exists():
+            has_word = volume.name not in self.devices and (self.directory(volume.name) / ARRIVING).exists()
+            if is_new and has_word:
                 self.refused.append(volume.name)
             elif self.versions.get(claim) != self.latest[volume.name]:
                 self.stale.append(f"{volume.name} on {claim} at step {self.steps}")
@@ -195,7 +205,7 @@ class World:
         disk, name = self.disks[target.removeprefix("vd-")], target.removeprefix("vd-")
         if "begin" in self.fails:
             raise LibvirtFailed("copying", 1, 1, "no")
-        assert path == str(self.image(name))
+        assert (path, block) == (str(self.image(name)), name in self.devices)
         self.step(lambda: self._mirror(disk, f"{name}-new"))
 
     def _mirror(self, disk: Disk, claim: str) -> None:
@@ -244,6 +254,8 @@ class Play:
         monkeypatch.setattr(disk_mover, "passing_thread", lambda _, call, *arguments: call(*arguments))
         monkeypatch.setattr(disk_mover.time, "sleep", lambda _: None)
         self.launcher = self.start_launcher()
+        # What the handler knows of the VMI, where that is not what the API has.
+        self.known: VirtualMachineInstance | None = None
 
     def _as_step(self, real: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: self.world.step(lambda: real(*arguments))
@@ -257,7 +269,7 @@ class Play:
         )
 
     def status(self) -> DomainStatus:
-        status = DomainStatus(state=DOMAIN_STATE_RUNNING, moves_disks=True)
+        status = DomainStatus(state=DOMAIN_STATE_RUNNING, moves_disks=True, moves_to_devices=True)
         word = self.launcher.describe(self.world.facts())
         if word is not None:
             status.disk_move.CopyFrom(word)
@@ -274,20 +286,32 @@ class Play:
         if "write" in self.world.fails:
             raise Forbidden(403, "Forbidden", "not allowed")
 
+        version = self.world.vmi.metadata.resource_version
+        if patch.body["metadata"]["resourceVersion"] != version:
+            raise Conflict(409, "Conflict", "another version")
+
         def write() -> None:
             self.world.vmi = decode(VirtualMachineInstance, merge(encode(self.world.vmi), patch.body))
+            self.world.vmi.metadata.resource_version = str(int(version or "0") + 1)
 
         self.world.step(write)
+        if "answer" in self.world.fails:
+            raise Unavailable(503, "Unavailable", "the answer is lost")
         return self.world.vmi
 
-    def handler_pass(self) -> None:
+    def get(self, _cls: object, _namespace: str, _name: str) -> VirtualMachineInstance:
+        return self.world.vmi
+
+    def handler_pass(self) -> str:
+        """What the VMI is told of trouble."""
         now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.world.now)
         quiet: Any = SimpleNamespace(observe=lambda _: None, record=lambda *_: None, now=lambda: now)
         myself = cast(Any, self)
         steps = DiskMoveSteps(myself, quiet, myself, quiet, quiet)
         present = frozenset(moved_place(name, f"{name}-new") for name in VOLUMES)
         view = LauncherView(connected=True, status=self.status())
-        steps.look(cast(Any, ("default", "web")), self.world.vmi, view, HotplugSeen(present))
+        key = cast(Any, ("default", "web"))
+        return steps.look(key, self.known or self.world.vmi, view, HotplugSeen(present)).trouble
 
     def launcher_pass(self) -> None:
         self.launcher.look(self.world.facts())
@@ -310,40 +334,40 @@ def run(play: Play, *, rounds: int = 12) -> None:
         play.world.now += 1.0
 
 
-def test_a_move_without_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path)
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
+def test_a_move_without_trouble(devices: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, devices=devices)
     play = Play(world, monkeypatch)
     run(play)
     assert (world.stale, world.refused) == ([], [])
     assert [disk.claim for disk in world.disks.values()] == ["root-new", "data-new"]
     assert (world.paused, play.status().disk_move.state) == (False, DISK_MOVE_DONE)
-    for name in VOLUMES:
+    assert not world.vmi.metadata.annotations
+    for name in set(VOLUMES) - set(devices):
         assert [path.name for path in world.directory(name).iterdir()] == ["disk.img"]
         assert world.image(name).stat().st_size == BYTES
 
 
-def _steps_of_a_move(tmp_path: Path) -> int:
+def _count_steps(tmp_path: Path, devices: tuple[str, ...]) -> int:
+    (tmp_path / "count").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
-        world = World(tmp_path)
+        world = World(tmp_path / "count", devices=devices)
         run(Play(world, monkeypatch))
+        assert world.steps > 11
         return world.steps
 
 
-@pytest.fixture(scope="module")
-def step_count(tmp_path_factory: pytest.TempPathFactory) -> int:
-    return _steps_of_a_move(tmp_path_factory.mktemp("count"))
-
-
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
 def test_whoever_is_killed_at_any_step(
-    is_done: bool, step_count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    devices: tuple[str, ...], is_done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert step_count > 15
+    step_count = _count_steps(tmp_path, devices)
     for number in range(1, step_count + 1):
         root = tmp_path / str(number)
         root.mkdir()
         with monkeypatch.context() as patched:
-            world = World(root, dies_at=number, is_done=is_done)
+            world = World(root, dies_at=number, is_done=is_done, devices=devices)
             play = Play(world, patched)
             # Long enough for a second attempt after a pause.
             run(play, rounds=40)
@@ -352,14 +376,16 @@ def test_whoever_is_killed_at_any_step(
             assert (number, claims, world.paused) == (number, ["root-new", "data-new"], False)
 
 
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
 def test_a_guest_that_nobody_comes_back_to_goes_on_with_what_its_vmi_names_or_is_refused(
-    step_count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    devices: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    step_count = _count_steps(tmp_path, devices)
     for number in range(1, step_count + 1):
         root = tmp_path / str(number)
         root.mkdir()
         with monkeypatch.context() as patched:
-            world = World(root, dies_at=number, is_done=True)
+            world = World(root, dies_at=number, is_done=True, devices=devices)
             play = Play(world, patched)
             for _ in range(8):
                 try:
@@ -373,8 +399,10 @@ def test_a_guest_that_nobody_comes_back_to_goes_on_with_what_its_vmi_names_or_is
             world.now += LEASE_SECONDS + 1
             for _ in range(3):
                 play.launcher_pass()
-            # No handler for longer than the lease: the guest runs, and nothing old is taken for its disk.
-            assert (number, world.stale, world.paused) == (number, [], False)
+            # No handler for longer than the lease: the guest runs, or waits where a device has no room for a word, and
+            # nothing old is taken for its disk.
+            assert (number, world.stale) == (number, [])
+            assert devices or not world.paused
             # Once there is one again, all is brought to its end.
             run(play, rounds=40)
             assert (number, world.stale) == (number, [])
@@ -395,12 +423,13 @@ def test_a_user_who_takes_it_back_has_nothing_of_it(tmp_path: Path, monkeypatch:
     assert [list(world.directory(name).iterdir()) for name in VOLUMES] == [[], []]
 
 
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
 def test_a_disk_that_qemu_does_not_exchange_stays_and_the_vmi_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    devices: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path, fails={"pivot"})
+    world = World(tmp_path, fails={"pivot"}, devices=devices)
     play = Play(world, monkeypatch)
-    for _ in range(3):
+    for _ in range(4 if devices else 3):
         play.handler_pass()
         play.copy()
         play.launcher_pass()
@@ -506,3 +535,100 @@ def test_a_move_that_cannot_begin_says_why(tmp_path: Path, monkeypatch: pytest.M
     assert word.state == DISK_MOVE_FAILED
     assert "holds data" in word.message
     assert world.image("root").read_bytes() == b"somebody's data"
+
+
+def settle(play: Play) -> MoveDisksRequest:
+    """Bring a move to where the guest stands, and no claims are exchanged yet; the order for it."""
+    play.handler_pass()
+    play.copy()
+    play.launcher_pass()
+    order = MoveDisksRequest(move_id=play.status().disk_move.move_id, goal=DISK_MOVE_GOAL_SETTLE)
+    play.launcher.order(order)
+    return order
+
+
+def test_a_handler_that_knows_an_old_vmi_lets_no_guest_go_on_beside_its_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    settle(play)
+    old = world.vmi
+    # The claims are exchanged, but the answer is lost, and the watch is late.
+    world.fails.add("answer")
+    with pytest.raises(Unavailable):
+        play.handler_pass()
+    world.fails.clear()
+    play.known = old
+    for _ in range(3):
+        play.handler_pass()
+        play.launcher_pass()
+        assert (world.stale, world.paused) == ([], True)
+    # Nor does it by what it believes that a user has taken back.
+    old.status.migrated_volumes, old.status.conditions = [], []
+    for _ in range(3):
+        play.handler_pass()
+        play.launcher_pass()
+        assert (world.stale, world.paused) == ([], True)
+    play.known = None
+    run(play)
+    assert (world.stale, [disk.claim for disk in world.disks.values()]) == ([], ["root-new", "data-new"])
+    assert not world.paused
+
+
+def test_a_copy_on_a_device_that_ends_while_the_guest_stands_has_it_wait_for_its_vmi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    order = settle(play)
+    # The claims are exchanged, the handler is killed, and then the device fails.
+    wanted = world.vmi.status.migrated_volumes
+    world.vmi = decode(VirtualMachineInstance, encode(as_moved(world.vmi)))
+    world.vmi.status.migrated_volumes = wanted
+    for disk in world.disks.values():
+        disk.mirror = ""
+    play.launcher_pass()
+    play.launcher = play.start_launcher()
+    for _ in range(3):
+        world.now += LEASE_SECONDS
+        play.launcher_pass()
+    word = play.status().disk_move
+    assert (world.paused, word.state, word.stands) == (True, DISK_MOVE_FAILED, True)
+    for goal in (DISK_MOVE_GOAL_SETTLE, DISK_MOVE_GOAL_FINISH):
+        with pytest.raises(WrongState, match="name the old claims"):
+            play.launcher.order(MoveDisksRequest(move_id=order.move_id, goal=goal))
+    run(play, rounds=40)
+    assert (world.stale, world.paused) == ([], False)
+    assert [disk.claim for disk in world.disks.values()] == ["root-new", "data-new"]
+
+
+def test_a_guest_that_somebody_lets_go_on_beside_its_device_is_stopped_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    settle(play)
+    world.paused = False
+    world.write()
+    play.launcher_pass()
+    assert (world.paused, play.status().disk_move.stands) == (True, True)
+    run(play, rounds=40)
+    assert (world.stale, world.paused) == ([], False)
+
+
+def test_a_launcher_of_an_earlier_version_is_asked_for_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    real = play.status
+
+    def status() -> DomainStatus:
+        said = real()
+        said.moves_to_devices = False
+        return said
+
+    monkeypatch.setattr(play, "status", status)
+    assert "earlier version" in play.handler_pass()
+    assert not any(disk.mirror for disk in world.disks.values())
