@@ -6,7 +6,9 @@ guest's agent, and its caller gets the status after it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
@@ -43,30 +45,36 @@ class DomainOrders:
         self._state = state
         self._agent = agent
         self._view = view
+        # What one order looks at before it begins, no other one changes meanwhile: a dump that began between a pause's
+        # look and its stop would have found the guest running, and would let it go on against its user's word.
+        self._deciding = threading.RLock()
 
     def pause(self) -> DomainStatus:
         """Stop the guest's CPUs."""
-        # libvirt would let it go on at the end of the migration, here or there, and of a dump.
-        self._refuse_while_busy()
-        # Also when an I/O error has stopped them already: it then does not go on by itself.
-        self._state.remember(held=True)
-        self._session.pause()
+        with self._deciding:
+            # libvirt would let it go on at the end of the migration, here or there, and of a dump.
+            self._refuse_while_busy()
+            # Also when an I/O error has stopped them already: it then does not go on by itself.
+            self._state.remember(held=True)
+            self._session.pause()
         return self._view.look()
 
     def unpause(self) -> DomainStatus:
         """Let them run."""
-        self._refuse_while_busy()
-        self._state.remember(never_ran=False, held=False)
-        self._session.unpause()
+        with self._deciding:
+            self._refuse_while_busy()
+            self._state.remember(never_ran=False, held=False)
+            self._session.unpause()
         return self._view.look()
 
     def go_on(self) -> None:
         """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
-        is_busy = self._view.outgoing.is_moving or self._view.moves.holds_guest or self._dumps.is_unsettled
-        if self._state.memory.held or is_busy:
-            return
-        log.info("the guest goes on, to repeat what failed with an I/O error")
-        self._session.unpause()
+        with self._deciding:
+            is_busy = self._view.outgoing.is_moving or self._view.moves.holds_guest or self._dumps.is_unsettled
+            if self._state.memory.held or is_busy:
+                return
+            log.info("the guest goes on, to repeat what failed with an I/O error")
+            self._session.unpause()
 
     def reset(self) -> DomainStatus:
         """Press the reset button."""
@@ -112,17 +120,18 @@ class DomainOrders:
 
     def migrate(self, request: MigrateRequest) -> DomainStatus:
         """Begin to move the guest to another launcher."""
-        if self._state.memory.kill_requested:
-            raise WrongState("the guest is to end")
-        if self._state.memory.resumes:
-            # It is paused, and would stay so where it went.
-            raise WrongState("the guest has just come, and does not run yet; try again when it does")
-        if self._view.copies.is_active:
-            raise WrongState("the guest's disks are being copied; it moves when that is over")
-        self._dumps.refuse_while_dumping()
-        if self._view.moves.is_open:
-            raise WrongState("disks of the guest move to other claims; it moves once that is over")
-        self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
+        with self._deciding:
+            if self._state.memory.kill_requested:
+                raise WrongState("the guest is to end")
+            if self._state.memory.resumes:
+                # It is paused, and would stay so where it went.
+                raise WrongState("the guest has just come, and does not run yet; try again when it does")
+            if self._view.copies.is_active:
+                raise WrongState("the guest's disks are being copied; it moves when that is over")
+            self._dumps.refuse_while_dumping()
+            if self._view.moves.is_open:
+                raise WrongState("disks of the guest move to other claims; it moves once that is over")
+            self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
     def abort_migration(self, uid: str) -> DomainStatus:
@@ -137,14 +146,15 @@ class DomainOrders:
 
     def begin_disk_copy(self, request: BeginDiskCopyRequest) -> DomainStatus:
         """Begin to copy disks as they are at one moment that is about to come."""
-        if self._state.memory.kill_requested:
-            raise WrongState("the guest is to end")
-        self._view.outgoing.refuse_while_moving()
-        self._dumps.refuse_while_dumping()
-        if self._view.moves.is_open:
-            raise WrongState("disks of the guest move to other claims; they are copied once that is over")
-        wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
-        self._view.copies.begin(request.id, wanted, self._session.facts())
+        with self._deciding:
+            if self._state.memory.kill_requested:
+                raise WrongState("the guest is to end")
+            self._view.outgoing.refuse_while_moving()
+            self._dumps.refuse_while_dumping()
+            if self._view.moves.is_open:
+                raise WrongState("disks of the guest move to other claims; they are copied once that is over")
+            wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
+            self._view.copies.begin(request.id, wanted, self._session.facts())
         return self._view.look()
 
     def abort_disk_copy(self, copy_id: str) -> DomainStatus:
@@ -154,17 +164,14 @@ class DomainOrders:
 
     def move_disks(self, request: MoveDisksRequest) -> DomainStatus:
         """Bring disks of the guest nearer to other claims, or to those that they were on."""
-        if request.goal == DISK_MOVE_GOAL_COPY:
-            self._view.outgoing.refuse_while_moving()
-            if self._state.memory.resumes or self._state.memory.kill_requested:
-                raise WrongState("the guest does not run yet, or is to end")
-            self._dumps.refuse_while_dumping()
-            if self._view.copies.is_active:
-                raise WrongState("the guest's disks are being copied for a snapshot; they move when that is over")
-        try:
-            self._view.moves.order(request)
-        finally:
-            status = self._view.look()
+        begins = request.goal == DISK_MOVE_GOAL_COPY
+        with self._deciding if begins else contextlib.nullcontext():
+            if begins:
+                self._refuse_to_move_disks()
+            try:
+                self._view.moves.order(request)
+            finally:
+                status = self._view.look()
         return status
 
     def freeze(self, unfreeze_seconds: int) -> DomainStatus:
@@ -180,17 +187,26 @@ class DomainOrders:
 
     def dump_memory(self, request: DumpMemoryRequest) -> DomainStatus:
         """Begin to write the guest's memory into a file."""
-        if self._state.memory.kill_requested:
-            raise WrongState("the guest is to end")
-        if self._state.memory.resumes:
-            raise WrongState("the guest has just come, and does not run yet; try again when it does")
-        self._view.outgoing.refuse_while_moving()
-        if self._view.copies.is_active and not self._dumps.is_unsettled:
-            raise WrongState("the guest's disks are being copied; its memory is written when that is over")
-        if self._view.moves.is_open and not self._dumps.is_unsettled:
-            raise WrongState("disks of the guest move to other claims; its memory is written when that is over")
-        self._dumps.begin(request, self._session.facts())
+        with self._deciding:
+            if self._state.memory.kill_requested:
+                raise WrongState("the guest is to end")
+            if self._state.memory.resumes:
+                raise WrongState("the guest has just come, and does not run yet; try again when it does")
+            self._view.outgoing.refuse_while_moving()
+            if self._view.copies.is_active and not self._dumps.is_unsettled:
+                raise WrongState("the guest's disks are being copied; its memory is written when that is over")
+            if self._view.moves.is_open and not self._dumps.is_unsettled:
+                raise WrongState("disks of the guest move to other claims; its memory is written when that is over")
+            self._dumps.begin(request, self._session.facts())
         return self._view.look()
+
+    def _refuse_to_move_disks(self) -> None:
+        self._view.outgoing.refuse_while_moving()
+        if self._state.memory.resumes or self._state.memory.kill_requested:
+            raise WrongState("the guest does not run yet, or is to end")
+        self._dumps.refuse_while_dumping()
+        if self._view.copies.is_active:
+            raise WrongState("the guest's disks are being copied for a snapshot; they move when that is over")
 
     def _refuse_while_busy(self) -> None:
         """For orders that have to wait. Raises WrongState."""
