@@ -154,7 +154,10 @@ def _tell(text: str, code: int) -> int:
         # A shell that completes a word has no place for errors.
         return code
     with contextlib.suppress(OSError):
-        click.echo(f"error: {text}", err=True)
+        from kvedge.client.harmless_text import harmless
+
+        # It may name what a file, a guest or a server says of itself.
+        click.echo(f"error: {harmless(text.encode(errors='replace'))}", err=True)
     return code
 
 

@@ -1,6 +1,6 @@
 """A bar on the terminal for an upload; nothing where there is no terminal.
 
-Used by verbs that upload. Writes to standard error only.
+Used by verbs that upload. Writes to standard error only. Lines may name what a file or a server says of itself.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 
 import click
+
+from kvedge.client.harmless_text import harmless
 
 
 class UploadBar:
@@ -20,7 +22,7 @@ class UploadBar:
     def tell(self, text: str) -> None:
         """A line of its own."""
         self.end()
-        click.echo(text, err=True)
+        click.echo(harmless(text.encode(errors="replace")), err=True)
 
     def show(self, sent: int, size: int) -> None:
         """Draw anew, when a percent has changed."""

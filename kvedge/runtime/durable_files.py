@@ -7,9 +7,14 @@ rest goes by :func:`write_whole`. Touches only what it is given.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
+from typing import Final
+
+# What a file system without hard links says.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.ENOTSUP})
 
 
 def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
@@ -18,9 +23,10 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: as the file system has it; what was there is untouched.
     """
-    _sweep(path)
-    # Each writer has its own: of two, the content of the later one is kept, whole.
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
+    for left in find_unfinished(path):
+        left.unlink(missing_ok=True)
+    # Of two writers the content of the later one is kept, whole.
+    unfinished = name_unfinished(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(unfinished, flags, mode), "wb") as file:
@@ -47,15 +53,22 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
         staged.replace(path)
 
 
-def _sweep(path: Path) -> None:
-    """Remove what killed processes left of a file."""
+def name_unfinished(path: Path) -> Path:
+    """Where a file lies until it is whole: each writer, and each of its tries, has a place of its own."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
+
+
+def find_unfinished(path: Path) -> list[Path]:
+    """What killed processes left of a file, or of a directory."""
     begin, end = f".{path.name}.", ".unfinished"
+    found = []
     for name in os.listdir(path.parent):
         if name.startswith(begin) and name.endswith(end):
             writer, dash, _ = name[len(begin) :].partition("-")
             # An earlier kvedge's bears no writer's number.
             if not (dash and writer.isdigit() and Path("/proc", writer).exists()):
-                path.with_name(name).unlink(missing_ok=True)
+                found.append(path.with_name(name))
+    return found
 
 
 def put_durably(staged: Path, path: Path) -> None:
@@ -66,6 +79,28 @@ def put_durably(staged: Path, path: Path) -> None:
     """
     sync(staged)
     staged.replace(path)
+    sync(path.parent)
+
+
+def put_new_durably(staged: Path, path: Path) -> None:
+    """The same for a name that nobody may have; where the file system can say so, two never get it.
+
+    Raises:
+        FileExistsError: somebody has it by now.
+        OSError: as the file system has it.
+    """
+    sync(staged)
+    try:
+        os.link(staged, path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Such as that of a USB stick.
+        if path.exists() or path.is_symlink():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        staged.replace(path)
+    else:
+        staged.unlink()
     sync(path.parent)
 
 

@@ -13,6 +13,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.tidy_end import tidy_end
 from kvedge.cli.upload_bar import UploadBar
 from kvedge.cli.verb_command import VerbCommand, vm_argument
 
@@ -78,7 +79,7 @@ def export(
     wish = ExportWish(vm, snapshot, with_secrets=with_secrets, wait_seconds=timeout)
     bar = UploadBar()
     opening: ExportOpening = ExportOpening(open_session(kubeconfig, namespace), wish, bar.tell, Progress)
-    with opening.open() as opened:
+    with tidy_end(), opening.open() as opened:
         try:
             if format_ == "qcow2":
                 size = write_images(opened, file, bar.show)
@@ -148,7 +149,7 @@ def import_(
     )
     try:
         bar.tell(f"checking {file}")
-        with open_machine(file, trusted, bar.show, bar.tell) as machine:
+        with tidy_end(), open_machine(file, trusted, bar.show, bar.tell) as machine:
             made = run.run(machine)
     finally:
         bar.end()

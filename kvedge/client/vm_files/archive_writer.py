@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from kvedge.client.vm_files.archive_manifest import (
 )
 from kvedge.client.vm_files.tar_member import END, make_header, padding
 from kvedge.client.vm_files.zstd_chunks import compress
-from kvedge.runtime.durable_files import put_durably
+from kvedge.runtime.durable_files import find_unfinished, name_unfinished, put_new_durably
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -100,17 +100,29 @@ def write_file(path: Path) -> Iterator[BinaryIO]:
         OSError: of the file system.
     """
     check_free(path)
-    staged = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
+    remove_unfinished(path)
+    staged = name_unfinished(path)
     try:
         # Disks hold secrets of their guest.
         descriptor = os.open(staged, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w+b") as file:
             yield file
-        check_free(path)
-        put_durably(staged, path)
+        put_new_durably(staged, path)
+    except FileExistsError as error:
+        staged.unlink(missing_ok=True)
+        raise UsageError(f"{path}: was made by somebody else meanwhile: name another file") from error
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what exports to this place have left that were killed: it may be as large as the disks."""
+    for left in find_unfinished(path):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 def check_free(path: Path) -> None:

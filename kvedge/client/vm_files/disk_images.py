@@ -6,6 +6,7 @@ hands none of them to a tool: the worker at the other end converts what is no ra
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -99,10 +100,15 @@ def open_image(path: Path, format_: str = "", start: int = 0, size: int | None =
     if kind == RAW:
         if size is not None:
             return size, source
+        if size_of(path) % _SECTOR:
+            # A text or a key that a document names as a disk; a guest would get to read it.
+            raise RefusedError(f"{path}: is no raw disk: it has no whole sectors of {_SECTOR} bytes")
         disk = RawDisk(path)
         return disk.disk_size, disk
-    if kind == VMDK and head.startswith(b"KDMV"):
-        return _VMDK_HEADER.unpack_from(head)[3] * _SECTOR, source
+    if kind == VMDK and head.startswith(b"KDMV") and len(head) >= HEAD_SIZE:
+        if sectors := int(_VMDK_HEADER.unpack_from(head)[3]):
+            return sectors * _SECTOR, source
+        raise RefusedError(f"{path}: is a VMDK without a size of its own, whose data may be in other files")
     raise RefusedError(f"{path}: images of kind {kind[:20]} are not taken; qemu-img convert -O qcow2 OLD NEW makes one")
 
 
@@ -124,6 +130,20 @@ def is_disk(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(mode) or stat.S_ISBLK(mode)
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether it is a device that is mounted here, or is part of what is."""
+    if not stat.S_ISBLK(path.stat().st_mode):
+        return False
+    try:
+        # Of a device, alone among files, this asks whether the kernel itself has claimed it.
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return True
+        raise
+    return False
 
 
 def is_written(path: Path) -> bool:

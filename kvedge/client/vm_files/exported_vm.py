@@ -49,7 +49,7 @@ class LastingVolume(NamedTuple):
 def strip_vm(vm: JsonObject) -> JsonObject:
     """The VM without status, times, owners and what other programs have written on it."""
     metadata = {key: copy.deepcopy(value) for key in _KEPT_METADATA if (value := vm.get("metadata", {}).get(key))}
-    if annotations := _strip_annotations(metadata.pop("annotations", {})):
+    if annotations := strip_annotations(metadata.pop("annotations", {})):
         metadata["annotations"] = annotations
     spec = copy.deepcopy(vm.get("spec") or {})
     inner = (spec.get("template") or {}).get("spec") or {}
@@ -67,7 +67,7 @@ def strip_vm(vm: JsonObject) -> JsonObject:
 def strip_object(document: JsonObject, kind: str) -> JsonObject:
     """A Secret or a ConfigMap, in the same way."""
     metadata = {key: value for key in _KEPT_METADATA if (value := document.get("metadata", {}).get(key))}
-    if annotations := _strip_annotations(metadata.pop("annotations", {})):
+    if annotations := strip_annotations(metadata.pop("annotations", {})):
         metadata["annotations"] = annotations
     content = {key: document[key] for key in ("type", "data", "binaryData", "immutable") if document.get(key)}
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}
@@ -97,7 +97,7 @@ def find_needed(vm: JsonObject) -> list[Needed]:
             found[needed] = None
     for credential in spec.get("accessCredentials") or ():
         for way in credential.values():
-            name = ((way or {}).get("source") or {}).get("secret", {}).get("secretName")
+            name = (((way or {}).get("source") or {}).get("secret") or {}).get("secretName")
             if name:
                 found[Needed("Secret", name)] = None
     return list(found)
@@ -143,6 +143,8 @@ def _claim(volume: Mapping[str, Any]) -> str:
 
 
 def _needed_by_volume(volume: Mapping[str, Any]) -> Iterator[Needed]:
+    if name := (volume.get("containerDisk") or {}).get("imagePullSecret"):
+        yield Needed("Secret", name)
     for kind in ("cloudInitNoCloud", "cloudInitConfigDrive"):
         source = volume.get(kind) or {}
         for key in ("secretRef", "networkDataSecretRef"):
@@ -159,5 +161,6 @@ def _needed_by_volume(volume: Mapping[str, Any]) -> Iterator[Needed]:
         yield Needed("ConfigMap", name)
 
 
-def _strip_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+def strip_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Without those that are of another place."""
     return {key: value for key, value in annotations.items() if not key.startswith(_FOREIGN)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kvedge.client.vm_files.archive_errors import DamagedFile
-from kvedge.client.vm_files.archive_manifest import LARGEST_DISK, ArchiveManifest, DiskEntry
+from kvedge.client.vm_files.archive_manifest import LARGEST_DISK, MOST_DISKS, ArchiveManifest, DiskEntry
 from kvedge.resources.codec import JsonObject
 
 _MIB: Final = 1 << 20
@@ -57,6 +57,16 @@ class ForeignMachine:
     disks: list[ForeignDisk] = field(default_factory=list)
     nics: list[ForeignNic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def add_disk(self, disk: ForeignDisk) -> None:
+        """The next disk.
+
+        Raises:
+            DamagedFile: there are more than a machine has; each of them is a file that is opened.
+        """
+        if len(self.disks) >= MOST_DISKS:
+            raise DamagedFile(f"the machine has more than {MOST_DISKS} disks")
+        self.disks.append(disk)
 
 
 def manifest_of(machine: ForeignMachine, source: str) -> ArchiveManifest:

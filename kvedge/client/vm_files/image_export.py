@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 import subprocess
 import tarfile
@@ -20,18 +19,19 @@ from typing import Final
 import msgspec
 
 from kvedge.client.errors import HostError
-from kvedge.client.vm_files.archive_writer import check_free, write_file
+from kvedge.client.vm_files.archive_writer import check_free, remove_unfinished, write_file
 from kvedge.client.vm_files.open_export import OpenExport
 from kvedge.client.vm_files.ova_descriptor import Image, describe, name_image
 from kvedge.client.vm_files.remote_disk import RemoteDisk
 from kvedge.client.vm_files.tar_member import END, make_header, padding
-from kvedge.runtime.durable_files import sync
+from kvedge.runtime.durable_files import name_unfinished, sync
 from kvedge.storage.sparse_file import write_blocks
 
 QCOW2: Final = ("qcow2",)
 # What an appliance must have: written in one go, compressed, without holes.
 VMDK: Final = ("vmdk", "-o", "subformat=streamOptimized,adapter_type=lsilogic")
 _PIECE: Final = 1 << 20
+_LONGEST_NAME: Final = 63
 _LARGEST_USTAR: Final = 8 << 30
 _CONVERT_SECONDS: Final = 12 * 3600
 
@@ -79,7 +79,8 @@ def write_ova(export: OpenExport, path: Path, show: Show) -> int:
             Image(disk.volume, file.name, disk.size, file.stat().st_size)
             for disk, file in zip(export.manifest.disks, files, strict=True)
         ]
-        name = str(export.manifest.vm["metadata"].get("name") or "vm")
+        # A member's name has 100 characters.
+        name = str(export.manifest.vm["metadata"].get("name") or "vm")[:_LONGEST_NAME]
         descriptor = describe(export.manifest.vm, disks)
         lines = [f"SHA256({name}.ovf)= {hashlib.sha256(descriptor).hexdigest()}\n"]
         lines += [f"SHA256({file.name})= {_digest(file)}\n" for file in files]
@@ -130,7 +131,8 @@ def _fetch(disk: RemoteDisk, path: Path, show: Callable[[int], None]) -> None:
 def _workspace(target: Path) -> Iterator[Path]:
     """A directory beside a target; it is gone afterwards, unless it got another name."""
     check_free(target)
-    place = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.unfinished")
+    remove_unfinished(target)
+    place = name_unfinished(target)
     place.mkdir(mode=0o700)
     try:
         yield place

@@ -14,7 +14,7 @@ from kvedge.client.errors import UsageError
 from kvedge.client.session import check_name
 from kvedge.client.vm_files.archive_errors import DamagedFile
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
-from kvedge.client.vm_files.exported_vm import find_needed, is_portable, volumes_of
+from kvedge.client.vm_files.exported_vm import find_lasting, find_needed, is_portable, strip_annotations, volumes_of
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, KUBEVIRT_CONTENT
 from kvedge.resources.types.data_volumes import DataVolume
@@ -61,8 +61,8 @@ class ImportPlan:
     notes: list[str] = field(default_factory=list)
 
     def macs(self) -> list[str]:
-        """Of the VM's interfaces, in lower case."""
-        return [str(nic["macAddress"]).lower() for nic in _interfaces(self.vm) if nic.get("macAddress")]
+        """Of the VM's interfaces, written in one way."""
+        return [plain_mac(str(nic["macAddress"])) for nic in _interfaces(self.vm) if nic.get("macAddress")]
 
 
 def plan_import(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[int]) -> ImportPlan:
@@ -94,11 +94,22 @@ def _plan(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[int]) -
     if name != old:
         _rename_labels(vm, old, name)
     objects = [_check_object(document) for document in manifest.objects]
+    _check_needed(vm, objects)
+    _check_claims(vm, {disk.volume for disk in disks})
     notes = [*_set_running(vm, start=wish.start), *_tell_foreign(vm, objects)]
     if wish.new_macs:
         for nic in _interfaces(vm):
             nic.pop("macAddress", None)
     return ImportPlan(name, vm, disks, objects, notes)
+
+
+def plain_mac(address: str) -> str:
+    """One address has one text.
+
+    >>> plain_mac("52-54-00-AB-CD-EF")
+    '52:54:00:ab:cd:ef'
+    """
+    return address.lower().replace("-", ":")
 
 
 def make_data_volume(disk: PlannedDisk) -> JsonObject:
@@ -125,8 +136,11 @@ def _check_vm(vm: JsonObject) -> None:
     for key in ("volumes", "networks"):
         if not _is_list_of_objects(vm["spec"]["template"]["spec"].get(key)):
             raise DamagedFile(f"the file's VM is not whole: spec.template.spec.{key} is no list")
-    # Whatever it says of places, owners and times is not of here.
-    vm["metadata"] = {key: vm["metadata"][key] for key in _KEPT_METADATA if key in vm["metadata"]}
+    # Whatever it says of places, owners and times is not of here; nor are other programs' notes.
+    metadata = {key: vm["metadata"][key] for key in _KEPT_METADATA if key in vm["metadata"]}
+    if annotations := strip_annotations(metadata.pop("annotations", None) or {}):
+        metadata["annotations"] = annotations
+    vm["metadata"] = metadata
     vm.pop("status", None)
 
 
@@ -159,6 +173,26 @@ def _check_disks(vm: JsonObject, disks: list[PlannedDisk]) -> None:
     known = {str(volume.get("name")) for volume in volumes_of(vm)}
     if unknown := [disk.volume for disk in disks if disk.volume not in known]:
         raise DamagedFile(f"the file has a disk that its VM has no volume for: {unknown[0][:63]!r}")
+
+
+def _check_claims(vm: JsonObject, brought: set[str]) -> None:
+    """A claim that the file has no disk of is another VM's here; an export has the disks of all of them."""
+    templates = {str((each.get("metadata") or {}).get("name")) for each in vm["spec"].get("dataVolumeTemplates") or ()}
+    for volume in find_lasting(vm):
+        if volume.volume not in brought and volume.claim not in templates:
+            raise DamagedFile(
+                f"the file has no disk of volume {volume.volume[:63]!r}, which would be the claim "
+                f"{volume.claim[:63]!r} that somebody has here: take the volume out of the VM, or export it anew"
+            )
+
+
+def _check_needed(vm: JsonObject, objects: list[JsonObject]) -> None:
+    """An export takes along what its VM names, and nothing else: a Secret may be more than text to a server."""
+    needed = {(each.kind, each.name) for each in find_needed(vm)}
+    for document in objects:
+        if (document["kind"], document["metadata"]["name"]) not in needed:
+            name = str(document["metadata"]["name"])[:63]
+            raise DamagedFile(f"the file has the {document['kind']} {name!r}, which its VM does not name")
 
 
 def _lead_volumes(vm: JsonObject, disks: list[PlannedDisk], claims: set[str]) -> None:
@@ -210,6 +244,15 @@ def _tell_foreign(vm: JsonObject, objects: list[JsonObject]) -> list[str]:
     for volume in volumes_of(vm):
         if account := (volume.get("serviceAccount") or {}).get("serviceAccountName"):
             texts.append(f"its guest gets a token of the service account {account} here")
+        if claim := ((volume.get("ephemeral") or {}).get("persistentVolumeClaim") or {}).get("claimName"):
+            texts.append(f"its guest reads the claim {claim} here")
+        if path := (volume.get("hostDisk") or {}).get("path"):
+            texts.append(f"its guest gets the file {path} of its node")
+    for template in vm["spec"].get("dataVolumeTemplates") or ():
+        texts.append(f"its disk {(template.get('metadata') or {}).get('name')} is not in the file, and is made here")
+    devices = (vm["spec"]["template"]["spec"].get("domain") or {}).get("devices") or {}
+    for kind in ("gpus", "hostDevices"):
+        texts += [f"its guest gets a device {each.get('deviceName')} of its node" for each in devices.get(kind) or ()]
     return texts
 
 

@@ -16,7 +16,7 @@ from kvedge.client.errors import RefusedError
 from kvedge.client.uploads.upload_source import UploadSource
 from kvedge.client.vm_files import safe_xml
 from kvedge.client.vm_files.archive_errors import DamagedFile, UnknownFile
-from kvedge.client.vm_files.disk_images import is_disk, is_written, needs_room, open_image
+from kvedge.client.vm_files.disk_images import is_disk, is_in_use, is_written, needs_room, open_image
 from kvedge.client.vm_files.foreign_vm import ForeignDisk, ForeignMachine, ForeignNic, clean_mac, manifest_of
 from kvedge.client.vm_files.machine_file import MachineFile
 from kvedge.client.vm_files.safe_xml import text_of
@@ -82,6 +82,7 @@ class _Domain:
         self._machine = ForeignMachine(text_of(root, "name") or path.stem)
         self._sources: list[UploadSource] = []
         self._least: list[int] = []
+        self._sent_from: list[str] = []
 
     def read(self) -> MachineFile:
         """All of it."""
@@ -109,7 +110,7 @@ class _Domain:
                 "its clock shows local time: name the zone in spec.template.spec.domain.clock.timezone"
             )
         manifest = manifest_of(machine, f"libvirt domain {text_of(self._root, 'name')}")
-        return MachineFile(manifest, self._sources, self._least, machine.warnings)
+        return MachineFile(manifest, self._sources, self._least, machine.warnings, self._sent_from)
 
     def _check_kind(self) -> None:
         kind, system = self._root.get("type", ""), self._root.find("os/type")
@@ -182,15 +183,24 @@ class _Domain:
         path = Path(place)
         if not path.is_absolute() or not is_disk(path):
             raise RefusedError(f"{self._path}: disk {name[:20]!r}: {place[:200]} is no disk of this computer")
+        if disk.find("encryption") is not None or (source is not None and source.find("encryption") is not None):
+            raise RefusedError(
+                f"{self._path}: disk {name[:20]!r} is encrypted by libvirt's key, which no guest here has: decrypt it "
+                "with qemu-img convert"
+            )
+        if is_in_use(path):
+            raise RefusedError(f"{path}: is a device that this computer uses itself: unmount what is on it first")
         if is_written(path):
             raise RefusedError(f"{path}: is written by a guest that runs: shut it down with `virsh shutdown` first")
         driver = disk.find("driver")
         format_ = driver.get("type", "raw") if driver is not None else "raw"
         size, image = open_image(path, format_)
+        # Whoever has made the document may have meant a file that is no disk of a guest.
+        self._sent_from.append(f"disk {name[:20]} is sent from {path.resolve()}")
         bus = target.get("bus", "") if target is not None else ""
         boot = disk.find("boot")
         order = boot.get("order", "") if boot is not None else ""
-        self._machine.disks.append(
+        self._machine.add_disk(
             ForeignDisk(
                 size,
                 _BUSES.get(bus, "sata"),

@@ -27,6 +27,8 @@ class MachineFile:
     least_sizes: list[int]
     # What of the VM has no equal here.
     warnings: list[str] = field(default_factory=list)
+    # The files of this computer that are read besides the one that was named, and for what.
+    sent_from: list[str] = field(default_factory=list)
 
 
 class ArchivedImage:

@@ -36,7 +36,12 @@ class MadeObjects:
             raise RefusedError(
                 f"{document['kind']} {metadata['name']} was made by somebody else meanwhile: it is left as it is"
             ) from error
-        except Unavailable:
+        except KubeError as error:
+            if isinstance(error, Unavailable):
+                self._unknown.append(place)
+            raise
+        except BaseException:
+            # Broken off before the answer was here, by Ctrl-C or a connection.
             self._unknown.append(place)
             raise
         self._made.append((place, str(made["metadata"]["uid"])))

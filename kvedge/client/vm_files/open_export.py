@@ -1,7 +1,8 @@
 """A VM's disks, opened for reading: an export is made for it, waited for, and removed when all was read.
 
 Called by `kvedge export`. Talks to the API server. A stopped VM is read as it is; a running one by a snapshot, which is
-removed as well. What was made is removed also when the export fails; when the program is killed, it ends by itself.
+removed as well. What was made is removed also when the export fails; when the program is killed, the export ends by
+itself, and the snapshot goes with it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
 from kvedge.client.vm_files.exported_vm import LastingVolume
 from kvedge.client.vm_files.remote_disk import ExportAddress, RemoteDisk
 from kvedge.client.vm_wait import Progress
-from kvedge.kube.errors import NotFound, Unavailable
+from kvedge.kube.errors import Forbidden, NotFound, Unavailable
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
 
+_MERGE: Final = "application/merge-patch+json"
 _GROUP: Final = "/apis/export.kubevirt.io"
 # Disks of terabytes on a slow line; an export that nobody removes ends then.
 _TTL: Final = "72h"
@@ -85,6 +87,7 @@ class ExportOpening:
         self._tell = tell
         self._progress = progress
         self._pause = pause
+        self._own_snapshot = ""
 
     @contextmanager
     def open(self) -> Iterator[OpenExport]:
@@ -121,6 +124,7 @@ class ExportOpening:
             snapshot = take_snapshot(self._session, vm, name)
             path = VirtualMachineSnapshot.KIND.path(namespace, name)
             stack.callback(self._remove, path)
+            self._own_snapshot = path
             self._tell(f"VM {vm} runs: its disks are read from snapshot {name}, which is removed afterwards")
         SnapshotWait(self._session, self._wish.wait_seconds, self._progress).wait_until_ready(snapshot)
         return self._read_snapshot(snapshot.metadata.name)
@@ -150,6 +154,8 @@ class ExportOpening:
         path = f"{self._group_path()}/namespaces/{self._session.namespace}/virtualmachineexports"
         stack.callback(self._remove, f"{path}/{name}")
         made = self._make_export(path, name, source.reference)
+        if self._own_snapshot:
+            self._hand_over(self._own_snapshot, made)
         self._make_token(name, token, made)
         link = self._wait_for_link(f"{path}/{name}")
         return [self._open_disk(stack, link, volume, name, token) for volume in lasting]
@@ -231,15 +237,15 @@ class ExportOpening:
         made: JsonObject = self._session.client.request("POST", path, document)
         return made
 
+    def _hand_over(self, snapshot: str, export: JsonObject) -> None:
+        """Have a snapshot go with the export, which ends by itself: a killed program removes neither."""
+        owner = _own(export)
+        # A role may let its user make snapshots, and change none.
+        with contextlib.suppress(Forbidden):
+            self._session.client.request("PATCH", snapshot, {"metadata": {"ownerReferences": [owner]}}, None, _MERGE)
+
     def _make_token(self, name: str, token: str, export: JsonObject) -> None:
-        owner = {
-            "apiVersion": export["apiVersion"],
-            "kind": export["kind"],
-            "name": name,
-            "uid": export["metadata"]["uid"],
-            "blockOwnerDeletion": False,
-        }
-        metadata = {"name": name, "namespace": self._session.namespace, "ownerReferences": [owner]}
+        metadata = {"name": name, "namespace": self._session.namespace, "ownerReferences": [_own(export)]}
         document = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -277,6 +283,16 @@ class ExportOpening:
     def _read(self, path: str) -> JsonObject:
         found: JsonObject = self._session.client.request("GET", path)
         return found
+
+
+def _own(export: JsonObject) -> JsonObject:
+    return {
+        "apiVersion": export["apiVersion"],
+        "kind": export["kind"],
+        "name": export["metadata"]["name"],
+        "uid": export["metadata"]["uid"],
+        "blockOwnerDeletion": False,
+    }
 
 
 def describe_status(status: JsonObject) -> str:

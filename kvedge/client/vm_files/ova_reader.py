@@ -23,10 +23,13 @@ from kvedge.storage.image_errors import BadImage
 from kvedge.storage.tar_reader import EntryKind, HeaderBudget, TarEntry, TarReader
 
 _MOST_MEMBERS: Final = 1000
+# Disks, controllers, NICs: no program makes a machine of more.
+_MOST_ITEMS: Final = 1000
 _PIECE: Final = 1 << 20
 _DIGESTS: Final = {"SHA1": "sha1", "SHA256": "sha256", "SHA512": "sha512"}
 _DIGEST_LINE: Final = re.compile(r"(SHA1|SHA256|SHA512)\s?\(([^)]{1,1000})\)\s?=\s?([0-9a-fA-F]{40,128})")
 _UNITS: Final = re.compile(r"byte(?:\s*\*\s*(?:2\s*\^\s*([0-9]{1,2})|([0-9]{1,15})))?")
+_MOST_TOLD: Final = 20
 # CIM's numbers for what hardware is.
 _CPU: Final = "3"
 _MEMORY: Final = "4"
@@ -55,7 +58,7 @@ def read_ova(path: Path) -> MachineFile:
         if descriptor is None:
             raise UnknownFile(f"{path}: is no appliance: it has no description that ends in .ovf")
         root = safe_xml.parse(_read(file, members[descriptor], safe_xml.LONGEST), descriptor[:100])
-        warnings = _check_digests(file, members)
+        warnings = _check_digests(file, members, descriptor)
     return _Appliance(path, root, members, warnings).read()
 
 
@@ -64,7 +67,6 @@ class _Appliance:
 
     def __init__(self, path: Path, root: Element, members: dict[str, TarEntry], warnings: list[str]) -> None:
         self._path = path
-        self._root = root
         self._members = members
         system = root.find(".//VirtualSystem")
         if system is None:
@@ -77,6 +79,10 @@ class _Appliance:
             raise DamagedFile(f"{path}: has a VM without hardware")
         self._hardware = hardware
         self._items = [item for item in hardware if item.tag in ("Item", "StorageItem", "EthernetPortItem")]
+        if len(self._items) > _MOST_ITEMS:
+            raise DamagedFile(f"{path}: has {len(self._items)} pieces of hardware; {_MOST_ITEMS} are the most")
+        self._described = {each.get("diskId"): each for each in root.findall(".//DiskSection/Disk")}
+        self._files = {each.get("id"): each for each in root.findall(".//References/File")}
         name = text_of(system, "Name") or system.get("id", "") or path.stem
         self._machine = ForeignMachine(name, warnings=warnings)
         self._sources: list[UploadSource] = []
@@ -116,8 +122,7 @@ class _Appliance:
     def _read_disk(self, item: Element) -> None:
         resource = text_of(item, "HostResource")
         disk_id = resource.rpartition("/")[2]
-        described = {each.get("diskId"): each for each in self._root.findall(".//DiskSection/Disk")}
-        disk = described.get(disk_id)
+        disk = self._described.get(disk_id)
         if disk is None or "/disk/" not in resource:
             raise DamagedFile(f"{self._path}: a disk of its VM is not described: {resource[:100]!r}")
         if disk.get("parentRef"):
@@ -128,14 +133,13 @@ class _Appliance:
         if reference is None:
             self._machine.warnings.append(f"disk {disk_id[:60]!r} is empty: `kvedge volume create` makes such a one")
             return
-        files = {each.get("id"): each for each in self._root.findall(".//References/File")}
-        file = files.get(reference)
+        file = self._files.get(reference)
         name = "" if file is None else file.get("href", "")
         entry = self._members.get(name)
         if file is None or entry is None or file.get("chunkSize"):
             raise DamagedFile(f"{self._path}: the image {name[:100]!r} of a disk is not in it as one file")
         size, source = self._open(entry, is_packed=bool(file.get("compression")), capacity=capacity)
-        self._machine.disks.append(ForeignDisk(max(size, capacity)))
+        self._machine.add_disk(ForeignDisk(max(size, capacity)))
         self._sources.append(source)
         self._least.append(needs_room(source, size))
 
@@ -198,12 +202,13 @@ def _read(file: BinaryIO, entry: TarEntry, limit: int) -> bytes:
     return file.read(entry.size)
 
 
-def _check_digests(file: BinaryIO, members: dict[str, TarEntry]) -> list[str]:
-    """Compare all that the appliance's manifest tells; a warning for one without a manifest."""
+def _check_digests(file: BinaryIO, members: dict[str, TarEntry], descriptor: str) -> list[str]:
+    """Compare all that the appliance's manifest tells; a warning for what has no digest."""
     manifest = next((name for name in members if name.lower().endswith(".mf")), None)
     if manifest is None:
         return ["the appliance has no digests: whether it is whole is not known"]
     text = _read(file, members[manifest], 1 << 20).decode("utf-8", "replace")
+    checked: dict[str, None] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         found = _DIGEST_LINE.fullmatch(line)
         if found is None:
@@ -212,9 +217,20 @@ def _check_digests(file: BinaryIO, members: dict[str, TarEntry]) -> list[str]:
         entry = members.get(name)
         if entry is None:
             raise IncompleteFile(f"the appliance lacks {name[:100]!r}, which its digests name")
+        if name in checked:
+            # Each is read once, however often it is named: a disk of terabytes may be named in each of 10,000 lines.
+            raise DamagedFile(f"the appliance's digests name {name[:100]!r} twice")
         if _digest(file, entry, _DIGESTS[kind]) != wanted.lower():
-            raise DamagedFile(f"the appliance is damaged: {name[:100]!r} has another digest than {manifest} tells")
-    return []
+            raise DamagedFile(
+                f"the appliance is damaged: {name[:100]!r} has another digest than {manifest[:100]} tells"
+            )
+        checked[name] = None
+    ours = (descriptor, *(name for name in members if not name.lower().endswith((".ovf", ".mf", ".cert"))))
+    return [
+        f"the appliance has no digest of {name[:100]!r}: whether it is whole is not known"
+        for name in ours[:_MOST_TOLD]
+        if name not in checked
+    ]
 
 
 def _digest(file: BinaryIO, entry: TarEntry, algorithm: str) -> str:

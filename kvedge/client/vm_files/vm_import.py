@@ -15,7 +15,14 @@ from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.session import Session
 from kvedge.client.uploads.image_upload import ImageUpload, UploadWish
 from kvedge.client.vm_files.host_room import find_room
-from kvedge.client.vm_files.imported_vm import ImportPlan, ImportWish, PlannedDisk, make_data_volume, plan_import
+from kvedge.client.vm_files.imported_vm import (
+    ImportPlan,
+    ImportWish,
+    PlannedDisk,
+    make_data_volume,
+    plain_mac,
+    plan_import,
+)
 from kvedge.client.vm_files.machine_file import MachineFile
 from kvedge.client.vm_files.made_objects import MadeObjects
 from kvedge.client.volumes.volume_usage import bytes_text
@@ -31,6 +38,8 @@ _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 _NETWORKS: Final = "/apis/k8s.cni.cncf.io/v1"
 _QUOTA: Final = "requests.storage"
 _TRIES: Final = 10
+_MOST_TOLD: Final = 100
+_LONGEST_TOLD: Final = 1000
 
 
 class VmImport:
@@ -71,14 +80,22 @@ class VmImport:
         plan = self._choose_classes(plan_import(machine.manifest, self._wish, machine.least_sizes), machine)
         objects = self._check(plan)
         self._check_room(plan, [source.size for source in machine.sources])
-        for text in (*machine.warnings, *plan.notes):
-            self._tell(text)
+        self._tell_all(machine.sent_from)
+        self._tell_all(plan.notes)
+        self._tell_all(machine.warnings)
         try:
             self._make(plan, objects, machine)
         except BaseException:
             self._take_back()
             raise
         return plan.name
+
+    def _tell_all(self, texts: list[str]) -> None:
+        """A file may have as many of them as its maker wants."""
+        for text in texts[:_MOST_TOLD]:
+            self._tell(text[:_LONGEST_TOLD])
+        if len(texts) > _MOST_TOLD:
+            self._tell(f"and {len(texts) - _MOST_TOLD} more like these")
 
     def _choose_classes(self, plan: ImportPlan, machine: MachineFile) -> ImportPlan:
         """The classes that the disks had, where there are such here and none was named."""
@@ -149,7 +166,7 @@ class VmImport:
         for vm in vms:
             interfaces = vm.spec.template.spec.domain.devices.interfaces if vm.spec.template is not None else []
             for nic in interfaces:
-                if nic.mac_address and nic.mac_address.lower() in wanted:
+                if nic.mac_address and plain_mac(nic.mac_address) in wanted:
                     raise RefusedError(
                         f"VM {vm.metadata.namespace}/{vm.metadata.name} has the MAC address {nic.mac_address} of this "
                         "VM: --new-macs gives it others"
@@ -212,7 +229,13 @@ class VmImport:
                 tries=_TRIES,
                 wait_seconds=self._wait_seconds,
             )
+            before = source.identity()
             ImageUpload(self._session, upload, lambda text: None, self._show, self._pause).run()
+            if source.identity() != before:
+                raise RefusedError(
+                    f"the image of disk {disk.name} has changed while it was sent: a guest writes it; shut that down, "
+                    "and import again"
+                )
         vm = self._made.make(VirtualMachine.KIND.path(self._session.namespace), plan.vm)
         for disk in plan.disks:
             if disk.is_owned:

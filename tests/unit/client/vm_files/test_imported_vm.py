@@ -54,7 +54,8 @@ def test_templates_of_other_claims_stay() -> None:
     ],
 )
 def test_it_runs_only_when_it_is_to_start(spec: Any, start: bool, strategy: str, is_told: bool) -> None:
-    manifest = ArchiveManifest(vm={**VM, "spec": {"template": VM["spec"]["template"], **spec}})
+    vm = {**VM, "spec": {"template": VM["spec"]["template"], **spec}}
+    manifest = ArchiveManifest(vm=vm, disks=manifest_of(512, 512).disks)
     made = plan(manifest, start=start)
     assert made.vm["spec"]["runStrategy"] == strategy
     assert "running" not in made.vm["spec"]
@@ -104,17 +105,55 @@ def test_what_its_guest_gets_to_know_of_this_place_is_told() -> None:
         {"name": "a", "secret": {"secretName": "of-the-file"}},
         {"name": "b", "secret": {"secretName": "of-this-place"}},
         {"name": "c", "serviceAccount": {"serviceAccountName": "admin"}},
+        {"name": "d", "ephemeral": {"persistentVolumeClaim": {"claimName": "golden"}}},
+        {"name": "e", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}},
     ]
+    vm["spec"]["dataVolumeTemplates"].append({"metadata": {"name": "spare"}, "spec": {"source": {"pvc": {}}}})
+    vm["spec"]["template"]["spec"]["domain"]["devices"]["gpus"] = [{"name": "x", "deviceName": "nvidia.com/T4"}]
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "of-the-file"}, "data": {}}
-    assert plan(ArchiveManifest(vm=vm, objects=[secret])).notes == [
+    made = plan(ArchiveManifest(vm=vm, objects=[secret], disks=manifest_of(512, 512).disks))
+    assert made.notes == [
         "its guest gets what is in the Secret of-this-place here, which is not in the file",
         "its guest gets a token of the service account admin here",
+        "its guest reads the claim golden here",
+        "its guest gets the file /etc/shadow of its node",
+        "its disk spare is not in the file, and is made here",
+        "its guest gets a device nvidia.com/T4 of its node",
     ]
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"name": "spy", "persistentVolumeClaim": {"claimName": "database"}},
+        {"name": "spy", "dataVolume": {"name": "database"}},
+    ],
+)
+def test_a_claim_that_another_vm_may_have_here_is_refused(volume: Any) -> None:
+    vm = copy.deepcopy(VM)
+    vm["spec"]["template"]["spec"]["volumes"].append(volume)
+    with pytest.raises(DamagedFile, match="no disk of volume 'spy', which would be the claim 'database'"):
+        plan(ArchiveManifest(vm=vm, disks=manifest_of(512, 512).disks))
+
+
+def test_an_object_that_its_vm_does_not_name_is_refused() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token", "metadata": {"name": "x"}}
+    with pytest.raises(DamagedFile, match="the Secret 'x', which its VM does not name"):
+        plan(ArchiveManifest(vm=VM, objects=[secret], disks=manifest_of(512, 512).disks))
+
+
+def test_other_programs_notes_do_not_come_along() -> None:
+    vm = copy.deepcopy(VM)
+    vm["metadata"]["annotations"] = {"restore.kubevirt.io/name": "x", "site": "north"}
+    made = plan(ArchiveManifest(vm=vm, disks=manifest_of(512, 512).disks))
+    assert made.vm["metadata"]["annotations"] == {"site": "north"}
 
 
 def test_an_objects_place_is_that_of_the_vm() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": "kube-system"}, "data": {}}
-    (found,) = plan(ArchiveManifest(vm=VM, objects=[secret])).objects
+    vm = copy.deepcopy(VM)
+    vm["spec"]["template"]["spec"]["volumes"].append({"name": "keys", "secret": {"secretName": "x"}})
+    (found,) = plan(ArchiveManifest(vm=vm, objects=[secret], disks=manifest_of(512, 512).disks)).objects
     assert found["metadata"] == {"name": "x"}
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvedge.client.errors import RefusedError
+from kvedge.client.vm_files import disk_images
 from kvedge.client.vm_files.archive_errors import DamagedFile, NotTrusted, UnknownFile
 from kvedge.client.vm_files.libvirt_reader import read_domain
 from kvedge.client.vm_files.machine_file import MachineFile
@@ -83,6 +85,7 @@ def test_a_domain_becomes_a_vm(image: Path) -> None:
     nic = {"name": "default", "model": "virtio", "bridge": {}, "macAddress": "52:54:00:aa:bb:cc"}
     assert found["devices"]["interfaces"] == [nic]
     assert machine.warnings == []
+    assert machine.sent_from == [f"disk vda is sent from {image}"]
 
 
 def test_its_disk_is_sent_without_its_holes(image: Path) -> None:
@@ -151,6 +154,8 @@ def test_what_is_lost_is_told(image: Path, changes: dict[str, str], says: str) -
         ({"disk": "/nowhere/disk.img"}, "is no disk of this computer"),
         ({"disk": "disk.img"}, "is no disk of this computer"),
         ({"format": "vdi"}, "images of kind vdi are not taken"),
+        ({"disk": "/etc/passwd"}, "is no raw disk: it has no whole sectors"),
+        ({"format": "raw'/><encryption format='luks"}, "is encrypted by libvirt's key"),
     ],
 )
 def test_what_would_not_boot_is_refused(image: Path, changes: dict[str, str], says: str) -> None:
@@ -166,6 +171,29 @@ def test_a_disk_that_a_guest_writes_is_refused(image: Path) -> None:
         with pytest.raises(RefusedError, match="a guest that runs"):
             read_domain(domain(image))
     read_domain(domain(image))
+
+
+def test_a_link_is_told_by_what_it_leads_to(image: Path, tmp_path: Path) -> None:
+    link = tmp_path / "guest.img"
+    link.symlink_to(image)
+    assert read_domain(domain(image, disk=str(link))).sent_from == [f"disk vda is sent from {image}"]
+
+
+def test_a_device_that_this_computer_uses_is_refused(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, flags: int) -> int:
+        assert flags & os.O_EXCL
+        raise OSError(errno.EBUSY, "busy")
+
+    monkeypatch.setattr(disk_images.stat, "S_ISBLK", lambda mode: True)
+    monkeypatch.setattr(disk_images.os, "open", refuse)
+    with pytest.raises(RefusedError, match="a device that this computer uses itself"):
+        read_domain(domain(image))
+
+
+def test_a_machine_of_too_many_disks_is_refused(image: Path) -> None:
+    disk = f"<disk type='file'><source file='{image}'/><target dev='vdb'/></disk>"
+    with pytest.raises(DamagedFile, match="more than 256 disks"):
+        read_domain(domain(image, devices=disk * 256))
 
 
 def test_another_document_is_no_domain(tmp_path: Path) -> None:

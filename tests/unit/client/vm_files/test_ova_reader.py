@@ -106,9 +106,15 @@ def test_what_has_no_equal_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "line"), [("sha256", "SHA256({})= {}"), ("sha1", "SHA1 ({}) = {}")])
 def test_digests_are_compared(tmp_path: Path, kind: str, line: str) -> None:
     digest = hashlib.new(kind, VMDK).hexdigest()
-    good = line.format("disk.vmdk", digest).encode()
     members = [("x.ovf", envelope()), ("disk.vmdk", VMDK)]
-    assert read_ova(pack(tmp_path / "good", *members, ("x.mf", good))).warnings == []
+    text = f"{line.format('disk.vmdk', digest)}\n"
+    good = text + line.format("x.ovf", hashlib.new(kind, envelope()).hexdigest())
+    assert read_ova(pack(tmp_path / "good", *members, ("x.mf", good.encode()))).warnings == []
+    assert read_ova(pack(tmp_path / "half", *members, ("x.mf", text.encode()))).warnings == [
+        "the appliance has no digest of 'x.ovf': whether it is whole is not known"
+    ]
+    with pytest.raises(DamagedFile, match=r"name 'disk\.vmdk' twice"):
+        read_ova(pack(tmp_path / "twice", *members, ("x.mf", (text * 2).encode())))
     bad = line.format("disk.vmdk", digest[::-1]).encode()
     with pytest.raises(DamagedFile, match=r"'disk\.vmdk' has another digest"):
         read_ova(pack(tmp_path / "bad", *members, ("x.mf", bad)))
@@ -174,6 +180,23 @@ def test_a_qcow2_that_needs_another_file_is_refused(tmp_path: Path) -> None:
 def test_a_descriptor_that_names_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="in other files"):
         read(tmp_path, envelope(), b'# Disk DescriptorFile\nRW 1 FLAT "/etc/shadow" 0\n'.ljust(2000))
+
+
+def test_a_vmdk_that_has_no_size_of_its_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="whose data may be in other files"):
+        read(tmp_path, envelope(), VMDK[:12] + bytes(8) + VMDK[20:])
+    with pytest.raises(RefusedError, match="images of kind vmdk are not taken"):
+        read(tmp_path, envelope(), VMDK[:10])
+
+
+def test_a_machine_of_too_many_parts_is_refused(tmp_path: Path) -> None:
+    disk = (
+        "<Item><rasd:ResourceType>17</rasd:ResourceType><rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource></Item>"
+    )
+    with pytest.raises(DamagedFile, match="more than 256 disks"):
+        read(tmp_path, envelope(items=disk * 300))
+    with pytest.raises(DamagedFile, match="1000 are the most"):
+        read(tmp_path, envelope(items=disk * 1000))
 
 
 def test_a_link_in_it_is_refused(tmp_path: Path) -> None:

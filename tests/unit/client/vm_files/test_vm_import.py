@@ -1,3 +1,4 @@
+# Tests: kvedge/cli/tidy_end.py
 # Tests: kvedge/cli/machines/file_verbs.py, kvedge/client/vm_files/open_export.py
 # Tests: kvedge/client/vm_files/archive_export.py, kvedge/client/vm_files/machine_file.py
 # Tests: kvedge/client/vm_files/made_objects.py
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,6 +107,23 @@ def test_a_vm_that_runs_is_read_from_a_snapshot(run: Any, api: PlayedApi, file: 
     assert "which is removed afterwards" in text
     assert read(file) == [ROOT, DATA]
     assert objects_of(api, SNAPSHOTS) == objects_of(api, EXPORTS) == []
+
+
+def test_the_snapshot_of_an_export_that_is_killed_goes_with_it(run: Any, api: PlayedApi, file: Path) -> None:
+    api.objects[f"{VMIS}/web"] = {"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}
+    owners: list[Any] = []
+    hand_over = open_export.ExportOpening._hand_over
+
+    def note(opening: Any, snapshot: str, export: Any) -> None:
+        hand_over(opening, snapshot, export)
+        owners.extend(api.objects[snapshot]["metadata"]["ownerReferences"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_export.ExportOpening, "_hand_over", note)
+        code, text = run("export", "web", file)
+    assert code == 0, text
+    (owner,) = owners
+    assert (owner["kind"], owner["uid"]) == ("VirtualMachineExport", f"uid-of-{owner['name']}")
 
 
 def test_what_the_vm_needs_is_named_when_it_is_left_out(run: Any, api: PlayedApi, file: Path) -> None:
@@ -280,6 +299,52 @@ def test_what_the_server_would_refuse_is_known_before_disks_are_sent(run: Any, a
     api.refused.add(VMS)
     code, _ = run("import", archive)
     assert (code, api.posts, api.images) == (Exit.FAILED, [], {})
+
+
+def test_an_image_that_changes_while_it_is_sent_makes_no_vm(run: Any, api: PlayedApi, tmp_path: Path) -> None:
+    api.objects.clear()
+    image = tmp_path / "press.img"
+    image.write_bytes(bytes(1 << 20))
+    domain = tmp_path / "press.xml"
+    domain.write_text(
+        "<domain type='kvm'><name>press</name><memory>1048576</memory><vcpu>1</vcpu><os><type>hvm</type></os><devices>"
+        f"<disk type='file'><source file='{image}'/><target dev='vda'/></disk></devices></domain>"
+    )
+    take = api.take
+
+    def take_and_write(claim: str, content: bytes) -> None:
+        take(claim, content)
+        os.utime(image, (1, 1))
+
+    api.take = take_and_write  # type: ignore[method-assign]
+    code, text = run("import", domain)
+    assert code == Exit.FAILED
+    assert f"disk vda is sent from {image}" in text
+    assert "has changed while it was sent" in text
+    assert objects_of(api, DVS) == objects_of(api, VMS) == []
+
+
+def test_an_import_that_is_told_to_end_leaves_nothing(run: Any, api: PlayedApi, archive: Path) -> None:
+    take = api.take
+
+    def take_and_end(claim: str, image: bytes) -> None:
+        take(claim, image)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    api.take = take_and_end  # type: ignore[method-assign]
+    before = signal.getsignal(signal.SIGTERM)
+    code, _ = run("import", archive)
+    assert code
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert objects_of(api, DVS) == objects_of(api, CLAIMS) == objects_of(api, VMS) == []
+
+
+def test_words_of_a_file_move_no_cursor(run: Any, api: PlayedApi, tmp_path: Path) -> None:
+    domain = tmp_path / "press.xml"
+    domain.write_text("<domain type='xen2J‮'><name>press</name></domain>")
+    code, text = run("import", domain)
+    assert code == Exit.FAILED
+    assert "\\x9b2J\\u202e" in text
 
 
 def test_a_damaged_file_makes_nothing(run: Any, api: PlayedApi, archive: Path) -> None:

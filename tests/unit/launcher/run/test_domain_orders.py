@@ -100,10 +100,10 @@ def test_a_guest_is_not_paused_while_its_memory_is_written(run: DomainRun, domai
     with pytest.raises(WrongState, match="memory is being written"):
         run.orders.pause()
     end_dump(run, domain)
-    assert domain.life is Life.RUNNING
+    assert domain.why is Why.BOOTED
     domain.stops.set()
     run.orders.pause()
-    assert domain.life is Life.PAUSED
+    assert domain.facts().life is Life.PAUSED
 
 
 def test_a_dump_that_was_begun_is_not_begun_again(run: DomainRun, domain: SlowDomain) -> None:
