@@ -10,15 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.portable_vm import without_memory_dumps, without_place
 
-# Annotations that another API server would take for its own work, or that are copies of the object.
-_FOREIGN: Final = (
-    "kubectl.kubernetes.io/",
-    "kubemacpool.io/",
-    "kubevirt.io/latest-observed",
-    "kubevirt.io/storage-observed",
-    "restore.kubevirt.io/",
-)
 _KINDS: Final = {"Secret": "secrets", "ConfigMap": "configmaps"}
 # What is made anew on each server.
 _KEPT_METADATA: Final = ("name", "labels", "annotations")
@@ -49,13 +42,9 @@ class LastingVolume(NamedTuple):
 def strip_vm(vm: JsonObject) -> JsonObject:
     """The VM without status, times, owners and what other programs have written on it."""
     metadata = {key: copy.deepcopy(value) for key in _KEPT_METADATA if (value := vm.get("metadata", {}).get(key))}
-    if annotations := strip_annotations(metadata.pop("annotations", {})):
+    if annotations := without_place(metadata.pop("annotations", {})):
         metadata["annotations"] = annotations
-    spec = copy.deepcopy(vm.get("spec") or {})
-    inner = (spec.get("template") or {}).get("spec") or {}
-    if "volumes" in inner:
-        # A dump of the guest's memory is none of its disks.
-        inner["volumes"] = [volume for volume in inner["volumes"] if "memoryDump" not in volume]
+    spec = without_memory_dumps(copy.deepcopy(vm.get("spec") or {}))
     return {
         "apiVersion": vm.get("apiVersion", "kubevirt.io/v1"),
         "kind": "VirtualMachine",
@@ -67,7 +56,7 @@ def strip_vm(vm: JsonObject) -> JsonObject:
 def strip_object(document: JsonObject, kind: str) -> JsonObject:
     """A Secret or a ConfigMap, in the same way."""
     metadata = {key: value for key in _KEPT_METADATA if (value := document.get("metadata", {}).get(key))}
-    if annotations := strip_annotations(metadata.pop("annotations", {})):
+    if annotations := without_place(metadata.pop("annotations", {})):
         metadata["annotations"] = annotations
     content = {key: document[key] for key in ("type", "data", "binaryData", "immutable") if document.get(key)}
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}
@@ -159,8 +148,3 @@ def _needed_by_volume(volume: Mapping[str, Any]) -> Iterator[Needed]:
         yield Needed("Secret", name)
     if name := (sysprep.get("configMap") or {}).get("name"):
         yield Needed("ConfigMap", name)
-
-
-def strip_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Without those that are of another place."""
-    return {key: value for key, value in annotations.items() if not key.startswith(_FOREIGN)}

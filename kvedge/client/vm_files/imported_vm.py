@@ -14,9 +14,10 @@ from kvedge.client.errors import UsageError
 from kvedge.client.session import check_name
 from kvedge.client.vm_files.archive_errors import DamagedFile
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
-from kvedge.client.vm_files.exported_vm import find_lasting, find_needed, is_portable, strip_annotations, volumes_of
+from kvedge.client.vm_files.exported_vm import find_lasting, find_needed, is_portable, volumes_of
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, KUBEVIRT_CONTENT
+from kvedge.resources.disks.portable_vm import without_place
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
 
@@ -138,7 +139,7 @@ def _check_vm(vm: JsonObject) -> None:
             raise DamagedFile(f"the file's VM is not whole: spec.template.spec.{key} is no list")
     # Whatever it says of places, owners and times is not of here; nor are other programs' notes.
     metadata = {key: vm["metadata"][key] for key in _KEPT_METADATA if key in vm["metadata"]}
-    if annotations := strip_annotations(metadata.pop("annotations", None) or {}):
+    if annotations := without_place(metadata.pop("annotations", None) or {}):
         metadata["annotations"] = annotations
     vm["metadata"] = metadata
     vm.pop("status", None)

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kvedge.controller.snapshots.restored_vm import without_history
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.portable_vm import without_history
 from kvedge.resources.names import PCI_TOPOLOGY
 from kvedge.resources.types.protection.clones import CloneTemplateFilters, VirtualMachineCloneSpec
 from kvedge.resources.values.key_patterns import KeyFilter

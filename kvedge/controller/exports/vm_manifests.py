@@ -6,19 +6,16 @@ Called by `export_sources`. Pure. The exporter completes the URLs, which are pat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from kvedge.controller.exports.export_links import gzip_path
 from kvedge.controller.exports.export_view import SourceVolume
 from kvedge.controller.snapshots.volume_copies import claim_like
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
+from kvedge.resources.disks.portable_vm import without_memory_dumps, without_place
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.export_job import ExportManifests
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
-
-# Of a document that somebody applied: it would be the present one's, and is another.
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def snapshot_vm(content: VirtualMachineSnapshotContent) -> VirtualMachine:
@@ -35,7 +32,7 @@ def make_vm_manifests(
 ) -> ExportManifests:
     """The documents; `of_claim` says which volume holds the copy of a claim, where it is not the claim itself."""
     found = of_claim or {each.name: each for each in volumes}
-    spec = dict(encode(vm).get("spec") or {})
+    spec = dict(without_memory_dumps(encode(vm).get("spec") or {}))
     templates = []
     for template in spec.get("dataVolumeTemplates") or ():
         volume = found.get((template.get("metadata") or {}).get("name", ""))
@@ -51,7 +48,7 @@ def make_vm_manifests(
 
 
 def _head(vm: VirtualMachine) -> JsonObject:
-    kept = {key: value for key, value in vm.metadata.annotations.items() if key != _LAST_APPLIED}
+    kept = without_place(vm.metadata.annotations)
     metadata: JsonObject = {"name": vm.metadata.name, "namespace": vm.metadata.namespace}
     if vm.metadata.labels:
         metadata["labels"] = dict(vm.metadata.labels)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from kvedge.controller.snapshots.volume_copies import copy_of
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY, PRE_POPULATED
+from kvedge.resources.disks.portable_vm import without_history, without_memory_dumps
 from kvedge.resources.disks.snapshot_names import (
     LAST_RESTORE,
     RESTORE_NAME,
@@ -36,9 +36,6 @@ from kvedge.resources.types.protection.snapshots import (
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
-
-# Of the annotations of the snapshot's VM: those of its own history are not those of the new one.
-_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
 
 
 def mark_of(restore: VirtualMachineRestore) -> str:
@@ -168,11 +165,6 @@ def make_vm(
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
 
 
-def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations of a VM that another one may have, too."""
-    return {key: value for key, value in annotations.items() if not key.startswith(_OWN_HISTORY)}
-
-
 def patch_operations(restore: VirtualMachineRestore) -> list[JsonObject]:
     """The patches of a VM that this restore has made, and the mark that they are done.
 
@@ -245,12 +237,8 @@ def _source(content: VirtualMachineSnapshotContent) -> JsonObject:
 
 
 def _spec(content: VirtualMachineSnapshotContent) -> JsonObject:
-    """The spec, without the claim of memory dumps: it belongs to the VM of then for as long as its status says so."""
-    spec: JsonObject = _source(content).get("spec") or {}
-    inner = (spec.get("template") or {}).get("spec") or {}
-    if inner.get("volumes"):
-        inner["volumes"] = [volume for volume in inner["volumes"] if "memoryDump" not in volume]
-    return spec
+    """The spec, without the claim of memory dumps."""
+    return without_memory_dumps(_source(content).get("spec") or {})
 
 
 def _templates(spec: JsonObject) -> Iterator[JsonObject]:

@@ -36,7 +36,11 @@ def the_vm() -> VirtualMachine:
         "uid": VM_UID,
         "resourceVersion": "7",
         "finalizers": ["x"],
-        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "mine": "yes"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "restore.kubevirt.io/lastRestoreUID": "r",
+            "mine": "yes",
+        },
     }
     document["status"] = {"created": True}
     spec = document["spec"]["template"]["spec"]
@@ -44,6 +48,7 @@ def the_vm() -> VirtualMachine:
         {"name": "root", "dataVolume": {"name": "web-root"}},
         {"name": "data", "persistentVolumeClaim": {"claimName": "web-data"}},
         {"name": "tools", "containerDisk": {"image": "demo:1"}},
+        {"name": "dump", "memoryDump": {"claimName": "dump", "hotpluggable": True}},
     ]
     spec["domain"]["devices"]["disks"] = [{"name": name, "disk": {}} for name in ("root", "data", "tools")]
     return decode(VirtualMachine, document)
@@ -106,6 +111,8 @@ def test_a_vm_at_rest_is_served_with_its_manifests() -> None:
     vm = made.virtual_machine
     assert vm["metadata"] == {"name": "web", "namespace": "default", "annotations": {"mine": "yes"}}
     assert "status" not in vm
+    # What is left of its own past means nothing where it comes to.
+    assert [each["name"] for each in vm["spec"]["template"]["spec"]["volumes"]] == ["root", "data", "tools"]
     (template,) = vm["spec"]["dataVolumeTemplates"]
     assert template["spec"]["source"] == {"http": {"url": "/volumes/web-root/disk.img.gz"}}
     assert "sourceRef" not in template["spec"]

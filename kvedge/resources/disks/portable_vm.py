@@ -1,0 +1,38 @@
+"""What of a VM is of its place and its history alone, and does not go along into a file, a twin or another cluster.
+
+Called by exports, restores, clones and the command line. Pure; documents of before are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kvedge.resources.codec import JsonObject
+
+# Annotations that another API server would take for its own work, or that are copies of the object.
+_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
+# Beyond those: of controllers that keep books of their own.
+_FOREIGN: Final = (*_HISTORY, "kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
+_MEMORY_DUMP: Final = "memoryDump"
+
+
+def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations of a VM that another one of its cluster may have, too."""
+    return {key: value for key, value in annotations.items() if not key.startswith(_HISTORY)}
+
+
+def without_place(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations of an object that one of another cluster may have, too."""
+    return {key: value for key, value in annotations.items() if not key.startswith(_FOREIGN)}
+
+
+def without_memory_dumps(spec: JsonObject) -> JsonObject:
+    """A VM's spec without the claims of memory dumps: they belong to a VM for as long as its status says so."""
+    template = spec.get("template") or {}
+    inner = template.get("spec") or {}
+    volumes: Sequence[JsonObject] = inner.get("volumes") or ()
+    kept = [volume for volume in volumes if _MEMORY_DUMP not in volume]
+    if len(kept) == len(volumes):
+        return spec
+    return {**spec, "template": {**template, "spec": {**inner, "volumes": kept}}}
