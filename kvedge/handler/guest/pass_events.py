@@ -11,6 +11,7 @@ from typing import Final
 
 import grpc
 
+from kvedge.handler.guest.disk_errors import tell_disk_errors
 from kvedge.handler.guest.pass_memory import PassMemory
 from kvedge.handler.guest.vmi_status import SyncFailure
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
@@ -76,6 +77,13 @@ class PassEvents:
             self.tell_once(vmi, memory, "ToleratedSmallPV", note[:_LONGEST_TROUBLE], "Normal")
         for note in view.status.ungrown_disks if view.status is not None else ():
             self.tell_once(vmi, memory, "DiskNotGrown", note[:_LONGEST_NOTE])
+
+    def note_disk_errors(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> None:
+        """Tell, each time that the guest was paused, for which disks: the launcher's tries become rare."""
+        now = frozenset(tell_disk_errors(view.status) if view.status is not None else ())
+        for text in sorted(now - memory.disk_errors):
+            self.recorder.record(vmi, "Warning", "IOerror", text)
+        memory.disk_errors = now
 
     def tell_once(
         self, vmi: VirtualMachineInstance, memory: PassMemory, reason: str, message: str, kind: EventType = "Warning"

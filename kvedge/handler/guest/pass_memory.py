@@ -49,6 +49,8 @@ class PassMemory:
     wishes: frozenset[tuple[str, ...]] | None = None
     waits_since: float | None = None
     troubles: set[str] = field(default_factory=set)
+    # The disks for which the guest is paused, as the user was told.
+    disk_errors: frozenset[str] = frozenset()
     started_told: bool = False
     shutdown_told: bool = False
     # When the guest could first be asked to end.

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
+from kvedge.handler.guest.disk_errors import describe_disk_errors
 from kvedge.handler.guest.migratable import choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -379,7 +380,7 @@ def _goes_on_by_itself(status: DomainStatus) -> bool:
 
 def _pause_condition(status: DomainStatus) -> Condition:
     if status.reason == DOMAIN_REASON_IO_ERROR:
-        message = "VMI was paused, low-level IO error detected"
+        message = f"VMI was paused, low-level IO error detected{describe_disk_errors(status)}"
         return Condition(type="Paused", status="True", reason="PausedIOError", message=message)
     return paused_by_user()
 

@@ -64,6 +64,13 @@ class DomainDisk(NamedTuple):
     is_mirrored: bool = False
 
 
+class DiskError(NamedTuple):
+    """A disk whose error has paused the guest: `name` is the VMI's, `no_space` that its place is full."""
+
+    name: str
+    no_space: bool
+
+
 class CopyProgress(NamedTuple):
     """How far the copy of a disk is, in bytes; what is written again counts again."""
 
@@ -127,6 +134,8 @@ class DomainFacts:
     pid: int = 0
     machine: str = ""
     disks: tuple[DomainDisk, ...] = ()
+    # Of a guest that is paused after an I/O error.
+    disk_errors: tuple[DiskError, ...] = ()
     nics: tuple[DomainNic, ...] = ()
     io_threads: int = 0
     agent_connected: bool = False

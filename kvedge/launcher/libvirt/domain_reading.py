@@ -13,7 +13,17 @@ import libvirt
 
 from kvedge.launcher.libvirt.destination_xml import find_copied_volumes
 from kvedge.launcher.libvirt.domain_disks import ALIAS, read_device_bytes, read_disks
-from kvedge.launcher.libvirt.domain_facts import ENDED, DiskSize, DomainFacts, DomainLook, Life, VcpuPlace, Why
+from kvedge.launcher.libvirt.domain_facts import (
+    ENDED,
+    DiskError,
+    DiskSize,
+    DomainDisk,
+    DomainFacts,
+    DomainLook,
+    Life,
+    VcpuPlace,
+    Why,
+)
 from kvedge.launcher.libvirt.domain_nics import read_nics
 
 _LIVES: Final = {
@@ -55,16 +65,19 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
     state, reason = domain.state()
     document = ElementTree.fromstring(domain.XMLDesc())
     life = _LIVES.get(state, Life.UNKNOWN)
+    why = _WHYS.get((life, reason), Why.OTHER)
+    disks = tuple(read_disks(document))
     machine = document.find("os/type")
     copied_by, copied = find_copied_volumes(document)
     channel = document.find("devices/channel/target[@name='org.qemu.guest_agent.0']")
     return DomainFacts(
         uuid=domain.UUIDString(),
         life=life,
-        why=_WHYS.get((life, reason), Why.OTHER),
+        why=why,
         pid=read_pid() if life not in ENDED else 0,
         machine="" if machine is None else machine.get("machine", ""),
-        disks=tuple(read_disks(document)),
+        disks=disks,
+        disk_errors=tuple(_disk_errors(domain, disks)) if why is Why.IO_ERROR else (),
         nics=tuple(read_nics(document, ALIAS)),
         io_threads=int(document.findtext("iothreads") or 0),
         is_persistent=bool(domain.isPersistent()),
@@ -102,6 +115,18 @@ def read_sizes(domain: Any, names: frozenset[str]) -> dict[str, DiskSize]:
         for disk in read_disks(ElementTree.fromstring(domain.XMLDesc()))
         if disk.source and disk.name in names
     }
+
+
+def _disk_errors(domain: Any, disks: Sequence[DomainDisk]) -> Iterator[DiskError]:
+    try:
+        found = domain.diskErrors()
+    except libvirt.libvirtError:
+        # QEMU has ended meanwhile, or is busy: that the guest is paused is known without.
+        return
+    for disk in disks:
+        code = found.get(disk.target, libvirt.VIR_DOMAIN_DISK_ERROR_NONE)
+        if code != libvirt.VIR_DOMAIN_DISK_ERROR_NONE:
+            yield DiskError(disk.name, no_space=code == libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE)
 
 
 def _vcpu_places(domain: Any) -> tuple[VcpuPlace, ...]:

@@ -31,7 +31,7 @@ from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.resources.disks.moved_places import find_place
-from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskTarget, DomainNic, DomainStatus
+from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskError, DiskTarget, DomainNic, DomainStatus
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -142,6 +142,7 @@ class DomainView:
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
             status.disks.extend(_target(disk, self._root) for disk in facts.disks)
+            status.disk_errors.extend(DiskError(name=name, no_space=full) for name, full in facts.disk_errors)
             status.nics.extend(
                 DomainNic(name=nic.name, mac=nic.mac, tap=nic.tap, down=nic.is_down, queues=nic.queues)
                 for nic in facts.nics

@@ -173,6 +173,7 @@ def test_a_guest_that_fills_its_disks_place_is_paused_and_goes_on_when_there_is_
                 fill(file.fileno())
             stopped = pod.wait_state(m.DOMAIN_STATE_PAUSED, seconds=120)
             assert stopped.reason == m.DOMAIN_REASON_IO_ERROR
+            assert [(error.name, error.no_space) for error in stopped.disk_errors] == [("data", True)]
             before = acked(pod)
             assert missing(claim / "disk.img", 1, before) == []
             filler.unlink()

@@ -1,9 +1,15 @@
-"""Files of the host as disks of a box's VMs: made once, kept over restarts, and only with the feature gate."""
+"""Files of the host as disks of a box's VMs: made once, kept over restarts, and only with the feature gate.
+
+And what a guest sees of a disk whose place is full, because only a file of the host has a place of the test's own.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +17,9 @@ import pytest
 
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import condition
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, SYSTEM_NAMESPACE
+from kvedge.resources.types.core import Event
 from kvedge.resources.types.kubevirt import KubeVirt
 from tests.machine.volumes.test_vms_on_claims import remove, said, vm_on
 from tests.support.box import Box
@@ -100,3 +108,80 @@ def test_an_image_of_somebody_else_is_told_and_keeps_its_owner(box: Box, tmp_pat
     image.chmod(0o666)
     box.wait_phase("barred", "Running")
     remove(box, "barred")
+
+
+# Its first disk tells the guest of an error, its second one stops the guest, until there is room.
+FILLER = """#!/bin/sh
+write() { printf "$2" | dd of=/dev/$1 bs=1M seek=$3 conv=sync,fsync,notrunc 2>/dev/null; }
+write vdb first 0 && write vdc first 0 && echo "both have room" >/dev/ttyS0
+i=1
+while write vdb report $i; do i=$((i+1)); done
+echo "told of an error" >/dev/ttyS0
+write vdc 'written in the end' $i && echo "went on" >/dev/ttyS0
+"""
+
+
+@contextmanager
+def small_place(directory: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    place = directory / "small"
+    place.mkdir()
+    with (directory / "small.ext4").open("wb") as file:
+        file.truncate(24 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-m0", file.name], check=True)
+    subprocess.run(["mount", "-o", "loop", file.name, place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def pause_of(box: Box, name: str) -> str:
+    """What the VMI says of being paused."""
+    vmi = box.vmi(name)
+    found = None if vmi is None else condition(vmi.status.conditions, "Paused")
+    return "" if found is None else f"{found.reason}: {found.message}"
+
+
+def io_errors(box: Box, name: str) -> set[str]:
+    found = box.client.list(Event, "default")
+    return {event.message for event in found if (event.involved_object.name, event.reason) == (name, "IOerror")}
+
+
+def test_a_guest_whose_disk_s_place_is_full_is_told_or_paused_and_goes_on_when_there_is_room(
+    box: Box, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    allow(box)
+    with small_place(tmp_path) as place:
+        vm = vm_on("crowded", "none", FILLER)
+        spec: Any = vm["spec"]["template"]["spec"]
+        for number, policy in ((1, "report"), (2, "stop")):
+            disk = {"name": policy, "disk": {"bus": "virtio"}, "errorPolicy": policy}
+            image = {"path": str(place / f"{policy}.img"), "type": "Disk"}
+            # Sparse, so that both fit at first.
+            with open(image["path"], "wb") as file:
+                file.truncate(16 << 20)
+            os.chown(image["path"], LAUNCHER_UID, LAUNCHER_GID)
+            spec["domain"]["devices"]["disks"][number:number] = [disk]
+            spec["volumes"].insert(number, {"name": policy, "hostDisk": image})
+        for entries in (spec["domain"]["devices"]["disks"], spec["volumes"]):
+            entries[:] = [entry for entry in entries if entry["name"] != "data"]
+        with (place / "filler").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 12 << 20)
+        try:
+            box.apply(vm)
+            wait_until(lambda: "told of an error" in console(box, "crowded"), "the guest is told of an error", 180)
+            said = wait_until(lambda: pause_of(box, "crowded"), "the guest is paused", 90)
+            assert said.startswith("PausedIOError: VMI was paused, low-level IO error detected")
+            assert "volume stop: its place is full" in said
+            assert box.vm("crowded").status.printable_status == "Paused"
+            wait_until(lambda: io_errors(box, "crowded"), "an event tells of the volume")
+            assert io_errors(box, "crowded") == {"VM Paused due to not enough space on volume: stop"}
+            assert "went on" not in console(box, "crowded")
+            (place / "filler").unlink()
+            wait_until(lambda: "went on" in console(box, "crowded"), "it goes on by itself", 240)
+            wait_until(lambda: not pause_of(box, "crowded"), "nothing is told of a pause")
+            assert b"written in the end" in (place / "stop.img").read_bytes()
+        finally:
+            remove(box, "crowded")

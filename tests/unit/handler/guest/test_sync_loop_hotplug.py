@@ -186,6 +186,22 @@ def test_a_disk_that_does_not_grow_is_told_once_with_its_remedy() -> None:
     assert scene.phases() == {"a": "Ready"}
 
 
+def test_a_full_disk_is_told_each_time_that_it_pauses_the_guest() -> None:
+    scene = Scene()
+    text = "VM Paused due to not enough space on volume: a"
+    scene.want("a")
+    scene.settle()
+    for times in (1, 2):
+        scene.status.state, scene.status.reason = pb.DOMAIN_STATE_PAUSED, pb.DOMAIN_REASON_IO_ERROR
+        scene.status.disk_errors.add(name="a", no_space=True)
+        scene.settle()
+        scene.settle()
+        assert list(scene.said).count(("IOerror", text)) == times
+        scene.status.state = pb.DOMAIN_STATE_RUNNING
+        del scene.status.disk_errors[:]
+        scene.settle()
+
+
 def test_one_bad_volume_is_told_and_looked_at_again_while_the_others_come() -> None:
     scene = Scene()
     scene.volumes.refused["bad"] = "disk.img is empty"

@@ -111,9 +111,13 @@ def test_conditions_of_others_pass_through_and_ours_come_and_go() -> None:
 
 def test_a_disk_error_pauses_with_its_own_reason() -> None:
     paused = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=pb.DOMAIN_REASON_IO_ERROR)
+    paused.disk_errors.add(name="data", no_space=True)
     before = vmi(phase="Running")
     after = patched(before, status_patch(before, Observation("Running", status=paused), NOW))
     assert after.status.conditions[0].reason == "PausedIOError"
+    assert after.status.conditions[0].message.startswith(
+        "VMI was paused, low-level IO error detected (volume data: its place is full"
+    )
 
 
 def test_a_failure_is_told_with_its_words_and_taken_back_when_it_is_over() -> None:
