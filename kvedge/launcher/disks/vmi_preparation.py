@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -104,6 +105,7 @@ class VmiPreparation:
             functions=functions_of(vmi, self._options.root, os.environ),
             smbios=_smbios(node),
             ovmf=self._ovmf(vmi, node),
+            has_tpm_emulator=has_tpm_emulator(),
             kernel_boot=prepare_kernel(vmi, self._options),
             start_paused=node.start_paused or vmi.spec.start_strategy == "Paused",
             libvirt_version=self._libvirt_version,
@@ -131,6 +133,11 @@ def _targets(vmi: VirtualMachineInstance, prepared: Iterable[GuestInterface]) ->
 def _has_kvm() -> bool:
     """Whether this Pod was given KVM: the controller asks for none while the KubeVirt object wants emulation."""
     return os.path.exists("/dev/kvm")
+
+
+def has_tpm_emulator() -> bool:
+    """Whether libvirt finds on this node what it starts and sets up a TPM with."""
+    return all(shutil.which(program) is not None for program in ("swtpm", "swtpm_setup"))
 
 
 def this_architecture() -> Architecture:

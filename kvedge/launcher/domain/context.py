@@ -104,6 +104,8 @@ class DomainContext:
     functions: Mapping[str, str] = field(default_factory=dict)
     smbios: Smbios = field(default_factory=Smbios)
     ovmf: OvmfFiles | None = None
+    # Whether this node has swtpm, which plays a TPM.
+    has_tpm_emulator: bool = False
     # A file that gets all the guest writes to its serial console; None when logging is off.
     serial_log: str | None = None
     # The agent's socket; None lets libvirt choose one beneath its own root.

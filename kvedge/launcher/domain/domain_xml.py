@@ -29,6 +29,7 @@ from kvedge.launcher.domain.elements.panic_xml import add_panic_devices
 from kvedge.launcher.domain.elements.rng_xml import add_rng
 from kvedge.launcher.domain.elements.sound_xml import add_sound
 from kvedge.launcher.domain.elements.sysinfo_xml import add_sysinfo
+from kvedge.launcher.domain.elements.tpm_xml import add_tpm
 from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
 from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
 from kvedge.launcher.domain.platform import Platform, platform_of
@@ -78,6 +79,7 @@ def _add_devices(
     add_serial(devices, spec, context)
     add_agent_channel(devices, context)
     add_inputs(devices, spec, platform)
+    add_tpm(devices, spec.tpm, context)
     add_graphics(devices, spec, context)
     add_sound(devices, spec.sound)
     add_video(devices, spec, platform)

@@ -25,7 +25,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
     domain = vmi.spec.domain
     devices = domain.devices
     for name, value in (
-        ("tpm", devices.tpm is not None),
         ("gpus", devices.gpus),
         ("hostDevices", devices.host_devices),
         ("filesystems", devices.filesystems),

@@ -152,7 +152,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "interfaces": "NICs; each is called like its network.",
         "inputs": "Tablets, for a mouse pointer that is where it is shown.",
         "panicDevices": "Devices by which a guest tells that its kernel has crashed.",
-        "tpm": _LATER,
+        "tpm": "A TPM 2.0, played by swtpm; it begins empty with each start.",
         "gpus": _LATER,
         "hostDevices": _LATER,
         "filesystems": _LATER,
@@ -256,6 +256,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     "WatchdogModel": {"action": "What happens when the guest does not feed it: poweroff, reset or shutdown."},
     "VideoDevice": {"type": "vga, bochs, virtio, cirrus or ramfb; by the firmware unless given."},
     "Sound": {"name": "A name, for reference.", "model": "ich9 or ac97; ich9 unless given."},
+    "TpmDevice": {"enabled": "false for none; true unless given.", "persistent": _LATER},
     "PanicDevice": {"model": "isa, hyperv or pvpanic."},
 }
 

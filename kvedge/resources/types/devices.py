@@ -194,6 +194,18 @@ class PanicDevice(KubeStruct, kw_only=True):
     model: str = ""
 
 
+class TpmDevice(KubeStruct, kw_only=True):
+    """A TPM 2.0 played by software; `persistent` keeps what is in it from run to run."""
+
+    enabled: bool | None = None
+    persistent: bool | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Unless it is switched off, naming it asks for it."""
+        return self.enabled is not False
+
+
 class Devices(KubeStruct, kw_only=True):
     """spec.domain.devices of a VMI."""
 
@@ -204,7 +216,7 @@ class Devices(KubeStruct, kw_only=True):
     rng: Rng | None = None
     video: VideoDevice | None = None
     sound: Sound | None = None
-    tpm: JsonObject | None = None
+    tpm: TpmDevice | None = None
     gpus: list[JsonObject] = []
     host_devices: list[JsonObject] = []
     filesystems: list[JsonObject] = []

@@ -299,11 +299,13 @@ def test_a_guest_whose_disk_cannot_grow_is_paused_and_says_so(tmp_path: Path, se
         assert pod.call("Kill").reason == m.DOMAIN_REASON_DESTROYED
 
 
-def test_a_guest_boots_on_uefi_and_keeps_its_variables(tmp_path: Path, seed: Path, uefi_image: Path) -> None:
+def test_a_guest_boots_on_uefi_keeps_its_variables_and_finds_its_tpm(
+    tmp_path: Path, seed: Path, uefi_image: Path
+) -> None:
     with launcher_pod(tmp_path, seed=seed, images={"disk_0": uefi_image}) as pod:
         pod.sync(uefi_vmi(pod, secure=False), network=True)
         facts = pod.guest_facts()
-        assert (facts["firmware"], facts["secure_boot"]) == ("uefi", "0")
+        assert (facts["firmware"], facts["secure_boot"], facts["tpm"]) == ("uefi", "0", "2")
         (variables,) = pod.directory.glob("private/*/web_VARS.fd")
         assert variables.stat().st_size > 0
 
@@ -322,6 +324,7 @@ def uefi_vmi(pod: LauncherPod, *, secure: bool) -> dict[str, Any]:
     vmi = disk_vmi(pod)
     domain = vmi["spec"]["domain"]
     domain["firmware"]["bootloader"] = {"efi": {"secureBoot": secure}}
+    domain["devices"]["tpm"] = {}
     domain["features"] = {"smm": {"enabled": secure}}
     domain["memory"]["guest"] = "256Mi"
     domain["devices"]["disks"][0]["bootOrder"] = 1

@@ -54,6 +54,8 @@ def counting_vmi(pod: LauncherPod, claim: MovingClaim) -> dict[str, Any]:
             "devices": {
                 "disks": [{"name": name, "disk": disk} for name in ("root", "scratch", "seed", VOLUME)],
                 "interfaces": POD_NETWORK["interfaces"],
+                # What is in it moves along.
+                "tpm": {},
             },
         },
         networks=POD_NETWORK["networks"],

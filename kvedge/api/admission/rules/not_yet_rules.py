@@ -24,7 +24,7 @@ _OTHER_BINDING: Final = "remove it, or use bridge: {} or masquerade: {}"
 class NotYet:
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
-    Asked for is what is there and not false or empty (`tpm: {}` asks for a TPM); with `values`, those alone.
+    Asked for is what is there and not false or empty (`numa: {}` asks for it); with `values`, those alone.
     """
 
     path: str
@@ -59,7 +59,7 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.filesystems"),
     NotYet("domain.devices.gpus"),
     NotYet("domain.devices.hostDevices"),
-    NotYet("domain.devices.tpm"),
+    NotYet("domain.devices.tpm.persistent", "set it to false: the TPM then begins empty with each start"),
     # Network
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),

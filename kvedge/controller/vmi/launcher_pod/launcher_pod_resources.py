@@ -28,6 +28,7 @@ _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     """The memory overhead of this VMI, by the cluster's ratio."""
+    tpm = vmi.spec.domain.devices.tpm
     overhead = memory_overhead(
         GuestShape(
             memory=_guest_memory(vmi),
@@ -37,6 +38,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             emulated=config.use_emulation,
             exec_probes=_exec_probes(vmi),
             passes_devices=passes_functions(vmi),
+            tpm=tpm is not None and tpm.is_wanted,
         )
     )
     return math.ceil(overhead * config.memory_overhead_ratio)

@@ -38,6 +38,8 @@ TRANSLATION_BUFFER: Final = 128 * _MIB
 PER_EXEC_PROBE: Final = 10 * _MIB
 # libvirt's daemon, which takes in a guest that moves: 7 MB were seen. It ends when the guest is there.
 INCOMING_DAEMON: Final = 8 * _MIB
+# swtpm, as KubeVirt has it.
+TPM: Final = 53 * _MIB
 # Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
 VFIO: Final = VFIO_BYTES
 
@@ -55,6 +57,7 @@ class GuestShape:
     exec_probes: int = 0
     # Whether it has devices of the host.
     passes_devices: bool = False
+    tpm: bool = False
 
 
 def memory_overhead(guest: GuestShape) -> int:
@@ -67,6 +70,8 @@ def memory_overhead(guest: GuestShape) -> int:
         total += ARM64_FIRMWARE
     if guest.passes_devices:
         total += VFIO
+    if guest.tpm:
+        total += TPM
     if guest.emulated:
         total += TRANSLATION_BUFFER
     return -(-total // _MIB) * _MIB

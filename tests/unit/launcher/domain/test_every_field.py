@@ -174,7 +174,7 @@ NOT_RENDERED = {
             "Firmware.acpi",
             "Efi.persistent",
             "DomainSpec.launchSecurity",
-            "Devices.tpm",
+            "TpmDevice.persistent",
             "Devices.gpus",
             "Devices.hostDevices",
             "Devices.filesystems",

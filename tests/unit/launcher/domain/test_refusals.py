@@ -39,7 +39,7 @@ def _config_drive(devices: dict[str, Any]) -> VirtualMachineInstance:
 
 CASES: list[tuple[str, VirtualMachineInstance]] = [
     # Not there yet.
-    (f"{DEVICES}.tpm", _devices(tpm={})),
+    (f"{DEVICES}.tpm.persistent", _devices(tpm={"persistent": True})),
     (f"{DEVICES}.gpus", _devices(gpus=[{"name": "g"}])),
     (f"{DEVICES}.hostDevices", _devices(hostDevices=[{"name": "h"}])),
     (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
@@ -178,6 +178,12 @@ def test_what_arm64_does_not_have_is_refused_there(field: str, domain: dict[str,
     with pytest.raises(ConversionError) as caught:
         render_domain(vmi(domain, architecture="arm64"), context(architecture="aarch64"))
     assert caught.value.field == field
+
+
+def test_a_tpm_without_what_plays_it_on_the_node_says_what_to_install() -> None:
+    with pytest.raises(ConversionError, match="install the packages swtpm and swtpm-tools") as caught:
+        render_domain(_devices(tpm={}), context())
+    assert caught.value.field == f"{DEVICES}.tpm"
 
 
 def test_uefi_without_firmware_on_the_node_says_what_to_install() -> None:

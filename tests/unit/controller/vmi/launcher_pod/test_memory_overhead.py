@@ -34,6 +34,7 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"exec_probes": 2}, 2 * 10),
         # KubeVirt's for VFIO.
         ({"passes_devices": True}, 1024),
+        ({"tpm": True}, 53),
     ],
     ids=str,
 )
