@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.support.dependent_tests import DependentTests
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -35,6 +37,11 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 # What was put right before a test, by its name.
 mended: set[tuple[str, str]] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Called by pytest at its start, in each of its processes."""
+    config.pluginmanager.register(DependentTests())
 
 
 class ByDirectory(LoadScopeScheduling):

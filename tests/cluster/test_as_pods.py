@@ -22,7 +22,7 @@ from tests.support.built_program import built_program
 from tests.support.cluster.pods_cluster import NODE, SYSTEM, PodsCluster
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.incremental]
 # As long as the present one: they replace bytes. The first is not the built one's either, in the processes of which
 # other tests look for what is still in use.
 FIRST, LATER = "0.1.9", "0.2.0"

@@ -27,7 +27,7 @@ from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.local_path import DIRECTORY
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), pytest.mark.incremental]
 
 NAME = "carrier"
 CLAIM = "carried"

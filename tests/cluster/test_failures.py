@@ -39,6 +39,7 @@ def goes_on(cluster: LocalCluster, vmi: VirtualMachineInstance, qemu: list[int])
     cluster.wait_answer("hardy", 20)
 
 
+@pytest.mark.incremental
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
 def test_a_handler_that_is_replaced_leaves_its_guests_alone(
     running: tuple[LocalCluster, VirtualMachineInstance], number: signal.Signals
@@ -54,6 +55,7 @@ def test_a_handler_that_is_replaced_leaves_its_guests_alone(
     goes_on(cluster, vmi, qemu)
 
 
+@pytest.mark.incremental
 @pytest.mark.parametrize("program", ["kubelet", "containerd"])
 def test_a_runtime_that_is_restarted_leaves_guests_alone(
     running: tuple[LocalCluster, VirtualMachineInstance], program: str
@@ -76,6 +78,7 @@ def _devices(cluster: LocalCluster, node: str) -> int:
     return int(parse_quantity(status["allocatable"].get("devices.kubevirt.io/tun", "0")))
 
 
+@pytest.mark.incremental
 def test_an_api_server_that_is_restarted_is_found_again(
     running: tuple[LocalCluster, VirtualMachineInstance],
 ) -> None:

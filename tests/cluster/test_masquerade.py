@@ -15,7 +15,7 @@ from tests.support.cluster.any_cluster import Cluster, ServiceEndpoint
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500), pytest.mark.incremental]
 
 NAME = "behind"
 OWN = "10.0.2.2"

@@ -24,7 +24,7 @@ from tests.support.cluster.counting_guest import CountingGuest, counting_vm, mig
 from tests.support.cluster.kvedge_cluster import SERVER, LocalCluster
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500), pytest.mark.incremental]
 
 NAME = "mover"
 SLOWLY = "slowly"

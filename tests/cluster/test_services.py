@@ -23,7 +23,7 @@ from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.machine_node import PAUSE, MachineNode
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500), pytest.mark.incremental]
 
 WEB, CALLER = "web", "caller"
 HELLO = "Hello from web"

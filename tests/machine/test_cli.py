@@ -19,7 +19,7 @@ from tests.support.kvedge_cli import KvedgeCli
 from tests.support.terminal import in_terminal
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(600), pytest.mark.incremental]
 
 IMAGE = "local/guest:1"
 

@@ -17,7 +17,7 @@ from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400), pytest.mark.incremental]
 IMAGE = "local/guest:1"
 NAME = "power"
 

@@ -30,6 +30,7 @@ from tests.support.systemd_host import SystemdHost, missing
 from tests.support.waiting import wait_until
 
 pytestmark = [
+    pytest.mark.incremental,
     pytest.mark.machine,
     pytest.mark.timeout(400),
     pytest.mark.skipif(bool(missing()), reason=missing() or "everything is there"),

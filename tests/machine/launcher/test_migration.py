@@ -29,7 +29,7 @@ from tests.support.moving_claims import MIB, SIZE, VOLUME, MovingClaim, MovingCl
 from tests.support.moving_handlers import MovingHandlers
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.incremental]
 
 # Counts in memory and on two disks, and says so when these differ; one of them has other data, too.
 COUNTER = """#!/bin/sh

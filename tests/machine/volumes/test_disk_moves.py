@@ -25,7 +25,7 @@ from tests.support.box import Box
 from tests.support.guest_box import guest_box
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(600), pytest.mark.incremental]
 
 IMAGE = "local/guest:1"
 NAME = "mover"

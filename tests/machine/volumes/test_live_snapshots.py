@@ -26,7 +26,7 @@ from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
 from tests.support.numbered_writes import check_one_moment, writer_script
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(500), pytest.mark.incremental]
 
 IMAGE = "local/guest:1"
 NAME = "writer"

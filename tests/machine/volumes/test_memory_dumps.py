@@ -21,7 +21,7 @@ from tests.support.guest_box import guest_box
 from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400), pytest.mark.incremental]
 
 IMAGE = "local/guest:1"
 NAME = "dumped"

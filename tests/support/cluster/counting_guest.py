@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.types.core import Pod
@@ -180,7 +181,15 @@ class CountingGuest:
             wait_until(lambda: len(log.counts()) > begun + 1, f"{self.name} counts on", 30)
 
     def migrate(self, name: str) -> VirtualMachineInstanceMigration:
-        """Ask for a migration."""
+        """Ask for a migration, also when a test is tried again that has had one of this name."""
+
+        def is_gone() -> bool:
+            with suppress(NotFound):
+                self.cluster.client.delete(VirtualMachineInstanceMigration, self.cluster.namespace, name)
+                return False
+            return True
+
+        wait_until(is_gone, f"no migration {name} is left of another try", 30)
         self.cluster.apply(migration(name, self.name))
         return self.migration(name)
 
