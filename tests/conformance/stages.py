@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import MergePatch
+from kvedge.resources.types.core import Node
 from tests.conformance.guests import GUESTS, TAG, build_named_guest, image_prefix, import_guests, write_disk_image
 from tests.conformance.images_provider import provider_image, write_provider_image
 from tests.conformance.job_image import import_job_image, job_image, write_job_image
@@ -29,6 +31,7 @@ _POD_CIDR: Final = "10.93.128.0/24,fd93:128::/64"
 _NODE_BRIDGE: Final = "10.93.128.1"
 _NODE_BRIDGE_IPV6: Final = "fd93:128::1"
 _NODES: Final = 2
+_CONTROL: Final = "node-role.kubernetes.io/control-plane"
 # Claims of one box are files or block devices of one node, and several VMs may have one; those of k3s's own storage are
 # directories of one VM. Beside it the nodes of the cluster have a directory together.
 _ONE_VM: Final = ("storageRWOFileSystem", "storageClassCSI", "storageVMState")
@@ -83,6 +86,8 @@ def cluster_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
     provisioner = LocalPathProvisioner(cluster, shared=True)
     try:
         _import_into_nodes(cluster, image_prefix(GATEWAY))
+        # Specs of drains ask for a node of the control plane, away from which they would rather have their guests.
+        cluster.client.patch(Node, "", next(iter(cluster.nodes)), MergePatch({"metadata": {"labels": {_CONTROL: ""}}}))
         provisioner.start()
         yield Stage(Place.CLUSTER, cluster.kubeconfig, cluster.client, GATEWAY, GATEWAY, _CLUSTER_STORAGE)
     finally:

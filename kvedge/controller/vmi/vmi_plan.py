@@ -27,7 +27,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
     has_ready_containers,
     start_failure,
 )
-from kvedge.controller.vmi.launcher_pods import is_over, launcher_of, list_active
+from kvedge.controller.vmi.launcher_pods import is_moving, is_over, launcher_of, list_active, target_of
 from kvedge.controller.vmi.pending_networks import with_pending_networks
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
 from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
@@ -155,7 +155,9 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
-    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod) or _tell_eviction(vmi, pod)
+    # The guest gives its functions back before it moves: the Pod that it comes to has others.
+    target = target_of(vmi, view.pods) if is_moving(vmi) else None
+    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod, target) or _tell_eviction(vmi, pod)
     written = patch_vmi(vmi, status, end_label(vmi))
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
@@ -169,10 +171,12 @@ def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ..
     return (PatchPod(pod, {"metadata": {"annotations": {NETWORKS: wanted}}}),)
 
 
-def _tell_devices(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
-    """Tell the launcher which functions of the node's cards its guest's networks are."""
-    told = plan_network_info(vmi, pod)
-    return () if told is None else (PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}),)
+def _tell_devices(vmi: VirtualMachineInstance, *pods: Pod | None) -> tuple[PatchPod, ...]:
+    """Tell launchers which functions of their nodes' cards the guest's networks are."""
+    found = ((pod, plan_network_info(vmi, pod)) for pod in pods if pod is not None)
+    return tuple(
+        PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}) for pod, told in found if told is not None
+    )
 
 
 def _tell_eviction(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:

@@ -41,20 +41,28 @@ _OLD_LAUNCHER: Final = Obstacle(
 )
 
 
-def judge_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
-    """The condition; `launcher_can` says whether the launcher that the guest runs in can move it."""
-    found = next(_obstacles(vmi), None)
-    if found is None and not launcher_can:
+class LauncherCan(NamedTuple):
+    """What the launcher that a guest runs in can do: move it; and have it give back virtual functions before."""
+
+    move: bool = True
+    release_functions: bool = True
+
+
+def judge_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Condition:
+    """The condition."""
+    found = next(_obstacles(vmi, launcher), None)
+    if found is None and not launcher.move:
         found = _OLD_LAUNCHER
     return _condition(LIVE_MIGRATABLE, found)
 
 
-def judge_storage_migratable(vmi: VirtualMachineInstance, *, launcher_can: bool) -> Condition:
+def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Condition:
     """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
     found = next(
-        itertools.chain(_of_networks(vmi), _of_devices(vmi), _of_reservations(vmi), _of_moved_disks(vmi)), None
+        itertools.chain(_of_networks(vmi), _of_devices(vmi, launcher), _of_reservations(vmi), _of_moved_disks(vmi)),
+        None,
     )
-    if found is None and not launcher_can:
+    if found is None and not launcher.move:
         found = _OLD_LAUNCHER
     return _condition(STORAGE_LIVE_MIGRATABLE, found)
 
@@ -78,9 +86,9 @@ def choose_method(vmi: VirtualMachineInstance) -> Method:
     return "BlockMigration" if copied or layered else "LiveMigration"
 
 
-def _obstacles(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[Obstacle]:
     yield from _of_networks(vmi)
-    yield from _of_devices(vmi)
+    yield from _of_devices(vmi, launcher)
     yield from _of_volumes(vmi)
     yield from _of_moved_disks(vmi)
 
@@ -98,14 +106,18 @@ def _of_networks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
             )
 
 
-def _of_devices(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+def _of_devices(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[Obstacle]:
     reason, devices = "HostDeviceNotLiveMigratable", vmi.spec.domain.devices
     if devices.host_devices:
         yield Obstacle(reason, "VMI specifies non-migratable generic PCI host device")
     if devices.gpus:
         yield Obstacle(reason, "VMI specifies non-migratable GPU device")
-    for _, interface, _ in sriov_interfaces(vmi):
-        yield Obstacle(reason, f"cannot migrate VMI: interface {interface.name} is a virtual function of this node")
+    for _, interface, _ in () if launcher.release_functions else sriov_interfaces(vmi):
+        yield Obstacle(
+            reason,
+            f"cannot migrate VMI: interface {interface.name} is a virtual function of this node, and the launcher is of"
+            " an earlier version, which cannot take it from the guest: restart the VM to get a new one",
+        )
     if devices.filesystems:
         yield Obstacle("VirtIOFSNotLiveMigratable", "cannot migrate VMI with filesystems")
 

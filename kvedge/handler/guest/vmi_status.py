@@ -16,7 +16,7 @@ import msgspec
 
 from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
 from kvedge.handler.guest.disk_errors import describe_disk_errors
-from kvedge.handler.guest.migratable import choose_method, judge_migratable, judge_storage_migratable
+from kvedge.handler.guest.migratable import LauncherCan, choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
@@ -360,9 +360,10 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
                 type="AgentVersionNotSupported", status="True", reason=_LACKS, message=message
             )
     if seen.status.state in ALIVE:
+        launcher = LauncherCan(seen.status.migrates, seen.status.moves_functions)
         return wanted | {
-            LIVE_MIGRATABLE: judge_migratable(vmi, launcher_can=seen.status.migrates),
-            STORAGE_LIVE_MIGRATABLE: judge_storage_migratable(vmi, launcher_can=seen.status.migrates),
+            LIVE_MIGRATABLE: judge_migratable(vmi, launcher),
+            STORAGE_LIVE_MIGRATABLE: judge_storage_migratable(vmi, launcher),
         }
     return wanted | _find_present(vmi.status.conditions, _MOBILITY)
 

@@ -48,10 +48,16 @@ class NicKeeper(DeviceKeeper[NicStep]):
         on_change: Callable[[], None],
         make: Callable[[dict[str, Any]], dict[str, DiskDocument]] = make_documents,
         clock: Callable[[], float] = time.monotonic,
+        is_leaving: Callable[[], bool] = lambda: False,
+        root: str = "",
     ) -> None:
-        """`on_change()` is called after a change, and for what there is to tell."""
+        """`on_change()` is called after a change, and for what there is to tell; nothing is changed while
+        `is_leaving()`. `root` is before the Pod's paths.
+        """
         super().__init__(session, on_change, clock)
         self._make = make
+        self._is_leaving = is_leaving
+        self._root = root
         self._request = SyncRequest()
         self._wishes = NicWishes({}, frozenset())
 
@@ -69,13 +75,23 @@ class NicKeeper(DeviceKeeper[NicStep]):
                 self.start()
         self.look_soon()
 
+    def wait_for_rest(self) -> None:
+        """The guest is leaving: no change is under way any more once this returns, and none begins before it stays.
+
+        Raises:
+            Unanswered: when one does not end.
+        """
+        with self._handing_over():
+            # A guest that stays gets back what it has given back for its move.
+            self.start()
+
     def troubles(self) -> list[NicTrouble]:
         """What is in the way, for those who watch."""
         return [NicTrouble(action=_ACTIONS[step.action], **facts) for step, facts in self._describe_troubles()]
 
     def look(self) -> float:
         """Do what can be done now; after how many seconds to look again."""
-        facts = self._read_domain()
+        facts = None if self._is_leaving() else self._read_domain()
         if facts is None:
             return LOOK_AGAIN_SECONDS
         with self._acting:
@@ -87,6 +103,8 @@ class NicKeeper(DeviceKeeper[NicStep]):
                 if self._request is not request:
                     # Another VMI is wanted by now: planned anew.
                     return 0.0
+                if self._is_leaving():
+                    return LOOK_AGAIN_SECONDS
                 self._do(step, documents.get(step.name, DiskDocument()))
         return self._pause_before(steps)
 
@@ -103,6 +121,9 @@ class NicKeeper(DeviceKeeper[NicStep]):
             },
             "libvirtVersion": self._session.libvirt_version,
         }
+        functions = sorted(coming & self._wishes.functions)
+        if functions:
+            question |= {"functions": functions, "root": self._root}
         try:
             return self._make(question)
         except LauncherError as error:

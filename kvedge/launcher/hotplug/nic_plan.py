@@ -1,7 +1,8 @@
 """What has to be done so that a running domain has the NICs that the VMI wants, with the link state that it wants.
 
 Called by `nic_keeper`. Pure: no clock, no libvirt. A NIC is taken from the guest only when the VMI says that it is to
-be absent. A NIC that the handler could not prepare just now stays.
+be absent. A NIC that the handler could not prepare just now stays. A virtual function of a card needs no preparation:
+the guest gives it back before it moves, and gets one of the node where it then is.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ class NicStep(NamedTuple):
 
 
 class NicWishes(NamedTuple):
-    """The state that each of the VMI's interfaces is to have, by name, and those whose taps the handler has made."""
+    """The state that each of the VMI's interfaces is to have, by name, those whose taps the handler has made, and those
+    that are functions.
+    """
 
     states: dict[str, str]
     prepared: frozenset[str]
+    functions: frozenset[str] = frozenset()
 
 
 def read_nic_wishes(document: bytes, prepared: Iterable[str]) -> NicWishes:
@@ -48,9 +52,10 @@ def read_nic_wishes(document: bytes, prepared: Iterable[str]) -> NicWishes:
         spec = json.loads(document or b"{}").get("spec") or {}
         interfaces = ((spec.get("domain") or {}).get("devices") or {}).get("interfaces") or []
         states = {str(interface["name"]): str(interface.get("state") or "up") for interface in interfaces}
+        functions = frozenset(str(interface["name"]) for interface in interfaces if interface.get("sriov") is not None)
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise BadRequest("the VMI", f"cannot be read: {error!r}") from error
-    return NicWishes(states, frozenset(prepared))
+    return NicWishes(states, frozenset(prepared), functions)
 
 
 def plan_nics(wishes: NicWishes, present: Iterable[DomainNic]) -> list[NicStep]:
@@ -63,9 +68,9 @@ def _steps(wishes: NicWishes, present: dict[str, DomainNic]) -> Iterator[NicStep
     for name, state in wishes.states.items():
         nic = present.get(name)
         if nic is None:
-            if state != "absent" and name in wishes.prepared:
+            if state != "absent" and (name in wishes.prepared or name in wishes.functions):
                 yield NicStep(NicAction.ATTACH, name)
         elif state == "absent":
             yield NicStep(NicAction.DETACH, name)
-        elif nic.is_down != (state == "down"):
+        elif not nic.is_function and nic.is_down != (state == "down"):
             yield NicStep(NicAction.LINK, name, down=state == "down")

@@ -10,6 +10,9 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
+from kvedge.launcher.libvirt.domain_disks import ALIAS
+from kvedge.launcher.libvirt.domain_nics import drop_functions
+
 # A word of ours in the document's metadata, which libvirt keeps and nobody else reads.
 _NAMESPACE: Final = "https://kvedge.io/copied/v1"
 _COPIED: Final = f"{{{_NAMESPACE}}}copied"
@@ -55,6 +58,8 @@ def render_destination(
         _note(root, [claim.volume for claim in claims], migration)
     if renaming is not None:
         _rename(root, renaming)
+    # A guest that runs has given them back.
+    drop_functions(root, ALIAS)
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -79,13 +79,16 @@ class CopyProgress(NamedTuple):
 
 
 class DomainNic(NamedTuple):
-    """One NIC of the domain: `name` is the VMI's, `is_down` that the guest sees no carrier."""
+    """One NIC of the domain: `name` is the VMI's, `is_down` that the guest sees no carrier, `is_function` that it is a
+    virtual function of a card, which the guest has for itself.
+    """
 
     name: str
     mac: str
     tap: str
     is_down: bool = False
     queues: int = 1
+    is_function: bool = False
 
 
 class VcpuPlace(NamedTuple):

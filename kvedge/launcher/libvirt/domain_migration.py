@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+from xml.etree import ElementTree
 
 import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, WrongState
 from kvedge.launcher.libvirt.destination_xml import CopiedClaim, Renaming, render_destination
+from kvedge.launcher.libvirt.domain_disks import ALIAS
+from kvedge.launcher.libvirt.domain_nics import drop_functions
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 _MEBIBYTE: Final = 1 << 20
@@ -91,6 +94,8 @@ class DomainMigration:
         if wish.bandwidth_bytes:
             parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = max(1, wish.bandwidth_bytes // _MEBIBYTE)
         with translate_errors("moving the guest"):
+            if (persistent := _render_without_functions(domain)) is not None:
+                parameters[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = persistent
             if wish.claims or wish.renaming is not None:
                 parameters |= _render_destinations(domain, wish)
             if wish.max_downtime_ms:
@@ -122,6 +127,16 @@ class DomainMigration:
         """
         with translate_errors("ending the migration"):
             self._find().abortJob()
+
+
+def _render_without_functions(domain: Any) -> str | None:
+    """What the domain is for good, where it had virtual functions of this node at its start; None where it had none.
+
+    The guest that runs has given them back.
+    """
+    flags = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+    document = ElementTree.fromstring(domain.XMLDesc(flags))
+    return ElementTree.tostring(document, encoding="unicode") if drop_functions(document, ALIAS) else None
 
 
 def _render_destinations(domain: Any, wish: MigrationWish) -> dict[str, str]:

@@ -37,7 +37,21 @@ def _functions(document: ElementTree.Element, prefix: str) -> Iterator[DomainNic
     for device in document.iterfind("devices/hostdev"):
         name = _attribute(device, "alias", "name")
         if name.startswith(prefix):
-            yield DomainNic(name=name.removeprefix(prefix), mac="", tap="", queues=0)
+            yield DomainNic(name=name.removeprefix(prefix), mac="", tap="", queues=0, is_function=True)
+
+
+def drop_functions(document: ElementTree.Element, prefix: str) -> bool:
+    """Take those out of the document, `prefix` being before the names; whether there were any."""
+    devices = document.find("devices")
+    found = [
+        device
+        for device in document.iterfind("devices/hostdev")
+        if _attribute(device, "alias", "name").startswith(f"{prefix}{SRIOV_PREFIX}")
+    ]
+    for device in found:
+        assert devices is not None
+        devices.remove(device)
+    return bool(found)
 
 
 def nic_with_link(document: ElementTree.Element, alias: str, *, down: bool) -> str | None:

@@ -67,9 +67,17 @@ class OutgoingGuest:
     """The migrations away from one Pod, one at a time; every method may be called from any thread."""
 
     def __init__(
-        self, session: LibvirtSession, record: MigrationRecord, look_soon: Callable[[], None], root: str = ""
+        self,
+        session: LibvirtSession,
+        record: MigrationRecord,
+        look_soon: Callable[[], None],
+        root: str = "",
+        leave: Callable[[Callable[[], bool]], None] = lambda _: None,
     ) -> None:
-        """`look_soon()` asks for a look at the domain; `root` is before the Pod's paths."""
+        """`look_soon()` asks for a look at the domain; `root` is before the Pod's paths. `leave()` has the guest give
+        back what is this node's, before libvirt moves it, unless what it is given says that it is to stay; it raises
+        LauncherError.
+        """
         self._session = session
         self._store = record
         # The migration by which the guest came here; "" for one that was started here.
@@ -77,6 +85,7 @@ class OutgoingGuest:
         self._record = record.outgoing()
         self._look_soon = look_soon
         self._root = root
+        self._leave = leave
         self._changing = threading.Lock()
         self._moving = False
         self._moved = threading.Event()
@@ -285,6 +294,7 @@ class OutgoingGuest:
         log.info("the guest begins to move", extra={"facts": {"migration": request.migration_uid, "disks": copied}})
         message = ""
         try:
+            self._leave(lambda: self._aborting)
             self._session.migration.move(wish)
         except LauncherError as error:
             message = str(error)[:_LONGEST_MESSAGE]

@@ -15,6 +15,7 @@ from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
 from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.hotplug.function_release import FunctionRelease
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
@@ -60,10 +61,12 @@ class DomainRun:
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
-        self._nics = NicKeeper(session, self._watch.look_soon)
+        self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
         store = MigrationRecord(record.directory)
         self._released = ReleasedGuest(session, store)
-        self.outgoing = OutgoingGuest(session, store, self._watch.look_soon, root)
+        self.outgoing = OutgoingGuest(
+            session, store, self._look_soon, root, FunctionRelease(session, self._nics).release
+        )
         places = (record.directory, root + EPHEMERAL_DISKS_DIRECTORY, root)
         self.copies = DiskCopies(
             session, self.agent.freezer, places, self._watch.look_soon, lambda: self.orders.go_on()

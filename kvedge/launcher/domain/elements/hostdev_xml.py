@@ -26,10 +26,15 @@ def add_functions(devices: Element, vmi: VirtualMachineInstance, context: Domain
     """
     for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
         if interface.sriov is not None:
-            devices.append(_function(interface, context, f"spec.domain.devices.interfaces[{index}]"))
+            devices.append(function_element(interface, context, f"spec.domain.devices.interfaces[{index}]"))
 
 
-def _function(interface: Interface, context: DomainContext, field: str) -> Element:
+def function_element(interface: Interface, context: DomainContext, field: str) -> Element:
+    """One of them, by its path in the VMI.
+
+    Raises:
+        ConversionError: when it cannot be.
+    """
     if interface.state:
         raise ConversionError(
             f"{field}.state", f"{interface.state} is not supported for SR-IOV NICs", "remove it: the guest has the NIC"

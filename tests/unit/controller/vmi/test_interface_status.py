@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks, with_joined_networks
+from kvedge.controller.vmi.vmi_plan import plan_vmi
+from kvedge.controller.vmi.vmi_view import PatchPod, VmiView
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.devices import EmptyBinding, Interface, PluginBinding
 from kvedge.resources.types.pod_networks import (
@@ -20,7 +22,8 @@ from kvedge.resources.types.pod_networks import (
 )
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
-from tests.support.builders import a_pod, a_vmi, vmi_with
+from tests.support.builders import CONFIG, NOW, a_pod, a_vmi, vmi_with
+from tests.support.migrating import a_migrating_vmi, a_target_pod
 
 
 def on_two_networks() -> VirtualMachineInstance:
@@ -176,3 +179,20 @@ def test_what_a_device_plugin_wrote_keeps_no_network_from_being_seen() -> None:
     assert with_joined_networks(vmi, pod)[1].name == "lan"
     (told,) = json.loads(plan_network_info(vmi, pod) or "")["interfaces"]
     assert "deviceInfo" not in told
+
+
+def test_the_pod_that_a_guest_comes_to_is_told_of_its_own_functions() -> None:
+    vmi, source, target = a_migrating_vmi(), given_function(device_info=PCI), given_function(device_info=PCI)
+    vmi.spec = with_function().spec
+    source.metadata.annotations[NETWORKS] = make_wanted_networks(vmi)
+    target.metadata = a_target_pod(vmi).metadata
+    target.metadata.annotations[NETWORK_STATUS] = source.metadata.annotations[NETWORK_STATUS].replace("65:02", "17:03")
+    plan = plan_vmi(VmiView(vmi=vmi, pods=[source, target]), CONFIG, NOW)
+    told = {
+        action.pod.metadata.name: json.loads(action.body["metadata"]["annotations"][NETWORK_INFO])
+        for action in plan.actions
+        if isinstance(action, PatchPod)
+    }
+    assert set(told) == {source.metadata.name, target.metadata.name}
+    assert "0000:17:03.0" in str(told[target.metadata.name])
+    assert "0000:65:02.0" in str(told[source.metadata.name])

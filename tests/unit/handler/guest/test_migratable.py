@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from kvedge.handler.guest.migratable import ALLOW_POD_BRIDGE, choose_method, judge_migratable, judge_storage_migratable
+from kvedge.handler.guest.migratable import (
+    ALLOW_POD_BRIDGE,
+    LauncherCan,
+    choose_method,
+    judge_migratable,
+    judge_storage_migratable,
+)
 from kvedge.resources.codec import encode
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
@@ -51,12 +57,6 @@ CASES = [
     ),
     pytest.param(vmi({**MASQUERADE, "gpus": [{"name": "a"}]}), "HostDeviceNotLiveMigratable", "GPU", id="a GPU"),
     pytest.param(
-        vmi({"interfaces": [{"name": "lan", "sriov": {}}]}, LAN),
-        "HostDeviceNotLiveMigratable",
-        "interface lan",
-        id="a virtual function",
-    ),
-    pytest.param(
         vmi({**MASQUERADE, "filesystems": [{"name": "a"}]}), "VirtIOFSNotLiveMigratable", "filesystems", id="a share"
     ),
     pytest.param(
@@ -99,7 +99,7 @@ CASES = [
 
 @pytest.mark.parametrize(("given", "reason", "words"), CASES)
 def test_what_keeps_a_guest_on_its_node_is_named(given: VirtualMachineInstance, reason: str, words: str) -> None:
-    found = judge_migratable(given, launcher_can=True)
+    found = judge_migratable(given, LauncherCan())
     assert (found.type, found.status, found.reason) == ("LiveMigratable", "False", reason)
     assert words in found.message
 
@@ -126,14 +126,14 @@ MOVING = [
 
 @pytest.mark.parametrize("given", MOVING)
 def test_what_can_move_says_so(given: VirtualMachineInstance) -> None:
-    found = judge_migratable(given, launcher_can=True)
+    found = judge_migratable(given, LauncherCan())
     assert (found.status, found.reason, found.message) == ("True", "", "")
 
 
 def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
     both = vmi(BRIDGE, volumes=[CLAIM])
-    assert judge_migratable(both, launcher_can=False).reason == "InterfaceNotLiveMigratable"
-    old = judge_migratable(vmi(), launcher_can=False)
+    assert judge_migratable(both, LauncherCan(move=False)).reason == "InterfaceNotLiveMigratable"
+    old = judge_migratable(vmi(), LauncherCan(move=False))
     assert old.reason == "NotMigratable"
     assert "restart the VM" in old.message
 
@@ -172,7 +172,7 @@ def moved_along(disk: dict[str, Any], **volume: Any) -> VirtualMachineInstance:
 
 def test_a_disk_that_moves_along_needs_no_shared_claim() -> None:
     given = moved_along({"disk": {}})
-    assert judge_migratable(given, launcher_can=True).status == "True"
+    assert judge_migratable(given, LauncherCan()).status == "True"
     assert choose_method(given) == "BlockMigration"
 
 
@@ -182,16 +182,28 @@ def test_a_disk_that_moves_along_needs_no_shared_claim() -> None:
     ids=["a drive", "a LUN", "read only", "of several guests"],
 )
 def test_a_disk_that_the_guest_alone_does_not_write_is_not_copied(disk: dict[str, Any]) -> None:
-    found = judge_migratable(moved_along(disk), launcher_can=True)
+    found = judge_migratable(moved_along(disk), LauncherCan())
     assert (found.status, found.reason) == ("False", "DisksNotLiveMigratable")
     assert "volume data cannot move to another claim" in found.message
 
 
 def test_a_claim_that_is_not_shared_keeps_no_guest_whose_disks_would_move_along() -> None:
     local = vmi(volumes=[CLAIM], modes=["ReadWriteOnce"])
-    assert judge_migratable(local, launcher_can=True).status == "False"
-    assert judge_storage_migratable(local, launcher_can=True).status == "True"
-    assert judge_storage_migratable(local, launcher_can=False).reason == "NotMigratable"
+    assert judge_migratable(local, LauncherCan()).status == "False"
+    assert judge_storage_migratable(local, LauncherCan()).status == "True"
+    assert judge_storage_migratable(local, LauncherCan(move=False)).reason == "NotMigratable"
     reserved = vmi({**MASQUERADE, "disks": [{"name": "data", "lun": {"reservation": True}}]}, volumes=[CLAIM])
     for given, reason in ((reserved, "PersistentReservation"), (vmi(BRIDGE), "Interface")):
-        assert judge_storage_migratable(given, launcher_can=True).reason == f"{reason}NotLiveMigratable"
+        assert judge_storage_migratable(given, LauncherCan()).reason == f"{reason}NotLiveMigratable"
+
+
+def test_virtual_functions_are_given_back_before_a_guest_moves_where_its_launcher_can_do_that() -> None:
+    given = vmi({"interfaces": [{"name": "lan", "sriov": {}}]}, LAN)
+    old = LauncherCan(release_functions=False)
+    for judge in (judge_migratable, judge_storage_migratable):
+        assert judge(given, LauncherCan()).status == "True"
+        found = judge(given, old)
+        assert found.reason == "HostDeviceNotLiveMigratable"
+        assert "interface lan" in (found.message or "")
+        assert "restart the VM" in (found.message or "")
+        assert judge(vmi(), old).status == "True"

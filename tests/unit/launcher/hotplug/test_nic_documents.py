@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
 from kvedge.launcher.hotplug.document_process import make_documents
 from kvedge.launcher.hotplug.nic_documents import nic_documents
+from kvedge.resources.types.sriov_networks import NetworkDevice, network_info
+from tests.support.virtual_functions import ADDRESS, a_function, tell
 
 
 def question(*interfaces: dict[str, Any]) -> dict[str, Any]:
@@ -51,3 +54,28 @@ def test_what_is_no_vmi_is_the_error_of_each() -> None:
 def test_they_are_made_by_a_process_that_ends() -> None:
     made = make_documents(question({"name": "lan", "bridge": {}}))
     assert made["lan"].xml.startswith("<interface")
+
+
+def of_functions(root: Path, *names: str) -> dict[str, Any]:
+    asked = question(*({"name": name, "sriov": {}} for name in names))
+    return asked | {"nics": {}, "functions": list(names), "root": str(root)}
+
+
+def test_a_function_is_the_one_that_the_pod_was_given(tmp_path: Path) -> None:
+    a_function(tmp_path)
+    tell(
+        tmp_path,
+        network_info([NetworkDevice(network="fast", device_info={"type": "pci", "pci": {"pci-address": ADDRESS}})]),
+    )
+    made = nic_documents(of_functions(tmp_path, "fast"))
+    device = fromstring(made["fast"]["xml"])
+    assert (device.tag, device.get("managed")) == ("hostdev", "no")
+    assert device.find("source/address").attrib["bus"] == "0x65"  # type: ignore[union-attr]
+    assert device.find("alias").attrib == {"name": "ua-sriov-fast"}  # type: ignore[union-attr]
+
+
+def test_functions_that_cannot_be_had_are_the_error_of_each(tmp_path: Path) -> None:
+    a_function(tmp_path)
+    made = nic_documents(of_functions(tmp_path, "fast", "slow"))
+    assert set(made) == {"fast", "slow"}
+    assert all("Multus" in entry["error"] for entry in made.values())

@@ -64,3 +64,12 @@ def test_wishes_are_read_from_the_document() -> None:
 def test_what_is_no_vmi_is_refused(document: Any) -> None:
     with pytest.raises(BadRequest):
         read_nic_wishes(document, ())
+
+
+def test_a_function_needs_no_preparation_and_has_no_link() -> None:
+    document = json.dumps({"spec": {"domain": {"devices": {"interfaces": [{"name": "fast", "sriov": {}}]}}}}).encode()
+    wanted = read_nic_wishes(document, [])
+    assert plan_nics(wanted, []) == [NicStep(ATTACH, "fast")]
+    assert plan_nics(wanted, [DomainNic("fast", "", "", queues=0, is_function=True)]) == []
+    other = wanted._replace(states={"fast": "down"})
+    assert plan_nics(other, [DomainNic("fast", "", "", queues=0, is_function=True)]) == []

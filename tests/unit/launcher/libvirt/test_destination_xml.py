@@ -73,3 +73,10 @@ def test_on_another_box_sockets_lie_by_the_uid_of_the_vmi_there() -> None:
     assert source.get("path") == "/var/run/kubevirt-private/b-2/virt-serial0"
     assert (vmi.get("uid"), vmi.get("name")) == ("b-2", "n")
     assert find_copied_volumes(found) == ("", ())
+
+
+def test_a_function_of_this_node_goes_nowhere() -> None:
+    function = "<hostdev mode='subsystem' type='pci'><alias name='ua-sriov-fast'/></hostdev></disk>"
+    given = document(ON_FILE).replace("</disk></devices>", "</disk>" + function.removesuffix("</disk>") + "</devices>")
+    assert "ua-sriov-fast" in given
+    assert "hostdev" not in render_destination(given, [], {}, "m-1", Renaming("u-1", "u-2"))

@@ -13,6 +13,10 @@ from tests.support.needs import NEEDS_LIBVIRT
 pytestmark = NEEDS_LIBVIRT
 
 
+# libvirt's flag of a domain as it is for good.
+_INACTIVE = 2
+
+
 class PlayedDomain:
     """Keeps what it is asked for; `stats` are its job's."""
 
@@ -20,6 +24,7 @@ class PlayedDomain:
         self.stats = stats
         self.flags = 0
         self.parameters: dict[str, Any] = {}
+        self.function = ""
 
     def name(self) -> str:
         return "n_v"
@@ -31,7 +36,8 @@ class PlayedDomain:
         return [1024, 0, 0]
 
     def XMLDesc(self, flags: int) -> str:
-        return f'<domain id="{flags}"><devices><disk><target dev="vdb"/></disk></devices></domain>'
+        more = self.function if flags & _INACTIVE else ""
+        return f'<domain id="{flags}"><devices><disk><target dev="vdb"/></disk>{more}</devices></domain>'
 
     def jobStats(self) -> dict[str, Any]:
         if self.stats is None:
@@ -115,3 +121,18 @@ def test_how_far_it_is_is_known_while_it_is_under_way(find: Callable[[], PlayedD
 
     found = DomainMigration(find).progress()
     assert (found.left if found is not None else None) == left
+
+
+def test_a_domain_that_had_a_function_at_its_start_is_another_one_for_good() -> None:
+    import libvirt
+
+    from kvedge.launcher.libvirt.domain_migration import DomainMigration, MigrationWish
+
+    domain = PlayedDomain()
+    domain.function = '<hostdev><alias name="ua-sriov-fast"/></hostdev>'
+    DomainMigration(lambda: domain).move(MigrationWish(control="/c", memory="/m", disks="/d", copied=()))
+    persistent = domain.parameters[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML]
+    assert "vdb" in persistent
+    assert "hostdev" not in persistent
+    assert libvirt.VIR_MIGRATE_PARAM_DEST_XML not in domain.parameters
+    assert libvirt.VIR_MIGRATE_PARAM_PERSIST_XML not in moved(copied=())[1]

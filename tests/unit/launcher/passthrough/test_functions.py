@@ -11,8 +11,8 @@ from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.resources.types.sriov_networks import NetworkDevice, network_info, resource_variable
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import a_vmi, vmi_with
+from tests.support.virtual_functions import ADDRESS, a_function, tell
 
-ADDRESS = "0000:65:02.0"
 ENVIRONMENT = {resource_variable("red"): "vendor.com/fast", "PCIDEVICE_VENDOR_COM_FAST": ADDRESS}
 
 
@@ -20,22 +20,6 @@ def guest() -> VirtualMachineInstance:
     interfaces = [{"name": "default", "masquerade": {}}, {"name": "red", "sriov": {}}]
     networks = [{"name": "default", "pod": {}}, {"name": "red", "multus": {"networkName": "fast"}}]
     return vmi_with({"domain": {"devices": {"interfaces": interfaces}}, "networks": networks})
-
-
-def tell(root: Path, text: str) -> None:
-    (root / "etc/podinfo").mkdir(parents=True, exist_ok=True)
-    (root / "etc/podinfo/network-info").write_text(text)
-
-
-def a_function(root: Path) -> None:
-    """One bound to VFIO, whose group the Pod has."""
-    device = root / "sys/bus/pci/devices" / ADDRESS
-    device.mkdir(parents=True)
-    (device / "driver").symlink_to("../../../../bus/pci/drivers/vfio-pci")
-    (device / "iommu_group").symlink_to("../../../kernel/iommu_groups/42")
-    (root / "dev/vfio").mkdir(parents=True)
-    for name in ("vfio", "42"):
-        (root / "dev/vfio" / name).touch()
 
 
 def test_a_function_is_found_by_what_multus_tells_and_else_by_the_plugins_variable(tmp_path: Path) -> None:
