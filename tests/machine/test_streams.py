@@ -25,7 +25,7 @@ from tests.support.ports import free_port
 from tests.support.raw_websocket import RawWebSocket
 from tests.support.terminal import in_terminal
 from tests.support.udp_echo import PORT, udp_echo_script
-from tests.support.waiting import wait_until
+from tests.support.waiting import comes_within, wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
@@ -211,8 +211,7 @@ def threads_of(box: Box) -> Counter[str]:
 def steady(box: Box, qemu: int) -> Held | None:
     """What is held, once it is the same in several looks."""
     found = {Held.of(box, qemu)}
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: found.add(Held.of(box, qemu)) or len(found) > 1, "a change", 1.0)
+    comes_within(lambda: found.add(Held.of(box, qemu)) or len(found) > 1, 1.0)
     return found.pop() if len(found) == 1 else None
 
 

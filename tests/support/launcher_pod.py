@@ -25,7 +25,7 @@ import grpc
 
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherStub
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import note_in_vain, patience, wait_until
 
 UID = "11111111-1111-4111-8111-111111111111"
 QEMU_USER = 107
@@ -226,12 +226,13 @@ class Console:
 
     def expect(self, text: bytes, seconds: float = 60.0) -> None:
         """Read until `text` has come; it is then consumed."""
-        deadline = time.monotonic() + seconds * PATIENCE
+        deadline = time.monotonic() + seconds * patience()
         while text not in self.seen:
             self._socket.settimeout(max(0.1, deadline - time.monotonic()))
             try:
                 piece = self._socket.recv(4096)
             except TimeoutError:
+                note_in_vain(f"{text!r} on a console")
                 raise AssertionError(f"{text!r} did not come, only {self.seen[-2000:]!r}") from None
             if not piece:
                 raise AssertionError(f"the console ended without {text!r}: {self.seen[-2000:]!r}")

@@ -5,33 +5,59 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 # In a whole run several tests share the processors, and what takes a second alone may take many. A longer wait costs
 # nothing where the answer comes.
-PATIENCE = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
+_STRETCH: Final = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
+# After so many waits in vain what fails is not the time: to stretch all the others, too, takes the whole run's.
+_MOST_IN_VAIN: Final = 3
 # Between two looks. Who asks twenty times a second for as long as a guest boots takes the time away that it needs.
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 0.25
 _LONGEST_AFTER_WORK: Final = 1.0
+# What this process has waited for in vain.
+_in_vain: list[str] = []
+
+
+def patience() -> int:
+    """How many times as long as on a machine that does nothing else a test waits: no longer, once much was in vain."""
+    return _STRETCH if len(_in_vain) < _MOST_IN_VAIN else 1
+
+
+def note_in_vain(what: str) -> None:
+    """Something has not come in time: for whoever waits by other means than :func:`wait_until`."""
+    _in_vain.append(what)
 
 
 def wait_until(check: Callable[[], T], what: str, seconds: float = 60.0, pause: float | None = None) -> T:
     """The first true answer of `check`; fails the test with `what` and the last answer when there is none in time.
 
-    `seconds` is for a machine that does nothing else: beside other tests it is `PATIENCE` times as long. A test that
+    `seconds` is for a machine that does nothing else: beside other tests it is `patience()` times as long. A test that
     must see something short says how long to `pause` between two looks; others look less often the longer they wait.
     """
+    answer = _first(check, seconds * patience(), pause)
+    if not answer:
+        note_in_vain(what)
+        raise AssertionError(f"{what}: not within {seconds} s, last seen: {answer!r}")
+    return answer
+
+
+def comes_within(check: Callable[[], Any], seconds: float, pause: float | None = None) -> bool:
+    """Whether `check` becomes true in exactly so long: for what must not come, and is not waited for any longer."""
+    return bool(_first(check, seconds, pause))
+
+
+def _first(check: Callable[[], T], seconds: float, pause: float | None) -> T:
+    """The first true answer in this time, or the last one."""
     begun = time.monotonic()
     while True:
         spent = _processor_seconds()
         answer = check()
-        if answer:
-            return answer
         waited = time.monotonic() - begun
-        if waited > seconds * PATIENCE:
-            raise AssertionError(f"{what}: not within {seconds} s, last seen: {answer!r}")
+        if answer or waited > seconds:
+            return answer
         time.sleep(next_pause(waited, _processor_seconds() - spent) if pause is None else pause)
 
 

@@ -21,7 +21,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from tests.support.builders import owned_by, pod_document
 from tests.support.raw_websocket import RawWebSocket
-from tests.support.waiting import wait_until
+from tests.support.waiting import comes_within
 
 SUBPROTOCOL = "plain.kubevirt.io"
 VMI_PATH = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/small"
@@ -160,7 +160,4 @@ def running_loops() -> Iterator[asyncio.AbstractEventLoop]:
 def steady() -> Held | None:
     """What is held, once it is the same for a while."""
     first = Held.now()
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: Held.now() != first, "a change", 0.5, 0.1)
-        return None
-    return first
+    return None if comes_within(lambda: Held.now() != first, 0.5, 0.1) else first
