@@ -1,0 +1,90 @@
+# Tests: tests/support/run_end.py
+"""What a run of pytest says that comes to its end before all is tested."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Each process has its own end, as on a busy machine nobody knows when it begins.
+CONFTEST = """
+import os, pathlib, pytest, time
+from tests.support.run_end import RunEnd
+
+def pytest_configure(config):
+    os.environ["KVEDGE_TESTS_END"] = str(time.time() + {seconds})
+    RunEnd.register(config)
+
+@pytest.fixture(scope="session")
+def held():
+    yield
+    pathlib.Path(__file__).with_name("taken-down").touch()
+"""
+SLOW = """
+import time
+
+def test_quick(): pass
+def test_slow(held): time.sleep(60)
+def test_next(held): pass
+def test_after(): pass
+"""
+OTHER = """
+import time
+
+def test_long(): time.sleep(60)
+def test_last(): pass
+"""
+
+
+def run(directory: Path, seconds: float, *options: str) -> tuple[int, str]:
+    """How such a run ends that has so many seconds."""
+    (directory / "conftest.py").write_text(CONFTEST.format(seconds=seconds))
+    (directory / "test_slow.py").write_text(SLOW)
+    (directory / "test_other.py").write_text(OTHER)
+    ini = directory / "pytest.ini"
+    ini.write_text("[pytest]\ntimeout = 30\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(ini), "-p", "no:cacheprovider", *options]
+    place = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=directory, env=place, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+RERUNS = ("--reruns", "1", "--rerun-except", "from pytest-timeout")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(
+            ("-n", "2", "--dist", "loadfile", *RERUNS),
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("pytest_rerunfailures") is None, reason="needs pytest-rerunfailures"
+            ),
+        ),
+    ],
+    ids=["one process", "two processes"],
+)
+def test_it_fails_what_is_tested_takes_all_down_and_tells_what_was_not_run(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    code, said = run(tmp_path, 6, *options)
+    assert code != 0, said
+    assert "Timeout" in said
+    assert "not run: the time of the whole run is over" in said
+    # Of each file one was tested when the time was over, and by two processes one of each was failed then.
+    missed = ["test_slow.py: 1"] if options else ["test_slow.py: 4"]
+    assert [line for line in said.splitlines() if line.startswith(("test_slow.py: ", "test_other.py: "))] == missed
+    assert (tmp_path / "taken-down").exists() == bool(options)
+
+
+def test_a_run_that_is_in_time_says_nothing_of_it(tmp_path: Path) -> None:
+    code, said = run(tmp_path, 3600, "-k", "quick or last")
+    assert code == 0, said
+    assert "2 passed, 4 deselected" in said
+    assert "over" not in said
