@@ -9,7 +9,7 @@ import base64
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -101,14 +101,25 @@ def back_up(
     return session.client.create(decode(BackupRun, {"metadata": metadata, "spec": spec}))
 
 
-def bring_back(session: Session, vm: str, repository: str, now: datetime, **more: str | None) -> BackupRestore:
-    """Ask for a backup to become a VM; `more` are fields of the restore's spec.
+def bring_back(
+    session: Session,
+    vm: str,
+    repository: str,
+    now: datetime,
+    disks: Sequence[tuple[str, str]] = (),
+    **more: str | None,
+) -> BackupRestore:
+    """Ask for a backup to become a VM, or for some of its disks with the names of their claims to become these.
+
+    `more` are fields of the restore's spec.
 
     Raises:
         KubeError: when the server refuses, or there is no such repository.
     """
     find_repository(session, repository)
-    given = {name: value for name, value in more.items() if value}
+    given: JsonObject = {name: value for name, value in more.items() if value}
+    if disks:
+        given["volumes"] = [{"volumeName": volume, "claimName": claim} for volume, claim in disks]
     target = given.get("targetName") or vm
     metadata = {"name": f"{target}-{now:%Y%m%d-%H%M%S}", "namespace": session.namespace}
     spec = {"vmName": check_name(vm), "repositoryName": repository, **given}

@@ -131,7 +131,10 @@ def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_na
 @click.option("--from", "repository", required=True, metavar="REPOSITORY", help="Where it is.")
 @session_options
 @click.option("--id", "backup_id", default=None, metavar="ID", help="Which backup; the latest one unless given.")
-@click.option("--as", "target", default=None, metavar="NAME", help="Give the VM another name.")
+@click.option("--as", "target", default=None, metavar="NAME", help="Give the VM, or the claim, another name.")
+@click.option(
+    "--disk", "disks", multiple=True, metavar="NAME", help="This disk alone, as a claim; makes no VM. Repeatable."
+)
 @click.option("--from-namespace", default=None, metavar="NAME", help="The namespace that the VM was in.")
 @click.option("--storage-class", default=None, metavar="NAME", help="The class of its disks.")
 @wait_options
@@ -142,29 +145,40 @@ def restore(
     namespace: str | None,
     backup_id: str | None,
     target: str | None,
+    disks: tuple[str, ...],
     from_namespace: str | None,
     storage_class: str | None,
     wait: bool,
     timeout: float,
 ) -> None:
-    """Make a VM of a backup, on this box or a new one; it does not run until it is started."""
+    """Make a VM of a backup, on this box or a new one; it does not run until it is started.
+
+    With --disk NAME a claim is made of that disk of the VM, named VM-NAME-back or by --as.
+    """
     from kvedge.client.backups import bring_back
 
+    if target and len(disks) > 1:
+        raise Refused("--as names one claim: give --disk once, or leave it out", Exit.USAGE)
+    chosen = [(disk, target or f"{vm}-{disk}-back") for disk in disks]
     session = open_session(kubeconfig, namespace)
     made = bring_back(
         session,
         vm,
         repository,
         datetime.now(UTC),
+        chosen,
         backupID=backup_id,
-        targetName=target,
+        targetName=None if disks else target,
         vmNamespace=from_namespace,
         storageClassName=storage_class,
     )
     click.echo(f"restore {made.metadata.name} created")
     if wait:
-        _wait(session, timeout).wait(made)
-        click.echo(f"VM {target or vm} is back; it does not run: kvedge start {target or vm}")
+        done = _wait(session, timeout).wait(made)
+        for each in done.status.volumes if disks else ():
+            click.echo(f"disk {each.volume_name} is back as claim {each.claim_name}")
+        if not disks:
+            click.echo(f"VM {target or vm} is back; it does not run: kvedge start {target or vm}")
 
 
 @backup.command()

@@ -12,13 +12,12 @@ from typing import Final
 
 from kvedge.controller.backups.record_client import fetch_record
 from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
-from kvedge.controller.backups.run_loop import LIMITS, BackupSources, ask_worker, find_worker
+from kvedge.controller.backups.run_loop import LIMITS, BackupSources, ask_worker, find_stranger, find_worker
 from kvedge.controller.backups.worker_pods import token_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import DecodeError
-from kvedge.resources.disks.snapshot_names import restored_name
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore
@@ -70,18 +69,18 @@ class RestoreLoop:
     def _view(self, restore: BackupRestore) -> RestoreView:
         sources, meta = self._sources, restore.metadata
         reader, worker = find_worker(sources, restore, "read"), find_worker(sources, restore, "restore")
-        names = [restored_name(meta.uid, each.volume_name) for each in restore.status.volumes]
+        names = [each.claim_name for each in restore.status.volumes]
         return RestoreView(
             restore=restore,
             repository=sources.repositories.get(meta.namespace, restore.spec.repository_name),
-            vm=sources.vms.get(meta.namespace, target_of(restore)),
+            vm=sources.vms.get(meta.namespace, target) if (target := target_of(restore)) else None,
             claims={name: claim for name in names if (claim := sources.claims.get(meta.namespace, name))},
             reader=reader,
             worker=worker,
             cluster=sources.cluster(),
             record=None if restore.status.content is not None else _fetch(reader),
             token=secrets.token_hex(16),
-            refusal=self._refusals.pop(meta.uid, ""),
+            refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", "restore"),
             progress=ask_worker(worker),
         )
 

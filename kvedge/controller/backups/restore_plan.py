@@ -1,7 +1,7 @@
 """What has to be done for one backup on its way back now: its record is read, claims are made and filled, then the VM.
 
 Called by the loop of restores. Pure. The VM is made last, when all its disks are complete; until then what was made
-belongs to the restore and goes with it.
+belongs to the restore and goes with it. Where disks come back alone no VM is made, and each is anybody's.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         return _plan_reading(view, view.repository, now)
     try:
         content = decode(VirtualMachineSnapshotContentSpec, restore.status.content)
-        vm = make_vm(restore, content, restore.status.volumes)
+        vm = None if restore.spec.volumes else make_vm(restore, content, restore.status.volumes)
     except DecodeError as error:
         return _fail(view, now, f"the VM in the backup cannot be read: {error}")
     if view.vm is None and (lost := _find_lost(view)):
@@ -97,7 +97,9 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
 
 
 def target_of(restore: BackupRestore) -> str:
-    """The VM that it makes."""
+    """The VM that it makes; empty where disks come back alone."""
+    if restore.spec.volumes:
+        return ""
     return restore.spec.target_name or restore.spec.vm_name
 
 
@@ -118,7 +120,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
     try:
         content = decode(VirtualMachineSnapshotContentSpec, record.content)
         volumes = plan_volumes(restore, content, record)
-        make_vm(restore, content, volumes)
+        if not restore.spec.volumes:
+            make_vm(restore, content, volumes)
     except (DecodeError, ValueError) as error:
         return _fail(view, now, f"the record of the backup cannot be used: {error}")
     actions = _status(
@@ -134,7 +137,9 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
     return SnapshotPlan((*actions, *([Delete(view.reader)] if view.reader is not None else [])))
 
 
-def _plan_filling(view: RestoreView, repository: BackupRepository, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
+def _plan_filling(
+    view: RestoreView, repository: BackupRepository, vm: VirtualMachine | None, now: datetime
+) -> SnapshotPlan:
     volumes = view.restore.status.volumes
     if volumes and view.worker is None:
         claims = {
@@ -148,6 +153,10 @@ def _plan_filling(view: RestoreView, repository: BackupRepository, vm: VirtualMa
             return followed
     # The disks are complete: from here on they are nobody's to delete, and then the VM's.
     freed = [_own(claim, []) for claim in view.claims.values() if claim.metadata.owner_references]
+    if vm is None:
+        names = ", ".join(each.claim_name for each in volumes)
+        told = Told("Normal", "BackupRestored", f"backup {view.restore.status.backup_id} is in {names}")
+        return SnapshotPlan((*freed, *_succeed(view, now)), (told,))
     return SnapshotPlan((*freed, Create(vm)))
 
 
@@ -158,10 +167,13 @@ def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapshot
     told = Told(
         "Normal", "BackupRestored", f"VM {vm.metadata.name} has the disks of backup {view.restore.status.backup_id}"
     )
-    actions = _status(
+    return SnapshotPlan(tuple(_succeed(view, now)), (told,))
+
+
+def _succeed(view: RestoreView, now: datetime) -> list[SnapshotAction]:
+    return _status(
         view, now, phase="Succeeded", completion_time=rfc3339(now), progress="100.00%", message="", content=None
     )
-    return SnapshotPlan(tuple(actions), (told,))
 
 
 def _begin(

@@ -31,10 +31,10 @@ _MOST_VOLUMES: Final = 256
 def plan_volumes(
     restore: BackupRestore, content: VirtualMachineSnapshotContentSpec, record: BackupRecord
 ) -> list[RestoredVolume]:
-    """The disks and the names of their claims.
+    """The disks that are to come back and the names of their claims: all, or those that the restore names.
 
     Raises:
-        ValueError: when the record has other disks than the VM.
+        ValueError: when the record has other disks than the VM, or lacks one.
     """
     known = {each.volume_name for each in content.volume_backups if each.volume_snapshot_name}
     names = [each.name for each in record.volumes]
@@ -42,9 +42,17 @@ def plan_volumes(
         raise ValueError(
             f"it has the disks {', '.join(names) or 'none'}, and its VM {', '.join(sorted(known)) or 'none'}"
         )
+    asked = {each.volume_name: each.claim_name for each in restore.spec.volumes}
+    if lacking := sorted(asked.keys() - set(names)):
+        raise ValueError(f"it has no disk {', '.join(lacking)}: it has {', '.join(names) or 'none'}")
     return [
-        RestoredVolume(volume_name=each.name, claim_name=restored_name(restore.metadata.uid, each.name), size=each.size)
+        RestoredVolume(
+            volume_name=each.name,
+            claim_name=asked.get(each.name) or restored_name(restore.metadata.uid, each.name),
+            size=each.size,
+        )
         for each in record.volumes
+        if not asked or each.name in asked
     ]
 
 

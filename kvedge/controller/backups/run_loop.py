@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kvedge.controller.backups.run_plan import RivalRun, RunView, find_rival, plan_run, snapshot_name
-from kvedge.controller.backups.worker_pods import has_ended
+from kvedge.controller.backups.worker_pods import has_ended, is_worker
 from kvedge.controller.datavolumes.workers.progress_client import ask_progress
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.late_work import LateWork
@@ -124,7 +124,7 @@ class RunLoop:
             worker=worker,
             cluster=sources.cluster(),
             rival=self._find_rival(run),
-            refusal=self._refusals.pop(run.metadata.uid, ""),
+            refusal=self._refusals.pop(run.metadata.uid, "") or find_stranger(sources, run, "backup"),
             progress=ask_worker(worker),
             is_known=self._is_known(run),
         )
@@ -171,8 +171,16 @@ class RunLoop:
 def find_worker(sources: BackupSources, owner: BackupRun | BackupRestore, mode: str) -> Pod | None:
     """The worker of an errand, if the Pod of its name is one."""
     pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
-    reference = None if pod is None else pod.metadata.controller_reference()
-    return pod if reference is not None and reference.uid == owner.metadata.uid else None
+    return pod if pod is not None and is_worker(pod, owner, mode) else None
+
+
+def find_stranger(sources: BackupSources, owner: BackupRun | BackupRestore, *modes: str) -> str:
+    """What to say of a Pod that has a worker's name and is none; empty for none."""
+    for mode in modes:
+        pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
+        if pod is not None and not is_worker(pod, owner, mode):
+            return f"Pod {pod.metadata.name} is in the way: kvedge has not made it as it is; delete it"
+    return ""
 
 
 def ask_worker(worker: Pod | None) -> str:

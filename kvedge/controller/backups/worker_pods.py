@@ -44,6 +44,7 @@ from kvedge.resources.values.quantities import Quantity
 
 # On each of these Pods: the UID of the run or the restore that it works for.
 BACKUP_WORKER: Final = "kvedge.io/backup-worker"
+_VERB: Final = "backup-worker"
 _WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
 _WITHOUT_MESH: Final = {**_WITHOUT_SIDECAR, "linkerd.io/inject": "disabled"}
 # restic has the index of the whole repository in memory.
@@ -101,6 +102,31 @@ def worker_pod(
             enable_service_links=False,
             security_context=make_pod_context(),
         ),
+    )
+
+
+def is_worker(pod: Pod, owner: BackupRun | BackupRestore, mode: str) -> bool:
+    """Whether a Pod is what :func:`worker_pod` makes for this owner: its end counts as the errand's.
+
+    Others may make Pods in the namespace, of any name and with any owner: one that is not told this errand, or runs
+    anything else or beside it, has done nothing.
+    """
+    reference, spec = pod.metadata.controller_reference(), pod.spec
+    if reference is None or (reference.kind, reference.uid) != (owner.KIND.kind, owner.metadata.uid):
+        return False
+    if pod.metadata.labels.get(BACKUP_WORKER) != owner.metadata.uid or len(spec.containers) != 1:
+        return False
+    container, job = spec.containers[0], job_of(pod)
+    return (
+        job is not None
+        and job.mode == mode
+        and container.name == BACKUP_CONTAINER
+        and container.image == LAUNCHER_IMAGE
+        and container.command[-1:] == [_VERB]
+        and not container.args
+        and [each.name for each in container.env] == [BACKUP_VARIABLE]
+        and spec.automount_service_account_token is False
+        and spec.service_account_name in ("", "default")
     )
 
 
@@ -169,7 +195,7 @@ def _container(job: BackupJob, uses: list[VolumeMount | VolumeDevice], cluster: 
         name=BACKUP_CONTAINER,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
-        command=[*cluster.program, "backup-worker"],
+        command=[*cluster.program, _VERB],
         env=[EnvVar(name=BACKUP_VARIABLE, value=encode_json(job).decode())],
         resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
         volume_mounts=[use for use in uses if isinstance(use, VolumeMount)],

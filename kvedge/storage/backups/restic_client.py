@@ -7,37 +7,36 @@ password reaches them as a file's name.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
+from kvedge.storage.backups.patience import Patience, Stalled
+from kvedge.storage.backups.place_access import AccessError, make_environment, make_options
+from kvedge.storage.backups.restic_words import judge_words
 
 _PROGRAM: Final = "restic"
 _LOOK_SECONDS: Final = 1.0
-# What is kept of what a program says of its failure.
-_LONGEST_WORDS: Final = 1000
+# What is read of what a program says of its failure: its first words, and its last ones.
+_LONGEST_WORDS: Final = 32 << 10
+# How long nothing may move, and how long a place may take to say that it is there.
+_STALL_SECONDS: Final = 600.0
+_FIRST_SECONDS: Final = 120.0
 # A repository of ours has a record for each backup of a VM: more are nobody's.
 _LARGEST_LIST: Final = 64 << 20
 _LARGEST_RECORD: Final = 1 << 20
-# restic's words for what another try cannot help.
-_HOPELESS: Final = "wrong password or no key found"
-_ABSENT: Final = ("unable to open config file", "Is there a repository at the following location?")
-# Keys of the Secret that become restic's variables.
-_VARIABLES: Final[Mapping[str, str]] = {
-    "accessKeyId": "AWS_ACCESS_KEY_ID",
-    "secretKey": "AWS_SECRET_ACCESS_KEY",
-    "region": "AWS_DEFAULT_REGION",
-    "restUser": "RESTIC_REST_USERNAME",
-    "restPassword": "RESTIC_REST_PASSWORD",
-}
+_PIECE: Final = 1 << 20
 
 
 class BackupFailure(Exception):
@@ -47,6 +46,14 @@ class BackupFailure(Exception):
         super().__init__(message)
         self.message = message
         self.fatal = fatal
+
+
+class RepositoryAbsent(BackupFailure):
+    """The place answers, and has no repository."""
+
+
+class _CannotLock(BackupFailure):
+    """A place that can be read and not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +89,19 @@ class ResticClient:
             raise BackupFailure(f"the repository's Secret has no key {PASSWORD_KEY}: without it nothing is encrypted")
         self._program = found
         self._where = repository
-        self._options = [*_options_of(secret, repository)]
+        self._locks: bool | None = None
+        try:
+            self._options = make_options(repository, secret)
+        except AccessError as error:
+            raise BackupFailure(str(error), fatal=True) from error
         self._environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": "/tmp",
             "TMPDIR": "/tmp",
-            "RESTIC_REPOSITORY": repository,
             "RESTIC_PASSWORD_FILE": str(secret / PASSWORD_KEY),
-            **{name: _read(secret / key) for key, name in _VARIABLES.items() if (secret / key).is_file()},
+            # It would print sixty lines a second.
+            "RESTIC_PROGRESS_FPS": "0.05",
+            **make_environment(repository, secret),
         }
 
     def ensure(self, *, is_known: bool = False) -> None:
@@ -97,10 +109,8 @@ class ResticClient:
         its disk may not be mounted, and what is written into the empty directory lies beside the VMs.
         """
         try:
-            self._run(["cat", "config"])
-        except BackupFailure as error:
-            if not any(words in error.message for words in _ABSENT):
-                raise
+            self._run(["cat", "config", "--no-lock"], seconds=_FIRST_SECONDS)
+        except RepositoryAbsent as error:
             if is_known:
                 raise BackupFailure(
                     "the repository is gone in which earlier backups were kept: is its disk mounted, and its share?"
@@ -131,10 +141,8 @@ class ResticClient:
         text = self._run(["snapshots", "--json", "--no-lock", "--host", host, "--tag", ",".join(tags)], _LARGEST_LIST)
         try:
             found = json.loads(text) or []
-            return sorted(
-                (KeptFile(str(each["id"]), str(each["time"]), frozenset(each.get("tags") or ())) for each in found),
-                key=lambda each: each.time,
-            )
+            kept = (KeptFile(str(each["id"]), str(each["time"]), frozenset(each.get("tags") or ())) for each in found)
+            return sorted(kept, key=lambda each: (_moment(each.time), each.time))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupFailure(f"restic's list of the repository cannot be read: {error}") from error
 
@@ -145,17 +153,35 @@ class ResticClient:
     @contextmanager
     def stream(self, kept: KeptFile, name: str) -> Iterator[BinaryIO]:
         """A large file, to be read to its end: restic has checked it only then."""
+        # Without a lock, what is read could be pruned meanwhile; where nobody can write, nobody prunes.
+        locked = self._can_lock()
         with tempfile.TemporaryFile() as said:
-            process = self._start(["dump", kept.number, f"/{name}"], subprocess.DEVNULL, subprocess.PIPE, said)
+            words = ["dump", *([] if locked else ["--no-lock"]), kept.number, f"/{name}"]
+            process = self._start(words, subprocess.DEVNULL, subprocess.PIPE, said)
             assert process.stdout is not None
+            watched = _WatchedPipe(process.stdout.fileno(), Patience(process.pid, _STALL_SECONDS))
             try:
-                yield process.stdout  # type: ignore[misc] # a pipe of bytes is one
+                yield io.BufferedReader(watched, _PIECE)  # what is read from is enough of a file
                 process.stdout.close()
                 if process.wait() != 0:
                     raise self._failure(said)
+            except Stalled as error:
+                raise self._stall(error, said) from error
             finally:
                 process.kill()
                 process.wait()
+
+    def _can_lock(self) -> bool:
+        """Whether the place can be written: else it is read without a lock."""
+        if ":" not in self._where:
+            return os.access(self._where, os.W_OK)
+        if self._locks is None:
+            try:
+                self._run(["list", "keys"])
+                self._locks = True
+            except _CannotLock:
+                self._locks = False
+        return self._locks
 
     def _run(
         self,
@@ -163,15 +189,20 @@ class ResticClient:
         most: int = _LARGEST_RECORD,
         stdin: BinaryIO | None = None,
         watch: Callable[[int], None] | None = None,
+        seconds: float = _STALL_SECONDS,
     ) -> bytes:
-        """What it prints, the last `most` bytes of it."""
+        """What it prints, the last `most` bytes of it. It is ended when it has moved nothing for so long."""
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
             process = self._start(words, subprocess.DEVNULL if stdin is None else stdin, printed, said)
+            patience = Patience(process.pid, seconds)
             try:
                 while (code := _wait(process)) is None:
+                    patience.check()
                     if watch is not None and stdin is not None:
                         # The place in the file is shared with the program that reads it.
                         watch(os.lseek(stdin.fileno(), 0, os.SEEK_CUR))
+            except Stalled as error:
+                raise self._stall(error, said) from error
             finally:
                 process.kill()
                 process.wait()
@@ -188,11 +219,46 @@ class ResticClient:
         return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
 
     def _failure(self, said: BinaryIO) -> BackupFailure:
+        judged = judge_words(self._words(said))
+        text = f"restic, for {_without_password(self._where)}: {judged.text}"
+        if judged.is_absent:
+            return RepositoryAbsent(f"{text}; there is no repository")
+        return (_CannotLock if judged.cannot_lock else BackupFailure)(text, fatal=judged.is_fatal)
+
+    def _stall(self, why: Stalled, said: BinaryIO) -> BackupFailure:
+        words = judge_words(self._words(said)).text
+        return BackupFailure(
+            f"restic, for {_without_password(self._where)}: {why}: the server takes what it is sent, and does not"
+            f" answer: is it overloaded, or its disk gone? It has said: {words}"
+        )
+
+    def _words(self, said: BinaryIO) -> str:
+        """The first words of a program and its last ones, without the password that its URL may have."""
         size = said.seek(0, os.SEEK_END)
-        said.seek(max(0, size - _LONGEST_WORDS))
-        words = said.read(_LONGEST_WORDS).decode(errors="replace").strip()
-        is_fatal = _HOPELESS in words
-        return BackupFailure(f"restic, for {_without_password(self._where)}: {words or 'no word'}", fatal=is_fatal)
+        said.seek(0)
+        first = said.read(_LONGEST_WORDS)
+        said.seek(max(len(first), size - _LONGEST_WORDS))
+        text = (first + said.read(_LONGEST_WORDS)).decode(errors="replace")
+        return text.replace(self._environment["RESTIC_REPOSITORY"], _without_password(self._where))
+
+
+class _WatchedPipe(io.RawIOBase):
+    """What a program writes, read for as long as it does something."""
+
+    def __init__(self, pipe: int, patience: Patience) -> None:
+        super().__init__()
+        self._pipe = pipe
+        self._patience = patience
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises Stalled when the program has hung."""
+        while not select.select([self._pipe], [], [], _LOOK_SECONDS)[0]:
+            self._patience.check()
+        return os.readv(self._pipe, [buffer])
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:
@@ -203,21 +269,14 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _options_of(secret: Path, repository: str) -> Iterator[str]:
-    if (secret / "ca.crt").is_file():
-        yield from ("--cacert", str(secret / "ca.crt"))
-    if repository.startswith("sftp:") and (secret / "sshKey").is_file():
-        known = secret / "knownHosts"
-        # An unknown server is refused: it could be anybody's.
-        words = (
-            f"ssh -i {secret / 'sshKey'} -o UserKnownHostsFile={known} -o StrictHostKeyChecking=yes -o BatchMode=yes"
-        )
-        target, _, _ = repository.removeprefix("sftp:").partition(":")
-        yield from ("-o", f"sftp.command={words} {target} -s sftp")
+def _moment(text: str) -> datetime:
+    """restic writes the time of day of the machine that it runs on, with its zone.
 
-
-def _read(path: Path) -> str:
-    return path.read_text().strip()
+    Raises:
+        ValueError: when it is none.
+    """
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _last_json(text: bytes) -> dict[str, Any]:

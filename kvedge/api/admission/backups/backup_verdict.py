@@ -30,9 +30,10 @@ from kvedge.resources.values.name_grammar import is_subdomain
 _SPEC: Final = Field("spec")
 # restic's words for the places that are reached over the network. Each character is one that no option begins with and
 # no shell reads; a local path would be one of the worker's own Pod.
-_URL: Final = re.compile(r"(?:s3:(?:https?://)?|rest:https?://|sftp:)[A-Za-z0-9][A-Za-z0-9@:/._~%+-]{0,1000}")
+_URL: Final = re.compile(r"(?:s3:(?:https?://)?|rest:https?://|sftp:(?://)?)[A-Za-z0-9][A-Za-z0-9@:/._~%+-]{0,1000}")
 _WITH_PASSWORD: Final = re.compile(r"//[^/@]*:[^/@]*@")
 _LONGEST_NAME: Final = 63
+_MOST_VOLUMES: Final = 256
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -113,6 +114,27 @@ def _source(spec: BackupRestoreSpec) -> Iterator[Cause]:
     if spec.backup_id and not _ID.fullmatch(spec.backup_id):
         text = "it is no ID of a backup: leave it out for the latest one"
         yield invalid_value(_SPEC.at("backupID"), spec.backup_id, text)
+    if spec.volumes:
+        yield from _disks_are_some(spec)
+
+
+def _disks_are_some(spec: BackupRestoreSpec) -> Iterator[Cause]:
+    at = _SPEC.at("volumes")
+    if spec.target_name:
+        yield unsupported_cause(
+            "spec.targetName", "spec.targetName: with spec.volumes no VM is made: name the claims there"
+        )
+    if len(spec.volumes) > _MOST_VOLUMES:
+        yield invalid_value(at, len(spec.volumes), f"at most {_MOST_VOLUMES} disks come back at once")
+        return
+    names = [each.volume_name for each in spec.volumes]
+    claims = [each.claim_name for each in spec.volumes if each.claim_name]
+    if len(set(names)) < len(names) or len(set(claims)) < len(claims):
+        yield invalid_value(at, ", ".join(names), "each disk and each claim is named once")
+    for number, each in enumerate(spec.volumes):
+        yield from _is_name(each.volume_name, at.item(number).at("volumeName"), "the VM's volume")
+        if each.claim_name:
+            yield from _is_name(each.claim_name, at.item(number).at("claimName"), "the claim")
 
 
 def _is_vm(name: str, at: Field) -> Iterator[Cause]:

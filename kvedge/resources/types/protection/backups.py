@@ -79,10 +79,17 @@ class BackupRun(KubeStruct, kw_only=True):
         return self.status.phase in _FINAL
 
 
-class BackupRestoreSpec(KubeStruct, kw_only=True):
-    """Which backup becomes which VM; it cannot be changed.
+class ReturningVolume(KubeStruct, kw_only=True):
+    """One disk that comes back alone, by the name of the VM's volume; without `claim_name` the claim gets one."""
 
-    `backup_id` is that of a run, or empty for the latest backup of `vm_name`.
+    volume_name: str
+    claim_name: str = ""
+
+
+class BackupRestoreSpec(KubeStruct, kw_only=True):
+    """Which backup becomes which VM, or which of its disks become claims; it cannot be changed.
+
+    `backup_id` is that of a run, or empty for the latest backup of `vm_name`. With `volumes` no VM is made.
     """
 
     repository_name: str = ""
@@ -92,6 +99,7 @@ class BackupRestoreSpec(KubeStruct, kw_only=True):
     vm_namespace: str = ""
     target_name: str = ""
     storage_class_name: str | None = None
+    volumes: list[ReturningVolume] = []
 
 
 class RestoredVolume(KubeStruct, kw_only=True):

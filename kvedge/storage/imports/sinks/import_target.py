@@ -119,7 +119,7 @@ class FileTarget:
         if self._preallocate:
             allocate(self._file, size)
         os.fchmod(self._file, _MODE)
-        mark_disk(self._file, self.uid)
+        mark_disk(self._folder, self._file, self.uid)
         os.fsync(self._file)
         self._remove(SPOOLED)
         os.rename(UNFINISHED, IMAGE_FILE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -263,8 +263,9 @@ def _count_usable(folder: int, size: int) -> int:
     facts = os.fstatvfs(folder)
     free = facts.f_bavail * facts.f_frsize
     free -= free % (1 << 20)
-    if not size:
-        return free
+    if not size or not facts.f_blocks:
+        # Some file systems do not tell what they have.
+        return size or free
     return min(size, free) if facts.f_blocks * facts.f_frsize < size else size
 
 

@@ -6,6 +6,7 @@ claim is neither taken for the new one nor written over. Touches the claim alone
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -17,6 +18,9 @@ from kvedge.storage.imports.import_errors import ImportFailure
 
 # On a complete disk: the UID of the claim that it was made for.
 _MARK: Final = "user.kvedge.claim"
+# The same, as a file, where file systems keep no attributes of users: NFS before 4.2, FAT.
+_BESIDE: Final = f".{IMAGE_FILE}.claim"
+_LONGEST_MARK: Final = 200
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -48,13 +52,20 @@ def find_present_disk(folder: int, uid: str, *, upload: bool) -> int:
     return facts.st_size
 
 
-def mark_disk(disk: int, uid: str) -> None:
-    """Mark an open disk as that of a claim, as far as its file system takes marks.
+def mark_disk(folder: int, disk: int, uid: str) -> None:
+    """Mark an open disk of a folder as that of a claim: on the disk, or beside it where files take no attributes.
 
-    Without one, a worker whose last word got lost refuses its own disk; nothing else needs it.
+    Without a mark, a worker whose last word got lost refuses its own disk; nothing else needs it.
     """
-    with suppress(OSError):
+    try:
         os.setxattr(disk, _MARK, uid.encode())
+    except OSError:
+        with suppress(OSError):
+            _mark_beside(folder, disk, uid)
+    else:
+        # Of another disk, on a volume that is used again.
+        with suppress(OSError):
+            os.unlink(_BESIDE, dir_fd=folder)
 
 
 def mark_disk_in(folder: int, uid: str) -> None:
@@ -64,9 +75,26 @@ def mark_disk_in(folder: int, uid: str) -> None:
     except OSError:
         return
     try:
-        mark_disk(opened, uid)
+        mark_disk(folder, opened, uid)
     finally:
         os.close(opened)
+
+
+def _mark_beside(folder: int, disk: int, uid: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(_BESIDE, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = os.open(_BESIDE, flags, 0o600, dir_fd=folder)
+    try:
+        os.write(opened, _line(disk, uid))
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _line(disk: int, uid: str) -> bytes:
+    """The claim and the very file: another one that is put in its place is not marked."""
+    return f"{uid} {os.fstat(disk).st_ino}\n".encode()
 
 
 def _is_own(folder: int, uid: str) -> bool:
@@ -77,6 +105,19 @@ def _is_own(folder: int, uid: str) -> bool:
         return False
     try:
         return os.getxattr(opened, _MARK) == uid.encode()
+    except OSError as error:
+        return error.errno == errno.ENOTSUP and _is_marked_beside(folder, opened, uid)
+    finally:
+        os.close(opened)
+
+
+def _is_marked_beside(folder: int, disk: int, uid: str) -> bool:
+    try:
+        opened = os.open(_BESIDE, _FLAGS, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        return os.read(opened, _LONGEST_MARK) == _line(disk, uid)
     except OSError:
         return False
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.types.protection.backup_job import BackupOutcome
+from tests.support.builders import a_claim
 from tests.unit.controller.backups.backup_world import GIB, RESTORE_UID, UID, World, a_record
 
 ROOT, DATA = f"restore-{RESTORE_UID}-root", f"restore-{RESTORE_UID}-data"
@@ -162,3 +163,39 @@ def test_killed_between_the_vm_and_its_owners_it_goes_on(world: World) -> None:
     world.settle("restore")
     assert world.restore is not None
     assert world.restore.status.phase == "Succeeded"
+
+
+def test_one_disk_comes_back_alone_as_the_claim_that_was_named() -> None:
+    world = World()
+    world.ask_restore(volumes=[{"volumeName": "data", "claimName": "old-data"}])
+    read(world)
+    assert world.vm is not None, "the VM is there, and stays as it is"
+    assert set(world.claims) == {"old-data"}
+    assert [(each.name, each.block) for each in world.job("restore").volumes] == [("data", True)]
+    world.end("restore", BackupOutcome(size=GIB))
+    world.settle("restore")
+    assert world.restore is not None
+    assert world.restore.status.phase == "Succeeded"
+    assert world.claims["old-data"].metadata.owner_references == []
+    assert world.vm.metadata.name == "web"
+    assert world.pods == {}
+
+
+def test_a_claim_that_is_there_is_not_filled_with_a_disk() -> None:
+    world = World()
+    world.ask_restore(volumes=[{"volumeName": "root", "claimName": "mine"}])
+    world.claims["mine"] = a_claim("mine")
+    read(world)
+    assert world.restore is not None
+    assert world.restore.status.phase == "Failed"
+    assert "claim mine exists" in world.restore.status.message
+    assert world.pods == {}
+
+
+def test_a_disk_that_the_backup_has_not_is_told_with_those_that_it_has() -> None:
+    world = World()
+    world.ask_restore(volumes=[{"volumeName": "boot"}])
+    read(world)
+    assert world.restore is not None
+    assert "it has no disk boot: it has root, data" in world.restore.status.message
+    assert world.claims == {}

@@ -47,6 +47,8 @@ def restore(**spec: Any) -> JsonObject:
         run(),
         run(snapshotName="before", deadline="8h"),
         restore(),
+        repository(url="sftp://user@host.example:2222//srv/backups"),
+        restore(volumes=[{"volumeName": "root", "claimName": "old-root"}, {"volumeName": "data"}]),
         restore(backupID=ID, targetName="web2", vmNamespace="old", storageClassName="fast"),
     ],
 )
@@ -57,6 +59,11 @@ def test_what_is_right_enters(written: JsonObject) -> None:
 @pytest.mark.parametrize(
     ("written", "field", "words"),
     [
+        (restore(volumes=[{"volumeName": "root"}], targetName="b"), "spec.targetName", "no VM is made"),
+        (restore(volumes=[{"volumeName": "root"}] * 2), "spec.volumes", "named once"),
+        (restore(volumes=[{"volumeName": "root", "claimName": "A b"}]), "spec.volumes[0].claimName", "no name"),
+        (restore(volumes=[{"volumeName": "v"}] * 257), "spec.volumes", "at most 256"),
+        (repository(url="sftp://-oProxyCommand=x//y"), "spec.url", "must be s3"),
         (repository(), "spec", "one of url and claimName"),
         (repository(url="s3:https://a/b", claimName="c"), "spec", "one of url and claimName"),
         (repository(url="/etc"), "spec.url", "must be s3:"),
