@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_EXPORT: Final = (
-    "virtctl's own works here as it is; by hand: a VirtualMachineExport, whose links and token are in its status"
-)
-
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
@@ -20,7 +16,6 @@ NOT_YET: Final[dict[str, str]] = {
     "permitted-devices": "host devices are not handed to guests yet",
     "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",
     "usbredir": "USB devices of this computer are not handed to guests yet",
-    "vmexport": _EXPORT,
 }
 
 # Kinds that `virtctl create` makes beside a VM → the remedy here.

@@ -45,6 +45,10 @@ _MACHINES: Final[dict[str, Verb]] = {
         "machines.file_verbs",
         "Make a VM of a file: what `kvedge export` wrote, an appliance (OVA), or a libvirt domain with its disks.",
     ),
+    "vmexport": Verb(
+        "machines.export_verbs",
+        "Exports of disks as objects, as virtctl has them; `kvedge export` writes a VM into one file.",
+    ),
     "backup": Verb("machines.backup_verbs", "Backups: VMs with their disks, encrypted, outside this box."),
     "clone": Verb(
         "machines.clone_verb", "Make a VM like another one, with disks and addresses of its own; it does not run."

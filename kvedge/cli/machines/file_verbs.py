@@ -62,9 +62,9 @@ def export(
     tar of chunks that zstd has compressed, with their digests, which can be read without kvedge as well.
     """
     from kvedge.cli.progress import Progress
+    from kvedge.client.exports.new_file import check_free
     from kvedge.client.vm_files.archive_export import write_archive
     from kvedge.client.vm_files.archive_signature import load_signer
-    from kvedge.client.vm_files.archive_writer import check_free
     from kvedge.client.vm_files.image_export import find_qemu_img, write_images, write_ova
     from kvedge.client.vm_files.open_export import ExportOpening, ExportWish
     from kvedge.client.volumes.volume_usage import bytes_text

@@ -1,4 +1,4 @@
-"""`kvedge memory-dump get|remove`: virtctl's verbs for the memory of a running guest.
+"""`kvedge memory-dump get|download|remove`: virtctl's verbs for the memory of a running guest.
 
 Called by the group. Prints one line when the request was accepted; `kvedge describe vm VM` shows how far it is.
 """
@@ -29,6 +29,38 @@ def get(vm: str, kubeconfig: Path | None, namespace: str | None, claim_name: str
     session = open_session(kubeconfig, namespace)
     put(session, VM, vm, "memorydump", {"claimName": claim_name})
     click.echo(f"Successfully submitted memory dump request of VM {vm}")
+
+
+@memory_dump.command()
+@vm_argument("vm")
+@session_options
+@click.option("--output", required=True, type=click.Path(path_type=Path), help="The new file: a tar.gz.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=600.0, show_default=True, help="Seconds for the dump.")
+@click.option("--insecure", is_flag=True, help="Trust any certificate of the export's server.")
+@click.option("--service-url", default="", metavar="HOST:PORT", help="Where the export's Service is reached.")
+@click.option("--port-forward", is_flag=True, hidden=True)
+def download(
+    vm: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    output: Path,
+    timeout: float,
+    insecure: bool,
+    service_url: str,
+    port_forward: bool,
+) -> None:
+    """Save the claim with the last dump as a tar.gz, once the dump is whole."""
+    from kvedge.cli.machines.export_verbs import save_claim
+    from kvedge.cli.progress import Progress
+    from kvedge.client.exports.export_download import Way
+    from kvedge.client.exports.memory_dumps import wait_for_dump
+    from kvedge.client.exports.new_file import check_free
+
+    check_free(output)
+    session = open_session(kubeconfig, namespace)
+    claim = wait_for_dump(session, vm, timeout, Progress)
+    save_claim(session, f"export-{vm}-{claim}", claim, Way(service_url, insecure, 3), output, port_forward=port_forward)
+    click.echo("Download finished successfully")
 
 
 @memory_dump.command()

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvedge.client.vm_files.archive_writer import ArchiveWriter, write_file
+from kvedge.client.exports.new_file import write_file
+from kvedge.client.vm_files.archive_writer import ArchiveWriter
 from kvedge.client.vm_files.open_export import OpenExport
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.client.exports.remote_disk import CHUNK, LARGEST_DISK
 from kvedge.client.vm_files.archive_errors import DamagedFile, UnknownFile
 from kvedge.resources.codec import JsonObject
 
@@ -19,13 +20,9 @@ VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
 SUMS: Final = "SHA256SUMS"
 SIGNATURE: Final = "SHA256SUMS.sig"
-# Small enough to be held, large enough for a compression to be worth it.
-CHUNK: Final = 4 << 20
 # A VM and its Secrets, each of which an API server takes up to 1.5 MB of.
 LONGEST_MANIFEST: Final = 64 << 20
 MOST_DISKS: Final = 256
-# QEMU addresses no larger one with qcow2's usual clusters.
-LARGEST_DISK: Final = 64 << 40
 _MEMBER: Final = re.compile(r"disks/(0|[1-9][0-9]{0,2})/([0-9a-f]{16})\.zst")
 
 

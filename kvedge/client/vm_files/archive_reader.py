@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.vm_files import archive_signature
 from kvedge.client.vm_files.archive_errors import DamagedFile, IncompleteFile, NotTrusted, UnknownFile
 from kvedge.client.vm_files.archive_manifest import (
-    CHUNK,
     LONGEST_MANIFEST,
     MANIFEST,
     SIGNATURE,

@@ -1,24 +1,18 @@
 """Writes an archive from its beginning to its end; what is there before the end is no archive yet.
 
-Called by exports. Writes the stream that it is given, and holds one chunk at a time. :func:`write_file` puts a file in
-its place: under its name it is whole and on disk, or it is not there.
+Called by exports. Writes the stream that it is given, and holds one chunk at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from kvedge.client.errors import UsageError
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.vm_files import archive_signature
 from kvedge.client.vm_files.archive_manifest import (
-    CHUNK,
     MANIFEST,
     SIGNATURE,
     SUMS,
@@ -28,7 +22,6 @@ from kvedge.client.vm_files.archive_manifest import (
 )
 from kvedge.client.vm_files.tar_member import END, make_header, padding
 from kvedge.client.vm_files.zstd_chunks import compress
-from kvedge.runtime.durable_files import find_unfinished, name_unfinished, put_new_durably
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -89,45 +82,3 @@ class ArchiveWriter:
 def make_sum(digest: bytes, name: str) -> bytes:
     """A line as `sha256sum` writes it."""
     return f"{digest.hex()}  {name}\n".encode()
-
-
-@contextmanager
-def write_file(path: Path) -> Iterator[BinaryIO]:
-    """A file beside that one, which gets its name when all went well and is gone otherwise.
-
-    Raises:
-        UsageError: there is such a file, or no such directory.
-        OSError: of the file system.
-    """
-    check_free(path)
-    remove_unfinished(path)
-    staged = name_unfinished(path)
-    try:
-        # Disks hold secrets of their guest.
-        descriptor = os.open(staged, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w+b") as file:
-            yield file
-        put_new_durably(staged, path)
-    except FileExistsError as error:
-        staged.unlink(missing_ok=True)
-        raise UsageError(f"{path}: was made by somebody else meanwhile: name another file") from error
-    except BaseException:
-        staged.unlink(missing_ok=True)
-        raise
-
-
-def remove_unfinished(path: Path) -> None:
-    """Remove what exports to this place have left that were killed: it may be as large as the disks."""
-    for left in find_unfinished(path):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            left.unlink(missing_ok=True)
-
-
-def check_free(path: Path) -> None:
-    """Whether a file of that name can be made; raises UsageError otherwise."""
-    if path.exists() or path.is_symlink():
-        raise UsageError(f"{path}: is there already: name another file, or remove it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: there is no such directory")

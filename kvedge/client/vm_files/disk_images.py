@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from kvedge.client.errors import RefusedError
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.uploads.upload_source import FileSource, RangedReader, UploadSource
-from kvedge.client.vm_files.archive_manifest import CHUNK
 from kvedge.client.vm_files.qcow2_view import Qcow2View
 from kvedge.storage.image_errors import BadImage
 from kvedge.storage.imports.disk_formats import HEAD_SIZE, QCOW2, RAW, recognise

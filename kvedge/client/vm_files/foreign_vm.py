@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kvedge.client.exports.remote_disk import LARGEST_DISK
 from kvedge.client.vm_files.archive_errors import DamagedFile
-from kvedge.client.vm_files.archive_manifest import LARGEST_DISK, MOST_DISKS, ArchiveManifest, DiskEntry
+from kvedge.client.vm_files.archive_manifest import MOST_DISKS, ArchiveManifest, DiskEntry
 from kvedge.resources.codec import JsonObject
 
 _MIB: Final = 1 << 20

@@ -19,10 +19,10 @@ from typing import Final
 import msgspec
 
 from kvedge.client.errors import HostError
-from kvedge.client.vm_files.archive_writer import check_free, remove_unfinished, write_file
+from kvedge.client.exports.new_file import check_free, remove_unfinished, write_file
+from kvedge.client.exports.remote_disk import RemoteDisk
 from kvedge.client.vm_files.open_export import OpenExport
 from kvedge.client.vm_files.ova_descriptor import Image, describe, name_image
-from kvedge.client.vm_files.remote_disk import RemoteDisk
 from kvedge.client.vm_files.tar_member import END, make_header, padding
 from kvedge.runtime.durable_files import name_unfinished, sync
 from kvedge.storage.sparse_file import write_blocks

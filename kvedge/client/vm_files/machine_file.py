@@ -9,8 +9,9 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
 
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.uploads.upload_source import RangedReader, UploadSource
-from kvedge.client.vm_files.archive_manifest import CHUNK, ArchiveManifest
+from kvedge.client.vm_files.archive_manifest import ArchiveManifest
 from kvedge.client.vm_files.archive_reader import Archive
 from kvedge.client.vm_files.qcow2_view import Qcow2View
 

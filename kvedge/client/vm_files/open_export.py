@@ -8,8 +8,6 @@ itself, and the snapshot goes with it.
 from __future__ import annotations
 
 import contextlib
-import secrets
-import string
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,27 +16,23 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import kvedge
-from kvedge.client.errors import ClientError, NotFoundError, RefusedError, TimedOutError
+from kvedge.client.errors import ClientError, RefusedError
+from kvedge.client.exports.export_calls import ExportCalls
+from kvedge.client.exports.remote_disk import ExportAddress, RemoteDisk
 from kvedge.client.random_names import random_letters
 from kvedge.client.session import Session, check_name
 from kvedge.client.snapshots import SnapshotWait, find_snapshot, is_running, take_snapshot
 from kvedge.client.vm_files import exported_vm
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
 from kvedge.client.vm_files.exported_vm import LastingVolume
-from kvedge.client.vm_files.remote_disk import ExportAddress, RemoteDisk
 from kvedge.client.vm_wait import Progress
-from kvedge.kube.errors import Forbidden, NotFound, Unavailable
+from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
 
-_MERGE: Final = "application/merge-patch+json"
-_GROUP: Final = "/apis/export.kubevirt.io"
 # Disks of terabytes on a slow line; an export that nobody removes ends then.
 _TTL: Final = "72h"
-_LOOK_SECONDS: Final = 0.5
-_TOKEN: Final = string.ascii_letters + string.digits
-_TOKEN_LENGTH: Final = 20
 # A label of the Service that is named after the export has 63 characters, and a prefix.
 _LONGEST_VM: Final = 30
 
@@ -150,14 +144,13 @@ class ExportOpening:
         self, stack: contextlib.ExitStack, source: _Source, lasting: list[LastingVolume]
     ) -> list[RemoteDisk]:
         name = f"{self._wish.vm[:_LONGEST_VM].rstrip('.-')}-{random_letters()}"
-        token = "".join(secrets.choice(_TOKEN) for _ in range(_TOKEN_LENGTH))
-        path = f"{self._group_path()}/namespaces/{self._session.namespace}/virtualmachineexports"
-        stack.callback(self._remove, f"{path}/{name}")
-        made = self._make_export(path, name, source.reference)
+        calls = ExportCalls(self._session, self._pause)
+        stack.callback(calls.remove, name)
+        made, token = calls.make(name, source.reference, name, _TTL)
         if self._own_snapshot:
-            self._hand_over(self._own_snapshot, made)
-        self._make_token(name, token, made)
-        link = self._wait_for_link(f"{path}/{name}")
+            calls.hand_over(self._own_snapshot, made)
+        ready = calls.wait(name, self._wish.wait_seconds, self._progress, f"VM {self._wish.vm}", _has_volumes)
+        link = _link_of(ready["status"]["links"])
         return [self._open_disk(stack, link, volume, name, token) for volume in lasting]
 
     def _open_disk(
@@ -218,64 +211,6 @@ class ExportOpening:
             is_owned=volume.is_owned,
         )
 
-    def _group_path(self) -> str:
-        """The group with the version that the server prefers: an older KubeVirt has no v1."""
-        try:
-            found = self._read(_GROUP)
-        except NotFound as error:
-            raise NotFoundError("this server exports no VMs: it has no API group export.kubevirt.io") from error
-        preferred = (found.get("preferredVersion") or {}).get("version") or "v1"
-        return f"{_GROUP}/{preferred}"
-
-    def _make_export(self, path: str, name: str, source: JsonObject) -> JsonObject:
-        document = {
-            "apiVersion": path.removeprefix("/apis/").partition("/namespaces/")[0],
-            "kind": "VirtualMachineExport",
-            "metadata": {"name": name, "namespace": self._session.namespace},
-            "spec": {"source": source, "tokenSecretRef": name, "ttlDuration": _TTL},
-        }
-        made: JsonObject = self._session.client.request("POST", path, document)
-        return made
-
-    def _hand_over(self, snapshot: str, export: JsonObject) -> None:
-        """Have a snapshot go with the export, which ends by itself: a killed program removes neither."""
-        owner = _own(export)
-        # A role may let its user make snapshots, and change none.
-        with contextlib.suppress(Forbidden):
-            self._session.client.request("PATCH", snapshot, {"metadata": {"ownerReferences": [owner]}}, None, _MERGE)
-
-    def _make_token(self, name: str, token: str, export: JsonObject) -> None:
-        metadata = {"name": name, "namespace": self._session.namespace, "ownerReferences": [_own(export)]}
-        document = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata,
-            "type": "Opaque",
-            "stringData": {"token": token},
-        }
-        self._session.client.request("POST", f"/api/v1/namespaces/{self._session.namespace}/secrets", document)
-
-    def _wait_for_link(self, path: str) -> JsonObject:
-        deadline, said = time.monotonic() + self._wish.wait_seconds, "not seen by the controller yet"
-        with self._progress() as progress:
-            while True:
-                with contextlib.suppress(Unavailable):
-                    status = self._read(path).get("status") or {}
-                    said = describe_status(status)
-                    links = status.get("links") or {}
-                    link: JsonObject | None = links.get("external") or links.get("internal")
-                    if status.get("phase") == "Ready" and link and link.get("volumes"):
-                        return link
-                    if status.get("phase") == "Skipped":
-                        raise RefusedError(f"VM {self._wish.vm} has no disk that can be exported: {said}")
-                if time.monotonic() > deadline:
-                    raise TimedOutError(
-                        f"timed out after {self._wish.wait_seconds:g} s waiting for the export of {self._wish.vm}: "
-                        f"{said}"
-                    )
-                progress.show(f"{self._wish.vm}: {said}")
-                self._pause(_LOOK_SECONDS)
-
     def _remove(self, path: str) -> None:
         with contextlib.suppress(NotFound):
             self._session.client.request("DELETE", path)
@@ -285,21 +220,10 @@ class ExportOpening:
         return found
 
 
-def _own(export: JsonObject) -> JsonObject:
-    return {
-        "apiVersion": export["apiVersion"],
-        "kind": export["kind"],
-        "name": export["metadata"]["name"],
-        "uid": export["metadata"]["uid"],
-        "blockOwnerDeletion": False,
-    }
+def _link_of(links: JsonObject) -> JsonObject:
+    """Where the disks are read: from outside, where a way leads in."""
+    return links.get("external") or links.get("internal") or {}
 
 
-def describe_status(status: JsonObject) -> str:
-    """How far an export is, and what it waits for."""
-    words = [
-        f"{each.get('reason') or ''}: {each.get('message')}" if each.get("message") else str(each.get("reason") or "")
-        for each in status.get("conditions") or ()
-        if each.get("status") == "False"
-    ]
-    return f"{status.get('phase') or 'Pending'}{' - ' if words else ''}{'; '.join(words)[:500]}"
+def _has_volumes(links: JsonObject) -> bool:
+    return bool(_link_of(links).get("volumes"))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.client.exports.new_file import write_file
 from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
-from kvedge.client.vm_files.archive_writer import ArchiveWriter, write_file
+from kvedge.client.vm_files.archive_writer import ArchiveWriter
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject

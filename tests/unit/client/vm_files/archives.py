@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from kvedge.client.vm_files.archive_manifest import CHUNK, ArchiveManifest, DiskEntry
+from kvedge.client.exports.new_file import write_file
+from kvedge.client.exports.remote_disk import CHUNK
+from kvedge.client.vm_files.archive_manifest import ArchiveManifest, DiskEntry
 from kvedge.client.vm_files.archive_reader import Archive
-from kvedge.client.vm_files.archive_writer import ArchiveWriter, write_file
+from kvedge.client.vm_files.archive_writer import ArchiveWriter
 from kvedge.resources.codec import JsonObject
 
 VM: Final[JsonObject] = {

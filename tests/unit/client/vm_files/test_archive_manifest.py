@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
+from kvedge.client.exports.remote_disk import LARGEST_DISK
 from kvedge.client.vm_files.archive_errors import DamagedFile, UnknownFile
-from kvedge.client.vm_files.archive_manifest import (
-    LARGEST_DISK,
-    chunk_name,
-    decode_manifest,
-    encode_manifest,
-    parse_chunk_name,
-)
+from kvedge.client.vm_files.archive_manifest import chunk_name, decode_manifest, encode_manifest, parse_chunk_name
 from tests.unit.client.vm_files.archives import manifest_of
 
 

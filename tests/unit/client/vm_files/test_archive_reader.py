@@ -17,11 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvedge.client.errors import ClientError, UsageError
+from kvedge.client.exports.new_file import write_file
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.vm_files import archive_reader, zstd_chunks
 from kvedge.client.vm_files.archive_errors import DamagedFile, IncompleteFile, UnknownFile
-from kvedge.client.vm_files.archive_manifest import CHUNK, SUMS, chunk_name, encode_manifest
+from kvedge.client.vm_files.archive_manifest import SUMS, chunk_name, encode_manifest
 from kvedge.client.vm_files.archive_reader import Archive
-from kvedge.client.vm_files.archive_writer import ArchiveWriter, make_sum, write_file
+from kvedge.client.vm_files.archive_writer import ArchiveWriter, make_sum
 from kvedge.client.vm_files.tar_member import END, make_header, padding
 from tests.unit.client.vm_files.archives import manifest_of, read, write
 

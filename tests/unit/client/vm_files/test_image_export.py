@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kvedge.client.errors import ClientError, HostError, UsageError
+from kvedge.client.exports.remote_disk import ExportAddress, RemoteDisk
 from kvedge.client.vm_files.image_export import write_images, write_ova
 from kvedge.client.vm_files.open_export import OpenExport
 from kvedge.client.vm_files.ova_reader import read_ova
-from kvedge.client.vm_files.remote_disk import ExportAddress, RemoteDisk
 from kvedge.storage.imports.sinks.foreign_image import check_foreign
 from tests.support.played_exports import PlayedExports, played_exports
 from tests.unit.client.vm_files.archives import manifest_of

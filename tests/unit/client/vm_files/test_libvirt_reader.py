@@ -19,7 +19,7 @@ from kvedge.client.vm_files.archive_errors import DamagedFile, NotTrusted, Unkno
 from kvedge.client.vm_files.libvirt_reader import read_domain
 from kvedge.client.vm_files.machine_file import MachineFile
 from kvedge.client.vm_files.machine_reader import open_machine
-from tests.unit.client.vm_files.played_api import disk_of
+from tests.support.played_vm_api import disk_of
 
 MIB = 1 << 20
 DOMAIN = """<domain type='{type}'>

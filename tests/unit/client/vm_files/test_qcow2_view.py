@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvedge.client.vm_files.archive_manifest import CHUNK
+from kvedge.client.exports.remote_disk import CHUNK
 from kvedge.client.vm_files.qcow2_view import Qcow2View
 from kvedge.storage.imports.sinks.qcow2_stream import Qcow2Stream
 from kvedge.storage.qcow2_header import HEADER_SIZE, check_qcow2_header

@@ -18,12 +18,11 @@ import pytest
 
 from kvedge.cli import group
 from kvedge.cli.exits import Exit
-from kvedge.client.vm_files import host_room, open_export
-from kvedge.client.vm_files.archive_manifest import CHUNK
+from kvedge.client.exports import export_calls
+from kvedge.client.exports.remote_disk import CHUNK
+from kvedge.client.vm_files import host_room
 from tests.support.played_exports import PlayedExports, played_exports
-from tests.support.scripted_api import ScriptedApi, scripted_api
-from tests.unit.client.vm_files.archives import VM, read, write
-from tests.unit.client.vm_files.played_api import (
+from tests.support.played_vm_api import (
     CLAIMS,
     DVS,
     EXPORTS,
@@ -36,6 +35,8 @@ from tests.unit.client.vm_files.played_api import (
     disk_of,
     played_proxy,
 )
+from tests.support.scripted_api import ScriptedApi, scripted_api
+from tests.unit.client.vm_files.archives import VM, read, write
 
 ROOT = bytes(CHUNK) + os.urandom(5120) + bytes(2 * CHUNK)
 DATA = os.urandom(70_000)
@@ -53,7 +54,7 @@ def exports(tmp_path: Path) -> Iterator[PlayedExports]:
 
 @pytest.fixture
 def api(tmp_path: Path, exports: PlayedExports, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedApi]:
-    monkeypatch.setattr(open_export.secrets, "choice", lambda letters: "t")
+    monkeypatch.setattr("kvedge.client.exports.export_calls.secrets.choice", lambda letters: "t")
     exports.token = "t" * 20
     found = PlayedApi(exports)
     found.objects[f"{VMS}/web"] = copy.deepcopy(VM)
@@ -112,14 +113,14 @@ def test_a_vm_that_runs_is_read_from_a_snapshot(run: Any, api: PlayedApi, file: 
 def test_the_snapshot_of_an_export_that_is_killed_goes_with_it(run: Any, api: PlayedApi, file: Path) -> None:
     api.objects[f"{VMIS}/web"] = {"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}
     owners: list[Any] = []
-    hand_over = open_export.ExportOpening._hand_over
+    hand_over = export_calls.ExportCalls.hand_over
 
-    def note(opening: Any, snapshot: str, export: Any) -> None:
-        hand_over(opening, snapshot, export)
+    def note(calls: Any, snapshot: str, export: Any) -> None:
+        hand_over(calls, snapshot, export)
         owners.extend(api.objects[snapshot]["metadata"]["ownerReferences"])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_export.ExportOpening, "_hand_over", note)
+        patch.setattr(export_calls.ExportCalls, "hand_over", note)
         code, text = run("export", "web", file)
     assert code == 0, text
     (owner,) = owners

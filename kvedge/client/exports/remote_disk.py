@@ -16,8 +16,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kvedge.client.errors import ClientError, RefusedError, UsageError
-from kvedge.client.vm_files.archive_manifest import CHUNK, LARGEST_DISK
 
+# The grid on which disks are read: small enough to be held, large enough for a compression to be worth it.
+CHUNK: Final = 4 << 20
+# QEMU addresses no larger one with qcow2's usual clusters.
+LARGEST_DISK: Final = 64 << 40
 TOKEN_HEADER: Final = "x-kubevirt-export-token"
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 120.0
@@ -40,9 +43,12 @@ class ExportAddress:
     ca: str
     token: str
 
-    def tls(self) -> ssl.SSLContext:
+    def tls(self, *, insecure: bool = False) -> ssl.SSLContext:
         """The context of a connection: it trusts the export's authority, or the system's when it names none."""
         context = ssl.create_default_context()
+        if insecure:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            return context
         if self.ca:
             try:
                 context.load_verify_locations(cadata=self.ca)
@@ -58,14 +64,14 @@ class _Broken(Exception):
 class RemoteDisk:
     """One disk; used by one thread."""
 
-    def __init__(self, address: ExportAddress, pause: Callable[[float], None]) -> None:
-        """`pause` waits for so many seconds before another attempt."""
+    def __init__(self, address: ExportAddress, pause: Callable[[float], None], *, insecure: bool = False) -> None:
+        """`pause` waits for so many seconds before another attempt; `insecure` takes any certificate."""
         self._address = address
         self._pause = pause
         self._parts = urlsplit(address.url)
         if self._parts.scheme != "https" or not self._parts.hostname:
             raise UsageError(f"the export's link {address.url[:200]!r} is not https://HOST/…")
-        self._tls = address.tls()
+        self._tls = address.tls(insecure=insecure)
         self._connection: http.client.HTTPSConnection | None = None
         self._state: tuple[str, str] | None = None
         self._size: int | None = None

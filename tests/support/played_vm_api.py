@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import threading
@@ -105,6 +106,8 @@ class PlayedApi:
             exchange.answer(201, document)
             return
         self.posts.append((path, json.loads(json.dumps(document))))
+        if texts := document.pop("stringData", None):
+            document["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
         self.objects[f"{path}/{name}"] = document
         if path == EXPORTS:
             document["status"] = self.export_status or self._link(name, document["spec"]["source"])

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kvedge.client.errors import ClientError, RefusedError, UsageError
-from kvedge.client.vm_files.archive_manifest import CHUNK
-from kvedge.client.vm_files.remote_disk import ExportAddress, RemoteDisk
+from kvedge.client.exports.remote_disk import CHUNK, ExportAddress, RemoteDisk
 from tests.support.played_exports import PlayedExports, played_exports
 
 PATH = "/volumes/root/disk.img"

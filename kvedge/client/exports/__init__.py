@@ -1,0 +1,1 @@
+"""Exported disks and files as their users see them: exports made, waited for, and read."""

@@ -1,0 +1,1 @@
+"""Tests of exports as their users see them."""
