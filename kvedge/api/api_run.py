@@ -18,6 +18,7 @@ from kvedge.api.admission.kubevirt_admission import KubeVirtAdmission
 from kvedge.api.admission.migrations.migration_admission import MigrationAdmission
 from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.vm_admission import VmAdmission
 from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
@@ -25,6 +26,7 @@ from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
+from kvedge.api.subresources.expand_calls import ExpandCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
 from kvedge.api.subresources.memory_dump_calls import MemoryDumpCalls
 from kvedge.api.subresources.migration_calls import MigrationCalls
@@ -135,6 +137,8 @@ class ApiRun:
         application.add_routes(
             admission_routes(self._current_cluster, self._clock, judgement, presets.of_namespace, presets.doubt)
         )
+        vms = VmAdmission(self._client, judgement, self._current_cluster, self._clock)
+        application.add_routes(vms.routes(self._paths))
         application.add_routes(KubeVirtAdmission(self._client, judgement).routes(self._paths))
         application.add_routes(MigrationAdmission(self._client, judgement).routes(self._paths))
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
@@ -147,7 +151,8 @@ class ApiRun:
         cancels = EvacuationCalls(self._client, lambda: self.configuration.current.migrations.node_drain_taint_key)
         migrations = MigrationCalls(self._client)
         dumps = MemoryDumpCalls(self._client, lambda: self.configuration.current.gates)
-        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps)
+        expansion = ExpandCalls(self._client, self._current_cluster)
+        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion)
         served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)

@@ -9,6 +9,8 @@ MUTATE_PATH: Final = "/mutate"
 VALIDATE_PATH: Final = "/validate"
 # From here on with a secret part behind it: see secret_paths.py. This one is CDI's own path.
 MUTATE_CLONE_PATH: Final = "/datavolume-mutate"
+MUTATE_VM_PATH: Final = "/mutate-vm"
+VALIDATE_VM_PATH: Final = "/validate-vm"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
 VALIDATE_MIGRATION_PATH: Final = "/validate-migration"
 VALIDATE_EVICTION_PATH: Final = "/validate-eviction"

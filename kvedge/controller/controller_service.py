@@ -32,6 +32,7 @@ from kvedge.controller.node.remediations import Remediations
 from kvedge.controller.pools.pool_loop import make_pool_work
 from kvedge.controller.protection_work import ProtectionSources, make_protection_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
+from kvedge.controller.vm.type_keeper import TypeSettings
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
@@ -340,8 +341,13 @@ class _Work:
             self._is_declarative,
             lambda: live_plugins(self._configuration.current.bindings),
             self._data_volumes.cdi_config,
+            self._read_type_settings,
         )
         return VmLoop(sources)
+
+    def _read_type_settings(self) -> TypeSettings:
+        current = self._configuration.current
+        return TypeSettings(current.reference_policy, current.default_interface)
 
     def _make_kubevirt_loop(
         self, client: KubeClient, clock: Clock, launchers: Callable[[], Condition | None]

@@ -13,6 +13,15 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.backups.backup_verdict import judge_backup, judge_repository, judge_return
 from kvedge.api.admission.exports.export_verdict import judge_export
+from kvedge.api.admission.instancetypes.matcher_rules import matchers_are_complete, matchers_follow_their_revision
+from kvedge.api.admission.instancetypes.type_verdict import judge_type
+from kvedge.api.admission.instancetypes.typed_template import (
+    NOTHING_SEEN,
+    SeenTypes,
+    apply_to_template,
+    name_origin,
+    requirements_are_met,
+)
 from kvedge.api.admission.migrations.migration_verdict import judge_update
 from kvedge.api.admission.migrations.policy_verdict import judge_policy
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
@@ -23,7 +32,6 @@ from kvedge.api.admission.rules import (
     vm_rules,
 )
 from kvedge.api.admission.rules.causes import Cause, Field
-from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, not_yet
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Subject
@@ -57,7 +65,8 @@ from kvedge.resources.types.protection.exports import EXPORT_GROUP
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
-from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
+from kvedge.resources.types.vm_types.instancetypes import INSTANCETYPE_GROUP
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _CDI_RULES: Final[Mapping[str, Callable[[JsonObject, JsonObject | None], Iterator[Cause]]]] = {
@@ -74,10 +83,15 @@ _BACKUP_RULES: Final[Mapping[str, Callable[[AdmissionRequest, JsonObject], Verdi
     BackupRestore.KIND.plural: judge_return,
 }
 _SPEC: Final = Field("spec")
+_TEMPLATE_SPEC: Final = _SPEC.at("template", "spec")
 
 
 def plan_verdict(
-    request: AdmissionRequest, cluster: Cluster, presets: Sequence[Preset] = (), preset_doubt: str = ""
+    request: AdmissionRequest,
+    cluster: Cluster,
+    presets: Sequence[Preset] = (),
+    preset_doubt: str = "",
+    seen: SeenTypes = NOTHING_SEEN,
 ) -> Verdict:
     """Judge one write. Deletes, subresources and kinds that are not ours pass.
 
@@ -86,12 +100,13 @@ def plan_verdict(
         cluster: what holds for all VMs.
         presets: those of the namespace.
         preset_doubt: why these may not be all; empty when they are.
+        seen: the instance type and the preference that a VM names.
     """
     document = request.object
     if document is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return Verdict()
     if request.resource.resource == "virtualmachines":
-        return _judge_vm(request, document, cluster)
+        return _judge_vm(request, document, cluster, seen)
     if request.resource.resource == "virtualmachineinstances":
         if request.operation == "CREATE" and (too_large := tuple(size_is_sane(parts_to_judge(document)))):
             return Verdict(too_large)
@@ -106,6 +121,8 @@ def plan_verdict(
         return Verdict(tuple(judge_update(document, request.old_object)) if request.old_object is not None else ())
     if request.resource.resource == MigrationPolicy.KIND.plural:
         return judge_policy(request, document)
+    if request.resource.group == INSTANCETYPE_GROUP:
+        return judge_type(request, document)
     if request.resource.resource == PRESET_KIND.plural:
         return judge_preset(request, document, cluster)
     if request.resource.resource == "virtualmachineinstancereplicasets":
@@ -130,7 +147,7 @@ def plan_verdict(
     return Verdict()
 
 
-def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
+def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster, seen: SeenTypes) -> Verdict:
     old = request.old_object
     if request.user.is_handler:
         return Verdict(tuple(handlers_make_nothing(request)))
@@ -140,29 +157,56 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster)
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     allowed = tuple(vm_update_is_allowed(old or {}, document, request.user))
-    judged = _judge_new_vm(request, document, cluster)
+    allowed += tuple(matchers_follow_their_revision(old or {}, document))
+    judged = _judge_new_vm(request, document, cluster, seen)
     return Verdict(tuple(distinct((*allowed, *judged.causes))), judged.warnings)
 
 
-def _judge_new_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
-    """Judge all of a VM, whatever it was before."""
+def _judge_new_vm(
+    request: AdmissionRequest, document: JsonObject, cluster: Cluster, seen: SeenTypes = NOTHING_SEEN
+) -> Verdict:
+    """Judge all of a VM, whatever it was before; its template as it is with what it names."""
     causes = list(unknown_fields(VirtualMachine, body_of(document), Field("")))
-    spec = member_of(document, "spec")
-    causes += not_yet(VM_NOT_YET, spec, _SPEC)
-    template = spec.get("template")
-    if isinstance(template, dict):
-        causes += document_causes(member_of(template, "spec"), _SPEC.at("template", "spec"))
+    written = member_of(document, "spec").get("template")
     try:
         vm = decode(VirtualMachine, document)
     except DecodeError as error:
+        if isinstance(written, dict):
+            causes += document_causes(member_of(written, "spec"), _TEMPLATE_SPEC)
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [cause for rule in vm_rules.RULES for cause in rule(vm)]
-    warnings = vm_rules.warnings(vm)
-    if vm.spec.template is not None:
-        causes += spec_causes(template_subject(vm.spec.template, cluster, request.user))
-        warnings += template_warnings(vm.spec.template)
+    causes += [cause for rule in (matchers_are_complete, *vm_rules.RULES) for cause in rule(vm)]
+    warnings = [*vm_rules.warnings(vm), *seen.missing]
+    if isinstance(written, dict):
+        found = _judge_template(written, vm, request, cluster, seen)
+        causes, warnings = [*causes, *found.causes], [*warnings, *found.warnings]
     return Verdict(tuple(distinct(causes)), tuple(warnings))
+
+
+def _judge_template(
+    written: JsonObject, vm: VirtualMachine, request: AdmissionRequest, cluster: Cluster, seen: SeenTypes
+) -> Verdict:
+    own = document_causes(member_of(written, "spec"), _TEMPLATE_SPEC)
+    if vm.spec.template is None or not seen.types:
+        template, causes = vm.spec.template or VirtualMachineInstanceTemplate(), list(own)
+        applied = written
+    else:
+        made = apply_to_template(written, seen.types, cluster)
+        if isinstance(made, list):
+            # The rest is a matter of what the VM's author decides.
+            return Verdict(tuple(made))
+        applied = made
+        causes = list(name_origin(document_causes(member_of(applied, "spec"), _TEMPLATE_SPEC), own))
+        try:
+            template = decode(VirtualMachineInstanceTemplate, applied)
+        except DecodeError as error:
+            at = f"spec.template.{error.path}"
+            return Verdict((*causes, Cause(at, f"{at}: {error.detail}", "FieldValueTypeInvalid")))
+    causes += spec_causes(template_subject(template, cluster, request.user))
+    causes += requirements_are_met(applied, seen.types, cluster)
+    knows_memory = vm.spec.instancetype is None or seen.types.instancetype is not None
+    warnings = template_warnings(template) if knows_memory else []
+    return Verdict(tuple(causes), tuple(warnings))
 
 
 def _vmi_causes(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Iterator[Cause]:

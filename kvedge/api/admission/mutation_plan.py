@@ -7,9 +7,11 @@ with causes. So is one that is too large, for which size_rules.py has the words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.instancetypes.inference import Inferred, with_inferred
+from kvedge.api.admission.instancetypes.vm_defaults import with_preferred_platform
 from kvedge.api.admission.json_patch_plan import difference, member_difference
 from kvedge.api.admission.migrations.migration_verdict import label_migration
 from kvedge.api.admission.presets.preset_parts import Preset
@@ -24,11 +26,27 @@ from kvedge.resources.names import PCI_TOPOLOGY, VM_FINALIZER
 from kvedge.resources.types.vm import VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
+_NOTHING: Final = Inferred()
+
 
 def plan_mutation(
-    request: AdmissionRequest, cluster: Cluster, now: str, presets: Sequence[Preset] = ()
+    request: AdmissionRequest,
+    cluster: Cluster,
+    now: str,
+    presets: Sequence[Preset] = (),
+    inferred: Inferred = _NOTHING,
+    preference: JsonObject | None = None,
 ) -> list[JsonObject]:
-    """The JSON patch for one write; `now` is an RFC 3339 time, `presets` are those of the namespace."""
+    """The JSON patch for one write.
+
+    Args:
+        request: the write.
+        cluster: what holds for all VMs.
+        now: an RFC 3339 time.
+        presets: those of the namespace.
+        inferred: what a VM's volumes say of its types.
+        preference: the spec of a VM's preference.
+    """
     document = request.object
     if document is None or request.sub_resource:
         return []
@@ -39,7 +57,7 @@ def plan_mutation(
         case "virtualmachineinstances", "CREATE":
             return _vmi(request, document, cluster, now, presets)
         case "virtualmachines", ("CREATE" | "UPDATE"):
-            return _vm(request, document, cluster)
+            return _vm(request, document, cluster, inferred, preference)
         case "virtualmachineinstancemigrations", "CREATE":
             return list(difference(document, label_migration(document)))
         case "virtualmachineclones", "CREATE":
@@ -59,11 +77,19 @@ def _vmi(
     return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
 
 
-def _vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> list[JsonObject]:
+def _vm(
+    request: AdmissionRequest,
+    document: JsonObject,
+    cluster: Cluster,
+    inferred: Inferred,
+    preference: JsonObject | None,
+) -> list[JsonObject]:
     """A VM keeps the platform it was made with; that is all that is written into what the user keeps in a file."""
     if not _may_be_read(VirtualMachineSpec, document):
         return []
-    spec = cast("JsonObject", document["spec"])
+    spec = with_inferred(cast("JsonObject", document["spec"]), inferred)
+    if preference is not None:
+        spec = with_preferred_platform(spec, preference)
     template = spec.get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         return []

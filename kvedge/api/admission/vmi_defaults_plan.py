@@ -13,11 +13,12 @@ from typing import Any, Final
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
+from kvedge.resources.instancetypes.type_application import object_at
 from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
 from kvedge.resources.vmi_facts import UnreadableCpus, cpus_of_resources, default_pull_policy
 
 _PCI_TOPOLOGY_VERSION: Final = "v3"
-_DEFAULT_INTERFACE: Final = "default"
 # Hyper-V features that work only with others.
 _HYPERV_NEEDS: Final = (
     ("evmcs", "vapic"),
@@ -54,9 +55,9 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = ""
     `now` is an RFC 3339 time; `revision` names the spec of the VM that the controller has made it from.
     """
     vmi = {**document}
-    vmi["spec"] = with_defaults(_object(vmi, "spec"), cluster)
-    vmi["metadata"] = metadata = {**_object(vmi, "metadata")}
-    metadata["annotations"] = {PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION, **_object(metadata, "annotations")}
+    vmi["spec"] = with_defaults(object_at(vmi, "spec"), cluster)
+    vmi["metadata"] = metadata = {**object_at(vmi, "metadata")}
+    metadata["annotations"] = {PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION, **object_at(metadata, "annotations")}
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
     vmi["status"] = _first_status(vmi["spec"], now)
@@ -83,7 +84,7 @@ def _first_status(spec: JsonObject, now: str) -> JsonObject:
 def _set_platform(spec: JsonObject, cluster: Cluster) -> None:
     architecture = spec.get("architecture") or cluster.architecture
     spec["architecture"] = architecture
-    machine = _object(_object(spec, "domain"), "machine")
+    machine = object_at(object_at(spec, "domain"), "machine")
     default = cluster.configuration.machine_types.get(architecture)
     if not machine.get("type") and default is not None:
         machine["type"] = default
@@ -94,9 +95,9 @@ def _set_cpu_request(spec: JsonObject, configuration: Configuration) -> None:
     resources = spec["domain"].get("resources") or {}
     limit = (resources.get("limits") or {}).get("cpu")
     if limit is not None:
-        _object(resources, "requests").setdefault("cpu", limit)
+        object_at(resources, "requests").setdefault("cpu", limit)
     elif configuration.cpu_request not in (None, _KUBEVIRTS_CPU_REQUEST):
-        _object(_object(spec["domain"], "resources"), "requests").setdefault("cpu", configuration.cpu_request)
+        object_at(object_at(spec["domain"], "resources"), "requests").setdefault("cpu", configuration.cpu_request)
 
 
 def _set_guest_memory(spec: JsonObject) -> None:
@@ -107,13 +108,13 @@ def _set_guest_memory(spec: JsonObject) -> None:
     resources = domain.get("resources") or {}
     for amounts in (resources.get("requests"), resources.get("limits")):
         if amounts and amounts.get("memory") is not None:
-            _object(domain, "memory")["guest"] = amounts["memory"]
+            object_at(domain, "memory")["guest"] = amounts["memory"]
             return
 
 
 def _set_cpu_topology(spec: JsonObject) -> None:
     domain = spec["domain"]
-    cpu = _object(domain, "cpu")
+    cpu = object_at(domain, "cpu")
     if not any(cpu.get(name) for name in ("cores", "sockets", "threads")):
         cpu["sockets"] = _whole_cpus(domain.get("resources") or {})
     for name in ("cores", "sockets", "threads"):
@@ -128,7 +129,7 @@ def _whole_cpus(resources: JsonObject) -> int:
 
 
 def _set_pull_policies(spec: JsonObject) -> None:
-    for volume in _items(spec, "volumes"):
+    for volume in items_of(spec, "volumes"):
         disk = volume.get("containerDisk")
         if isinstance(disk, dict) and not disk.get("imagePullPolicy"):
             disk["imagePullPolicy"] = default_pull_policy(str(disk.get("image", "")))
@@ -136,28 +137,6 @@ def _set_pull_policies(spec: JsonObject) -> None:
 
 def _set_eviction_strategy(spec: JsonObject, configuration: Configuration) -> None:
     spec.setdefault("evictionStrategy", configuration.eviction_strategy)
-
-
-def _set_default_network(spec: JsonObject, configuration: Configuration) -> None:
-    devices = _object(spec["domain"], "devices")
-    if spec.get("networks") or devices.get("interfaces") or devices.get("autoattachPodInterface") is False:
-        return
-    devices["interfaces"] = [{"name": _DEFAULT_INTERFACE, configuration.default_interface: {}}]
-    spec["networks"] = [{"name": _DEFAULT_INTERFACE, "pod": {}}]
-
-
-def _attach_volumes(spec: JsonObject) -> None:
-    """A volume that no disk names gets one."""
-    devices = _object(spec["domain"], "devices")
-    # A volume without a name is refused, not attached.
-    attached = {None, *(item.get("name") for name in ("disks", "filesystems") for item in _items(devices, name))}
-    missing = [
-        volume["name"]
-        for volume in _items(spec, "volumes")
-        if volume.get("name") not in attached and "memoryDump" not in volume
-    ]
-    if missing:
-        devices["disks"] = [*_items(devices, "disks"), *({"name": name} for name in missing)]
 
 
 def _is_hotpluggable(volume: JsonObject) -> bool:
@@ -168,8 +147,8 @@ def _is_hotpluggable(volume: JsonObject) -> bool:
 def _set_disk_targets(spec: JsonObject) -> None:
     """A disk that says nothing is a hard disk, on the bus that every guest of its architecture knows."""
     bus = "virtio" if spec["architecture"] == "arm64" else "sata"
-    coming = {volume.get("name") for volume in _items(spec, "volumes") if _is_hotpluggable(volume)}
-    for disk in _items(_object(spec["domain"], "devices"), "disks"):
+    coming = {volume.get("name") for volume in items_of(spec, "volumes") if _is_hotpluggable(volume)}
+    for disk in items_of(object_at(spec["domain"], "devices"), "disks"):
         if disk.get("name") in coming and not isinstance(disk.get("cdrom"), dict):
             # The one bus that lets go of a disk and has room for many.
             target = disk.setdefault("lun" if isinstance(disk.get("lun"), dict) else "disk", {})
@@ -185,23 +164,23 @@ def _set_disk_targets(spec: JsonObject) -> None:
 
 
 def _set_devices(spec: JsonObject) -> None:
-    devices = _object(spec["domain"], "devices")
-    for interface in _items(devices, "interfaces"):
+    devices = object_at(spec["domain"], "devices")
+    for interface in items_of(devices, "interfaces"):
         if not interface.get("model"):
             interface["model"] = "virtio"
-        for port in _items(interface, "ports"):
+        for port in items_of(interface, "ports"):
             port.setdefault("protocol", "TCP")
-    for tablet in _items(devices, "inputs"):
+    for tablet in items_of(devices, "inputs"):
         tablet.setdefault("bus", "usb")
         tablet.setdefault("type", "tablet")
     watchdog = devices.get("watchdog")
     if isinstance(watchdog, dict) and spec["architecture"] == "amd64" and not watchdog.get("diag288"):
-        _object(watchdog, "i6300esb").setdefault("action", "reset")
+        object_at(watchdog, "i6300esb").setdefault("action", "reset")
 
 
 def _set_features(spec: JsonObject) -> None:
-    features = _object(spec["domain"], "features")
-    _object(features, "acpi").setdefault("enabled", True)
+    features = object_at(spec["domain"], "features")
+    object_at(features, "acpi").setdefault("enabled", True)
     for name in ("apic", "smm", "pvspinlock", "hypervPassthrough"):
         if isinstance(features.get(name), dict):
             features[name].setdefault("enabled", True)
@@ -245,21 +224,21 @@ def _set_bootloader(spec: JsonObject) -> None:
     """arm64 has no BIOS."""
     if spec["architecture"] != "arm64":
         return
-    firmware = _object(spec["domain"], "firmware")
+    firmware = object_at(spec["domain"], "firmware")
     if not firmware.get("bootloader"):
         firmware["bootloader"] = {"efi": {"secureBoot": False}}
 
 
 def _set_serial_console_log(spec: JsonObject, configuration: Configuration) -> None:
     if not configuration.serial_console_log:
-        _object(spec["domain"], "devices").setdefault("logSerialConsole", False)
+        object_at(spec["domain"], "devices").setdefault("logSerialConsole", False)
 
 
 def _set_cpu_model(spec: JsonObject, configuration: Configuration) -> None:
     cpu = spec["domain"]["cpu"]
     if not cpu.get("model"):
         cpu["model"] = configuration.default_cpu_model(spec["architecture"])
-    for feature in _items(cpu, "features"):
+    for feature in items_of(cpu, "features"):
         feature["policy"] = feature.get("policy") or "require"
 
 
@@ -271,8 +250,8 @@ def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], 
         _set_cpu_topology,
         _set_pull_policies,
         partial(_set_eviction_strategy, configuration=configuration),
-        partial(_set_default_network, configuration=configuration),
-        _attach_volumes,
+        partial(set_default_network, binding=configuration.default_interface),
+        attach_volumes,
         _set_disk_targets,
         _set_devices,
         partial(_set_serial_console_log, configuration=configuration),
@@ -282,19 +261,6 @@ def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], 
         _set_bootloader,
         partial(_set_cpu_model, configuration=configuration),
     )
-
-
-def _object(parent: JsonObject, name: str) -> JsonObject:
-    """A member that is an object, made when it is missing or null."""
-    if not isinstance(parent.get(name), dict):
-        parent[name] = {}
-    member: JsonObject = parent[name]
-    return member
-
-
-def _items(parent: JsonObject, name: str) -> list[JsonObject]:
-    items = parent.get(name)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _is_on(feature: Any) -> bool:

@@ -12,13 +12,16 @@ from kvedge.api.registration.document import Document
 from kvedge.api.registration.webhook_manifest import webhook, webhook_configuration
 from kvedge.api.served_paths import (
     MUTATE_PATH,
+    MUTATE_VM_PATH,
     VALIDATE_EVICTION_PATH,
     VALIDATE_KUBEVIRT_PATH,
     VALIDATE_MIGRATION_PATH,
     VALIDATE_PATH,
+    VALIDATE_VM_PATH,
 )
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import CDI_GROUP
+from kvedge.resources.instancetypes.matchers import PARTS
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
@@ -91,11 +94,12 @@ _IN_OUR_WORDS: Final[JsonObject] = {
 }
 
 
-def mutating_webhooks(ca_bundle: bytes) -> Document:
+def mutating_webhooks(ca_bundle: bytes, secret: str) -> Document:
     """Defaults, and a VMI's status kept from users."""
+    vms = f"{MUTATE_VM_PATH}/{secret}"
     webhooks = [
         # Fail: a VM without its platform written down could become another machine with the next release.
-        webhook("virtualmachines-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachines",
+        webhook("virtualmachines-mutator.kubevirt.io", vms, ca_bundle, "virtualmachines",
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
         # Fail: a VMI without defaults has no finalizer, no phase and perhaps no network.
         webhook("virtualmachineinstances-mutator.kubevirt.io", MUTATE_PATH, ca_bundle, "virtualmachineinstances",
@@ -122,7 +126,7 @@ def validating_webhooks(
     kubevirts, moves = f"{VALIDATE_KUBEVIRT_PATH}/{secret}", f"{VALIDATE_MIGRATION_PATH}/{secret}"
     webhooks = [
         # Fail: what is not supported must be refused when it is applied, not found out when it runs.
-        webhook("virtualmachine-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, "virtualmachines",
+        webhook("virtualmachine-validator.kubevirt.io", f"{VALIDATE_VM_PATH}/{secret}", ca_bundle, "virtualmachines",
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED,)),
         # Fail: this is the last gate before something runs, also for VMs that were stored by an older release.
         webhook("virtualmachineinstances-create-validator.kubevirt.io", VALIDATE_PATH, ca_bundle,
@@ -161,6 +165,8 @@ def validating_webhooks(
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(CLONE_GROUP, CLONE_VERSIONS)),
         *_backup_webhooks(ca_bundle),
+        # Fail: what is wrong with one would be found out with every VM that names it.
+        *_type_webhooks(ca_bundle),
         # Fail: a schedule that never takes a snapshot would be found out when one is needed.
         webhook("virtualmachinesnapshotschedule-validator.kvedge.io", VALIDATE_PATH, ca_bundle,
                  VirtualMachineSnapshotSchedule.KIND.plural, operations=("CREATE", "UPDATE"),
@@ -206,6 +212,15 @@ def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
         yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                       served=(kind.group, (kind.version,)))  # fmt: skip
+
+
+def _type_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
+    for part in PARTS:
+        for kind in (part.in_namespace, part.in_cluster):
+            name = kind.kind.lower().removeprefix("virtualmachine")
+            yield webhook(f"virtualmachine{name}-validator.instancetype.kubevirt.io", VALIDATE_PATH, ca_bundle,
+                          kind.plural, operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                          served=(kind.group, (kind.version,)))  # fmt: skip
 
 
 def _network_webhook(ca_bundle: bytes, *, all_of_them: bool) -> JsonObject:

@@ -75,7 +75,7 @@ def documents(
         bundle(ca_bundle),
         *(api_service(version, ca_bundle) for version in SUBRESOURCE_VERSIONS),
         # Last: from here on, writes depend on us.
-        mutating_webhooks(ca_bundle),
+        mutating_webhooks(ca_bundle, secret),
         validating_webhooks(
             ca_bundle, secret, judges_data_volumes=judges_data_volumes, joins_all_networks=joins_all_networks
         ),

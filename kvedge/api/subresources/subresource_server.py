@@ -20,7 +20,7 @@ from kvedge.api.subresources.call_options import parse_document
 from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
-from kvedge.api.subresources.expand_rules import check_expandable
+from kvedge.api.subresources.expand_calls import ExpandCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.guest_calls import GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
@@ -63,11 +63,13 @@ class SubresourceServer:
         evacuations: EvacuationCalls,
         migrations: MigrationCalls,
         dumps: MemoryDumpCalls,
+        expansion: ExpandCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
         """`proxy` gives the front proxy to trust; None, while it is not known, trusts nobody."""
         self._cluster = cluster
+        self._expansion = expansion
         self._relay = relay
         self._proxy = proxy
         self._guests = guests = GuestCalls(cluster, relay)
@@ -115,7 +117,7 @@ class SubresourceServer:
             _document(f"{base}/version", discovery.version_info),
             web.get(f"{base}/healthz", self._answer_healthz),
             web.get(f"{base}/guestfs", _answer(self._answer_guestfs)),
-            web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", _expand))),
+            web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", self._expand_sent))),
         ]
         for verb in GUEST_VERBS:
             handler = _answer(self._guard(version, verb.asked, self._ways[verb.way](verb, version)))
@@ -175,9 +177,15 @@ class SubresourceServer:
         return handle
 
     async def _expand_spec(self, request: web.Request) -> web.StreamResponse:
-        # Without instance types and preferences a VM is what it says.
-        found = await self._cluster.vm_document(request.match_info["namespace"], request.match_info["name"])
-        return web.json_response(found)
+        where = request.match_info
+        return web.json_response(
+            await asyncio.to_thread(self._expansion.expand_stored, where["namespace"], where["name"])
+        )
+
+    async def _expand_sent(self, request: web.Request) -> web.StreamResponse:
+        document = await asyncio.to_thread(parse_document, await request.read())
+        namespace = request.match_info["namespace"]
+        return web.json_response(await asyncio.to_thread(self._expansion.expand_sent, document, namespace))
 
     async def _answer_guestfs(self, request: web.Request) -> web.StreamResponse:
         if not await self._cluster.has_guestfs():
@@ -219,12 +227,6 @@ def _accept_with_warnings(call: Callable[[GuestVerb, str, str, bytes], Sequence[
 def _read_asked(request: web.Request, version: str, resource: str) -> Asked:
     where = request.match_info
     return Asked(request.method, version, where["namespace"], resource, where.get("name", ""))
-
-
-async def _expand(request: web.Request) -> web.StreamResponse:
-    document = await asyncio.to_thread(parse_document, await request.read())
-    check_expandable(document, request.match_info["namespace"])
-    return web.json_response(document)
 
 
 def _document(path: str, make: Callable[[], object]) -> web.RouteDef:

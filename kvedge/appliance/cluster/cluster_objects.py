@@ -62,7 +62,7 @@ def remove_registration(client: KubeClient) -> Iterator[str]:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    registered = [mutating_webhooks(b""), validating_webhooks(b"", ""), clone_webhooks(b"", "", serves=False)]
+    registered = [mutating_webhooks(b"", ""), validating_webhooks(b"", ""), clone_webhooks(b"", "", serves=False)]
     # The bindings first: without them the policies judge nobody.
     registered += reversed([*node_restriction(), *controller_restriction()])
     applied = [_path(document) for document in reversed(list_applied_documents()) if document["kind"] != "Namespace"]

@@ -19,6 +19,7 @@ from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.live_changes import LiveChanges
 from kvedge.controller.vm.revision_keeper import RevisionKeeper
+from kvedge.controller.vm.type_keeper import TypeKeeper, TypeSettings
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
     AnnotateClaim,
@@ -60,6 +61,8 @@ _MOST_STEPS: Final = 5
 _CAUGHT_UP_SECONDS: Final = 0.05
 # A DataVolume that was refused: a quota may get room, or its kind be served.
 _UNMADE_SECONDS: Final = 10.0
+# An instance type that is not there: somebody may make it.
+_UNTYPED_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class VmSources:
     live_plugins: Callable[[], frozenset[str]] = frozenset
     # What the file systems of claims take.
     cdi_config: Callable[[], CdiConfig | None] = lambda: None
+    # How VMs keep their instance types.
+    types: Callable[[], TypeSettings] = TypeSettings
 
 
 class VmLoop:
@@ -98,6 +103,7 @@ class VmLoop:
         self._patience = CreatePatience(sources.clock.monotonic)
         self._live = LiveChanges(sources.events, sources.clock.monotonic, sources.is_declarative, sources.live_plugins)
         self._revisions = RevisionKeeper(sources.client, sources.events)
+        self._types = TypeKeeper(sources.client, sources.events, sources.types)
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -120,15 +126,21 @@ class VmLoop:
             if vm is None:
                 self._release_orphan(vmi)
                 return None
+            typed = self._types.sync(vm)
+            if isinstance(typed, VirtualMachine):
+                # Something of it was written: plan on that.
+                self._vms.observe(typed)
+                continue
             making = self._disks.make(key, vm)
             hotplug = replace(
                 self._live.hotplug_of(vm), claims=self._claim_watch.view(vm, vmi), dump_claim=self._find_dump_claim(vm)
             )
             disks = self._disks.of(key, vm)
-            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, disks, making.blocked)
+            plan = plan_vm(vm, vmi, self._clock.now(), random.random(), hotplug, disks, making.blocked, typed)
             if not plan.actions:
                 wait = self._live.count_seconds_left(vm)
-                waits = (plan.again_after, wait, _UNMADE_SECONDS if making.unmade else None)
+                unmade = _UNMADE_SECONDS if making.unmade else None
+                waits = (plan.again_after, wait, unmade, None if typed.failure is None else _UNTYPED_SECONDS)
                 left = [each for each in waits if each is not None]
                 return Again(min(left)) if left else None
             again = self._carry_out(vm, plan.actions)
@@ -185,6 +197,7 @@ class VmLoop:
             self._patience.forget(item.metadata.uid)
             self._live.forget(item.metadata.uid)
             self._revisions.forget(item.metadata.uid)
+            self._types.forget(item.metadata.uid)
             self._disks.forget(Key(item.metadata.namespace, item.metadata.name))
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 

@@ -18,6 +18,7 @@ from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
+from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
     AnnotateClaim,
@@ -62,6 +63,7 @@ def plan_vm(
     hotplug: Hotplug = _HOTPLUG,
     data_volumes: Sequence[DataVolume] = (),
     blocked: str = "",
+    typed: TypedVm = UNTYPED,
 ) -> VmPlan:
     """Decide what to do.
 
@@ -73,13 +75,15 @@ def plan_vm(
         hotplug: which changes may reach a running guest now.
         data_volumes: the existing ones that its volumes name.
         blocked: why it does not start with a DataVolume that it brings along, or "".
+        typed: the VM with its instance type and preference, or why nobody knows them.
     """
     if vm.metadata.deletion_timestamp is not None:
         return _plan_deletion(vm, vmi, now)
     if vmi is not None and _is_free(vmi):
         return VmPlan((AdoptVmi(vmi, _adoption(vm, vmi)),))
     failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=blocked) if blocked else None
-    view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins)
+    failure = typed.failure or failure
+    view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins, typed=typed)
     return _plan_run(view, now, jitter, hotplug)
 
 
@@ -223,7 +227,7 @@ def _live_changes(
 
 
 def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:
-    vmi = vmi_from_vm(view.vm, decision.paused)
+    vmi = vmi_from_vm(view.vm, decision.paused, view.typed)
     after = replace(view, vmi=vmi, requests=open_requests(view.requests, vmi))
     # The run comes first: a guest does not wait for its revision, and a refused VMI leaves none.
     actions: list[VmAction] = [*_keep_finalizer(view.vm), CreateVmi(vmi), _keep_revision(view.vm)]

@@ -15,6 +15,7 @@ import msgspec
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.vm.claim_move_plan import ClaimMove, recovery_condition
 from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
+from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.vmi_template import needs_restart
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
@@ -63,6 +64,8 @@ class VmView:
     move: ClaimMove | None = None
     # The request of a dump of the guest's memory, once somebody has looked at it.
     memory_dump: MemoryDumpRequest | Literal["as before"] | None = "as before"
+    # The VM with its instance type and preference.
+    typed: TypedVm = UNTYPED
 
 
 def next_status(view: VmView, now: datetime) -> VirtualMachineStatus:
@@ -217,7 +220,10 @@ def _restart_required(view: VmView) -> Condition | None:
     move = view.move or ClaimMove()
     if move.restart:
         message = move.restart
-    elif not needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried):
+    elif view.typed.failure is not None:
+        # Nobody knows what the VM is by now.
+        return condition(view.vm.status.conditions, RESTART_REQUIRED)
+    elif not needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried, typed=view.typed):
         # Nothing migrates a guest to a Pod that is on other networks.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
         if waits is None or waits.status != "True":

@@ -17,6 +17,7 @@ import msgspec
 from kvedge.controller.vm.claim_changes import find_exchanges
 from kvedge.controller.vm.network_changes import interfaces_need_restart, lasting_interfaces
 from kvedge.controller.vm.start_revision import revision_name
+from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
@@ -26,19 +27,23 @@ from kvedge.resources.moves.crossing import IS_RECEIVER, WAIT_AS_RECEIVER
 from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.domain import Firmware
-from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineInstanceStatus
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 
 
-def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
+def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> VirtualMachineInstance:
     """The VMI to create; `paused` when somebody asked for a start that waits for an unpause."""
-    template = vm.spec.template or VirtualMachineInstanceTemplate()
+    template = typed.template_of(vm)
     volumes = [volume for volume in template.spec.volumes if not is_memory_dump(volume)]
     spec = _with_identity(msgspec.structs.replace(template.spec, volumes=volumes), vm.metadata.uid)
     if paused:
         spec = msgspec.structs.replace(spec, start_strategy="Paused")
-    marks = {VM_GENERATION: str(vm.metadata.generation), TEMPLATE_HASH: template_hash(vm)}
+    marks = {
+        **typed.annotations,
+        VM_GENERATION: str(vm.metadata.generation),
+        TEMPLATE_HASH: template_hash(vm, typed),
+    }
     given = {key: value for key, value in template.metadata.annotations.items() if key != IS_RECEIVER}
     if vm.run_strategy == WAIT_AS_RECEIVER:
         marks[IS_RECEIVER] = "true"
@@ -59,12 +64,12 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool) -> VirtualMachineInstance:
     )
 
 
-def template_hash(vm: VirtualMachine) -> str:
+def template_hash(vm: VirtualMachine, typed: TypedVm = UNTYPED) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does.
 
     Which claims volumes have is no part of it: a running guest can take its data to others.
     """
-    return _hash(_without_claims(lasting_interfaces(_make_permanent(vm))))
+    return _hash(_without_claims(lasting_interfaces(_make_permanent(vm, typed))))
 
 
 def _without_claims(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
@@ -79,8 +84,8 @@ def _without_claim(volume: Volume) -> Volume:
     return msgspec.structs.replace(volume, persistent_volume_claim=unnamed, data_volume=None)
 
 
-def _make_permanent(vm: VirtualMachine) -> VirtualMachineInstanceSpec:
-    return permanent_spec((vm.spec.template or VirtualMachineInstanceTemplate()).spec)
+def _make_permanent(vm: VirtualMachine, typed: TypedVm) -> VirtualMachineInstanceSpec:
+    return permanent_spec(typed.template_of(vm).spec)
 
 
 def _hash(spec: VirtualMachineInstanceSpec) -> str:
@@ -88,20 +93,25 @@ def _hash(spec: VirtualMachineInstanceSpec) -> str:
 
 
 def needs_restart(
-    vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = (), *, claims_move: bool = False
+    vm: VirtualMachine,
+    vmi: VirtualMachineInstance,
+    plugins: Collection[str] = (),
+    *,
+    claims_move: bool = False,
+    typed: TypedVm = UNTYPED,
 ) -> bool:
     """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps.
 
     `plugins` are the network binding plugins whose NICs come while it runs; with `claims_move` other claims of its
-    volumes come then, too.
+    volumes come then, too. `typed` is the VM with its instance type and preference.
     """
     marks = vmi.metadata.annotations
     if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
         # The VM adopted this VMI, or only its run strategy has changed.
         return False
     # Versions before counted all of the interfaces, and the claims: a run that they started says so.
-    counted = _with_claims_of(vmi, _make_permanent(vm))
-    known = (template_hash(vm), _hash(lasting_interfaces(counted)), _hash(counted))
+    counted = _with_claims_of(vmi, _make_permanent(vm, typed))
+    known = (template_hash(vm, typed), _hash(lasting_interfaces(counted)), _hash(counted))
     if marks[TEMPLATE_HASH] not in known:
         return True
     lasting = {volume.name for volume in vmi.spec.volumes if not is_hotpluggable(volume)}

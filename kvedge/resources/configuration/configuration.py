@@ -27,6 +27,12 @@ DEFAULT_CPU_MODEL: Final[Mapping[str, str]] = {"amd64": "host-model", "arm64": "
 # Bindings that a default interface may have; the others follow when they are built.
 DEFAULT_INTERFACES: Final = ("bridge", "masquerade")
 
+# A VM keeps its instance type by a copy, or what the type says becomes the VM's own: of VMs without a copy, or of all.
+REFERENCE: Final = "reference"
+EXPAND: Final = "expand"
+EXPAND_ALL: Final = "expandAll"
+REFERENCE_POLICIES: Final = (REFERENCE, EXPAND, EXPAND_ALL)
+
 
 class Issue(Enum):
     """What is to be told of a key."""
@@ -148,6 +154,10 @@ class Configuration:
     vmis_per_node: int = 1000
     migrations: Migrations = field(default_factory=Migrations)
     workload_updates: WorkloadUpdates = field(default_factory=WorkloadUpdates)
+    # How VMs keep their instance types: one of REFERENCE_POLICIES.
+    reference_policy: str = REFERENCE
+    # Whether ready-made instance types and preferences are there; None: on one box, and not in a cluster.
+    common_types: bool | None = None
 
     def default_cpu_model(self, architecture: str) -> str:
         """The CPU model of a VM of that architecture that names none."""

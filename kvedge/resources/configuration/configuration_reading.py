@@ -13,6 +13,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import (
     DEFAULT_INTERFACES,
     DEFAULTS,
+    REFERENCE_POLICIES,
     Configuration,
     Finding,
     Issue,
@@ -90,6 +91,7 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
     made = with_platform(made, given, checks)
     made = _with_guests(made, given, checks)
     made = _with_network(made, given.network or NetworkConfiguration(), checks)
+    made = _with_types(made, given, checks)
     return replace(made, migrations=_migrations(given.migrations or MigrationConfiguration(), checks))
 
 
@@ -163,6 +165,20 @@ def _with_network(made: Configuration, given: NetworkConfiguration, checks: Chec
         default_interface=binding,
         permit_bridge_on_pod_network=permitted,
         bindings=dict(binding_plugins(given.binding, checks)),
+    )
+
+
+def _with_types(made: Configuration, given: KubeVirtConfiguration, checks: Checks) -> Configuration:
+    policy = None if given.instancetype is None else given.instancetype.reference_policy
+    if policy is not None and policy not in REFERENCE_POLICIES:
+        text = f"'{policy}' is no policy; use {', '.join(REFERENCE_POLICIES)}"
+        checks.note_invalid(f"{_AT}.instancetype.referencePolicy", text)
+        policy = None
+    deployment = given.common_instancetypes_deployment
+    return replace(
+        made,
+        reference_policy=policy or made.reference_policy,
+        common_types=None if deployment is None else deployment.enabled,
     )
 
 

@@ -361,11 +361,18 @@ _CLUSTER: Final = (
     _make_nothing(
         "configuration.seccompConfiguration", "Seccomp of launchers.", "launchers have the runtime's own profile"
     ),
-    _make_later("configuration.commonInstancetypesDeployment", "Ready-made instance types.", "there are none yet"),
+    _make_applied(
+        "configuration.commonInstancetypesDeployment.enabled",
+        "Whether there are ready-made instance types and preferences: on one box, unless false; in a cluster, if true.",
+    ),
     _make_later(
         "configuration.virtTemplateDeployment", "VM templates.", "there are none yet", same=({"enabled": False},)
     ),
-    _make_later("configuration.instancetype", "How VMs keep their instance type.", "there are no instance types yet"),
+    _make_applied(
+        "configuration.instancetype.referencePolicy",
+        "How VMs keep their instance type: reference, by a copy; expand, as their own words, if they have no copy yet; "
+        "expandAll, all of them.",
+    ),
     _make_nothing(
         "configuration.roleAggregationStrategy",
         "Whether KubeVirt's rights are added to the cluster's own roles.",

@@ -14,6 +14,7 @@ from kvedge.resources.manifests.clone_kind import CLONE
 from kvedge.resources.manifests.custom_kind import AGE, CustomKind, column, condition_column
 from kvedge.resources.manifests.data_volume_kinds import DATA_VOLUME_KINDS
 from kvedge.resources.manifests.export_kinds import EXPORT_KIND
+from kvedge.resources.manifests.instancetype_kinds import INSTANCETYPE_KINDS
 from kvedge.resources.manifests.migration_kinds import MIGRATION_KINDS
 from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
@@ -75,7 +76,7 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
 )
 CUSTOM_KINDS: Final = (
     *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, CLONE, SCHEDULE, EXPORT_KIND,
-    PRESET, *DATA_VOLUME_KINDS,
+    PRESET, *INSTANCETYPE_KINDS, *DATA_VOLUME_KINDS,
 )  # fmt: skip
 
 

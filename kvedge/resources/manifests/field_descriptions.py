@@ -13,6 +13,7 @@ from kvedge.resources.manifests.backup_kinds import BACKUP_DESCRIPTIONS
 from kvedge.resources.manifests.clone_kind import CLONE_DESCRIPTIONS
 from kvedge.resources.manifests.data_volume_descriptions import DATA_VOLUME_DESCRIPTIONS
 from kvedge.resources.manifests.export_kinds import EXPORT_DESCRIPTIONS
+from kvedge.resources.manifests.instancetype_kinds import INSTANCETYPE_DESCRIPTIONS
 from kvedge.resources.manifests.kubevirt_descriptions import kubevirt_descriptions
 from kvedge.resources.manifests.migration_kinds import MIGRATION_DESCRIPTIONS
 from kvedge.resources.manifests.preset_kind import PRESET_DESCRIPTIONS
@@ -33,8 +34,6 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "running": "Deprecated: true is runStrategy Always, false is Halted. Excludes runStrategy.",
         "runStrategy": "When it runs: Always, RerunOnFailure (again after a crash), Manual (by start and stop), Halted "
         "or Once.",
-        "instancetype": _LATER,
-        "preference": _LATER,
         "dataVolumeTemplates": "DataVolumes that are made with the VM and go with it; volumes name them.",
         "updateVolumesStrategy": "How volumes of a VM that runs get other claims: Replacement, at the next start; "
         "Migration, with the guest's data, when it moves to another node.",
@@ -388,4 +387,5 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **BACKUP_DESCRIPTIONS,
     **SCHEDULE_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
+    **INSTANCETYPE_DESCRIPTIONS,
 }

@@ -144,6 +144,13 @@ _CONTROLLER: Final = (
     right(("update",), "cdi.kubevirt.io", "datavolumes/finalizers"),
     # It keeps the spec that a run was started from, until the next run is, and those that VMs of a pool are made of.
     right((*READ, "create", "delete"), "apps", "controllerrevisions"),
+    # It keeps what VMs name as their instance type and preference, and brings the ready-made ones.
+    right(("get",), "instancetype.kubevirt.io", "virtualmachineinstancetypes virtualmachinepreferences"),
+    right(
+        ("get", "list", "create", "patch", "delete"),
+        "instancetype.kubevirt.io",
+        "virtualmachineclusterinstancetypes virtualmachineclusterpreferences",
+    ),
     # The readiness gate of a launcher Pod is the controller's to set.
     right(("patch",), "core", "pods/status"),
     # It keeps the KubeVirt object's status true, and makes the object where there is none.
@@ -226,6 +233,16 @@ _API: Final = (
     ),
     # A DataVolume that names a DataSource copies what that points at: its user needs rights in that namespace.
     right(("get",), "cdi.kubevirt.io", "datasources"),
+    # What VMs name as their instance type and preference, their copies of these, and what volumes say of them.
+    right(
+        ("get",),
+        "instancetype.kubevirt.io",
+        "virtualmachineinstancetypes virtualmachineclusterinstancetypes"
+        " virtualmachinepreferences virtualmachineclusterpreferences",
+    ),
+    right(("get",), "apps", "controllerrevisions"),
+    right(("get",), "cdi.kubevirt.io", "datavolumes"),
+    right(("get",), "snapshot.storage.k8s.io", "volumesnapshots"),
     # How large a claim must be for a dump of a guest's memory.
     right(("get",), "cdi.kubevirt.io", "cdiconfigs"),
     # The claim that an upload or a dump goes into, and the worker that takes it; what is exported, and the Pod that

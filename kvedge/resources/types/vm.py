@@ -23,14 +23,24 @@ class VirtualMachineInstanceTemplate(KubeStruct, kw_only=True):
     spec: VirtualMachineInstanceSpec = field(default_factory=VirtualMachineInstanceSpec)
 
 
+class Matcher(KubeStruct, kw_only=True):
+    """The instance type or the preference of a VM: by its name, or by what a volume says."""
+
+    name: str = ""
+    kind: str = ""
+    revision_name: str = ""
+    infer_from_volume: str = ""
+    infer_from_volume_failure_policy: str | None = None
+
+
 class VirtualMachineSpec(KubeStruct, kw_only=True):
     """What should run; exactly one of `running` and `run_strategy` is set."""
 
     template: VirtualMachineInstanceTemplate | None = None
     running: bool | None = None
     run_strategy: str | None = None
-    instancetype: JsonObject | None = None
-    preference: JsonObject | None = None
+    instancetype: Matcher | None = None
+    preference: Matcher | None = None
     data_volume_templates: list[DataVolumeTemplate] = []
     update_volumes_strategy: str | None = None
 
@@ -75,6 +85,22 @@ class MemoryDumpRequest(KubeStruct, kw_only=True):
     message: str = ""
 
 
+class ControllerRevisionRef(KubeStruct, kw_only=True):
+    """The ControllerRevision that holds a VM's own copy."""
+
+    name: str = ""
+
+
+class InstancetypeStatusRef(KubeStruct, kw_only=True):
+    """The instance type or preference that the VM has, and the copy of it that holds."""
+
+    name: str = ""
+    kind: str = ""
+    infer_from_volume: str = ""
+    infer_from_volume_failure_policy: str | None = None
+    controller_revision_ref: ControllerRevisionRef | None = None
+
+
 class VirtualMachineStatus(KubeStruct, kw_only=True):
     """What became of it."""
 
@@ -92,6 +118,8 @@ class VirtualMachineStatus(KubeStruct, kw_only=True):
     volume_snapshot_statuses: list[JsonObject] = []
     volume_update_state: VolumeUpdateState | None = None
     memory_dump_request: MemoryDumpRequest | None = None
+    instancetype_ref: InstancetypeStatusRef | None = None
+    preference_ref: InstancetypeStatusRef | None = None
 
 
 class VirtualMachine(KubeStruct, kw_only=True):

@@ -251,7 +251,7 @@ def test_expand_of_a_file(admin: KubeClient) -> None:
         ({"kind": "Pod"}, 400, "Object is not a valid VirtualMachine"),
         ({"spec": {"tempalte": {}}}, 400, "Object is not a valid VirtualMachine"),
         ({"metadata": {"name": "a", "namespace": "other"}}, 400, "VM namespace must be empty or default"),
-        ({"spec": {"instancetype": {"name": "u1.small"}, "template": {}}}, 501, "not supported by kvedge"),
+        ({"spec": {"instancetype": {"name": "none.such"}, "template": {}}}, 500, '"none.such" not found'),
     ],
     ids=["kind", "field", "namespace", "instance type"],
 )

@@ -77,7 +77,7 @@ def admin(either_server: EitherServer) -> Iterator[KubeClient]:
         admin.create(Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
     admin.request("POST", wanted.collection, {**wanted.body, "spec": {**wanted.body["spec"], "selector": LABELS}})
     yield admin
-    webhooks = (validating_webhooks(b"", SECRET), mutating_webhooks(b""))
+    webhooks = (validating_webhooks(b"", SECRET), mutating_webhooks(b"", SECRET))
     for path in (wanted.path, *(document.path for document in webhooks)):
         with contextlib.suppress(NotFound):
             admin.request("DELETE", path)

@@ -72,11 +72,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("resourceClaims"),
 )
 
-VM_NOT_YET: Final[Sequence[NotYet]] = (
-    NotYet("instancetype", "remove it, and write CPU and memory into the template"),
-    NotYet("preference", "remove it, and write its settings into the template"),
-)
-
 
 def not_yet(table: Sequence[NotYet], document: JsonObject, at: Field) -> Iterator[Cause]:
     """A cause for each thing in the table that the document below `at` asks for."""

@@ -30,7 +30,7 @@ SECRET = "5ec2e7"
 
 
 def webhooks() -> list[dict[str, Any]]:
-    return mutating_webhooks(b"CA").body["webhooks"] + validating_webhooks(b"CA", SECRET).body["webhooks"]
+    return mutating_webhooks(b"CA", SECRET).body["webhooks"] + validating_webhooks(b"CA", SECRET).body["webhooks"]
 
 
 def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
@@ -51,6 +51,10 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "backuprepositories",
         "backupruns",
         "backuprestores",
+        "virtualmachineinstancetypes",
+        "virtualmachineclusterinstancetypes",
+        "virtualmachinepreferences",
+        "virtualmachineclusterpreferences",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -65,6 +69,8 @@ def test_webhooks_that_ask_or_write_are_at_secret_paths_and_others_at_plain_ones
     assert known == {
         "/mutate",
         "/validate",
+        "/mutate-vm/5ec2e7",
+        "/validate-vm/5ec2e7",
         "/validate-kubevirt/5ec2e7",
         "/validate-migration/5ec2e7",
         "/validate-eviction/5ec2e7",
@@ -92,6 +98,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "snapshot.kubevirt.io",
         "export.kubevirt.io",
         "clone.kubevirt.io",
+        "instancetype.kubevirt.io",
         "snapshot.kvedge.io",
         "backup.kvedge.io",
         "k8s.cni.cncf.io",

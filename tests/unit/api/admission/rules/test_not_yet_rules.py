@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from kvedge.api.admission.rules.causes import Field
-from kvedge.api.admission.rules.not_yet_rules import VM_NOT_YET, VMI_NOT_YET, NotYet, not_yet
+from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, NotYet, not_yet
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.types.vm import VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 
@@ -29,22 +28,12 @@ def test_each_row_for_vmis_refuses_with_its_path(entry: NotYet) -> None:
     assert found[0].message == f"{path}: not supported by kvedge 0.1; {entry.remedy}"
 
 
-@pytest.mark.parametrize("entry", VM_NOT_YET, ids=lambda entry: entry.path)
-def test_each_row_for_vms_refuses_with_its_path(entry: NotYet) -> None:
-    assert [cause.field for cause in not_yet(VM_NOT_YET, asking_for(entry), Field("spec"))] == [f"spec.{entry.path}"]
-
-
 @pytest.mark.parametrize("entry", VMI_NOT_YET, ids=lambda entry: entry.path)
 def test_each_row_names_a_field_that_exists(entry: NotYet) -> None:
     path = "spec." + entry.path.replace("[]", "[0]")
     unknown = [cause.field for cause in unknown_fields(VirtualMachineInstanceSpec, asking_for(entry), Field("spec"))]
     # What is put into the field here may be unknown; the field itself is not.
     assert unknown in ([], [f"{path}.some"])
-
-
-@pytest.mark.parametrize("entry", VM_NOT_YET, ids=lambda entry: entry.path)
-def test_each_row_for_vms_names_a_field_that_exists(entry: NotYet) -> None:
-    assert list(unknown_fields(VirtualMachineSpec, asking_for(entry), Field("spec"))) == []
 
 
 @pytest.mark.parametrize("value", [None, False, [], "", 0])

@@ -1,0 +1,1 @@
+"""Instance types and preferences: what may enter as one, and what VMs that name one may be."""

@@ -1,0 +1,79 @@
+"""A VM as its instance type and preference make it: what its VMI is made from.
+
+Made by the keeper of types, read by the VM's plan. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.instancetypes.application import VmTypes, apply_types
+from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE, UnknownKind
+from kvedge.resources.instancetypes.type_application import ANNOTATIONS
+from kvedge.resources.meta import Condition
+from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
+
+
+class TypeConflict(ValueError):
+    """The VM says what its instance type says, too; the text is KubeVirt's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedVm:
+    """The template that counts; None for a VM that names no types, whose own does.
+
+    With a failure nobody knows what the VM is: it does not start, and nothing is said of the run that it has.
+    """
+
+    template: VirtualMachineInstanceTemplate | None = None
+    # Those by which a VMI says what its types are.
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    failure: Condition | None = None
+
+    def template_of(self, vm: VirtualMachine) -> VirtualMachineInstanceTemplate:
+        """The template that counts."""
+        return self.template or vm.spec.template or VirtualMachineInstanceTemplate()
+
+
+UNTYPED = TypedVm()
+
+
+def make_typed(vm: VirtualMachine, types: VmTypes, default_interface: str) -> TypedVm:
+    """The VM with its types.
+
+    Raises:
+        TypeConflict: when it contradicts them.
+    """
+    template = encode(vm.spec.template or VirtualMachineInstanceTemplate())
+    applied = apply_types(template, types, default_interface)
+    if applied.indivisible:
+        raise TypeConflict(applied.indivisible)
+    if applied.conflicts:
+        at = "spec.template.spec"
+        paths = [".".join(each if each[0] == ANNOTATIONS else (at, *each)) for each in applied.conflicts]
+        raise TypeConflict(f"VM field(s) {', '.join(paths)} conflicts with selected instance type")
+    return TypedVm(decode(VirtualMachineInstanceTemplate, applied.template), _annotations(vm))
+
+
+def with_template(vm: VirtualMachine, typed: TypedVm) -> VirtualMachine:
+    """The VM with the template that counts."""
+    if typed.template is None:
+        return vm
+    return msgspec.structs.replace(vm, spec=msgspec.structs.replace(vm.spec, template=typed.template))
+
+
+def _annotations(vm: VirtualMachine) -> dict[str, str]:
+    made = {}
+    for part, matcher in ((INSTANCETYPE, vm.spec.instancetype), (PREFERENCE, vm.spec.preference)):
+        if matcher is None:
+            continue
+        try:
+            made[part.annotation_of(part.kind_of(matcher))] = matcher.name
+        except UnknownKind:
+            # Its copy is used by the revision's name alone, whatever the kind is called.
+            continue
+    return made
