@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.dependent_tests import DependentTests
+from tests.support.run_costs import RunCosts
 from tests.support.run_end import RunEnd
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Called by pytest at its start, in each of its processes."""
     config.pluginmanager.register(DependentTests())
     RunEnd.register(config)
+    config.pluginmanager.register(RunCosts())
 
 
 class ByDirectory(LoadScopeScheduling):
