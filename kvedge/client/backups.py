@@ -21,13 +21,15 @@ from kvedge.kube.errors import KubeError, NotFound, Unavailable
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.core import Secret
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.nearest_names import or_nearest
 
-T = TypeVar("T", BackupRun, BackupRestore)
+T = TypeVar("T", BackupRun, BackupRestore, BackupTask)
 
+_WORDS: Final[dict[type, str]] = {BackupRun: "backup", BackupRestore: "restore", BackupTask: "task"}
 HEADER: Final = ["NAME", "VM", "REPOSITORY", "PHASE", "COMPLETED", "SIZE", "ADDED", "WAITS FOR OR FAILED BY"]
 _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
@@ -161,16 +163,17 @@ def make_cells(run: BackupRun, *, with_namespace: bool) -> list[str]:
     return [run.metadata.namespace, *cells] if with_namespace else cells
 
 
-def describe(item: BackupRun | BackupRestore) -> str:
+def describe(item: BackupRun | BackupRestore | BackupTask) -> str:
     """What it waits for, how far it is, or why it failed; empty when it has succeeded."""
     status = item.status
     if status.phase == "Succeeded":
         return ""
-    return status.message or status.progress or ("not seen by the controller yet" if not status.phase else status.phase)
+    progress = "" if isinstance(item, BackupTask) else item.status.progress
+    return status.message or progress or ("not seen by the controller yet" if not status.phase else status.phase)
 
 
 class BackupWait:
-    """Waits until a backup is complete, or has become a VM."""
+    """Waits until a backup is complete, or has become a VM, or a task in a repository is done."""
 
     def __init__(self, session: Session, timeout: float, progress: Callable[[], Progress]) -> None:
         self._session = session
@@ -185,7 +188,7 @@ class BackupWait:
             TimedOutError: with what it waits for.
         """
         deadline, pause, name = time.monotonic() + self._timeout, _FIRST_LOOK, item.metadata.name
-        word = "backup" if isinstance(item, BackupRun) else "restore"
+        word = _WORDS[type(item)]
         with self._progress() as progress:
             while True:
                 # A server that restarts is waited for as well.

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from kvedge.controller.backups.restore_loop import make_return_work
 from kvedge.controller.backups.run_loop import BackupSources, make_run_work
+from kvedge.controller.backups.upkeep.schedule_loop import make_backup_schedule_work
+from kvedge.controller.backups.upkeep.task_loop import make_task_work
 from kvedge.controller.backups.worker_pods import BACKUP_WORKER
 from kvedge.controller.clones.clone_loop import make_clone_work
 from kvedge.controller.exports.export_loop import ExportSources, exporter_pods, make_export_work
@@ -23,6 +25,8 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
@@ -71,6 +75,8 @@ def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
         "exports": make_export_work(exports),
         "backups": make_run_work(backups),
         "backup-restores": make_return_work(backups),
+        "backup-tasks": make_task_work(backups),
+        "backup-schedules": make_backup_schedule_work(backups),
     }
 
 
@@ -114,6 +120,8 @@ def _backup_sources(sources: ProtectionSources, snapshots: SnapshotSources) -> B
         Informer(sources.client, BackupRun),
         Informer(sources.client, BackupRestore),
         Informer(sources.client, BackupRepository),
+        Informer(sources.client, BackupTask),
+        Informer(sources.client, BackupSchedule),
         Informer(sources.client, Pod, label_selector=BACKUP_WORKER),
         snapshots.snapshots,
         snapshots.contents,

@@ -89,7 +89,16 @@ _USED_ELSEWHERE = {
     "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
         "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
     ),
-    "backups (controller/test_backups, under these very rights)": (
+    "backups (controller/test_backups and test_backup_schedules, under these very rights)": (
+        "kvedge:controllers: create backupruns.backup.kvedge.io",
+        "kvedge:controllers: create backuptasks.backup.kvedge.io",
+        "kvedge:controllers: delete backupruns.backup.kvedge.io",
+        "kvedge:controllers: delete backuptasks.backup.kvedge.io",
+        "kvedge:controllers: patch backuprepositories/status.backup.kvedge.io",
+        "kvedge:controllers: patch backupschedules/status.backup.kvedge.io",
+        "kvedge:controllers: patch backuptasks/status.backup.kvedge.io",
+        "kvedge:controllers: update backupschedules/finalizers.backup.kvedge.io",
+        "kvedge:controllers: update backuptasks/finalizers.backup.kvedge.io",
         "kvedge:controllers: patch backuprestores/status.backup.kvedge.io",
         "kvedge:controllers: patch backupruns/status.backup.kvedge.io",
         "kvedge:controllers: update backuprestores/finalizers.backup.kvedge.io",

@@ -25,6 +25,8 @@ from kvedge.resources.instancetypes.matchers import PARTS
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import CLONE_GROUP, CLONE_VERSIONS, VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
@@ -208,7 +210,7 @@ def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
 
 
 def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
-    for kind in (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND):
+    for kind in (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND, BackupTask.KIND, BackupSchedule.KIND):
         yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                       served=(kind.group, (kind.version,)))  # fmt: skip

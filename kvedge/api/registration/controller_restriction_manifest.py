@@ -24,6 +24,7 @@ from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.protection.backup_job import BACKUP_CONTAINER
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BACKUP_GROUP, BackupRestore, BackupRun
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
@@ -111,7 +112,10 @@ _EXPORT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineExpor
 _RETURN_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{BackupRestore.KIND.kind}'").replace(
     f"'{_KIND.group}/'", f"'{BACKUP_GROUP}/'"
 )
-_BACKUP_OWNED: Final = f"(({_RETURN_OWNED}) || ({_RETURN_OWNED.replace(BackupRestore.KIND.kind, BackupRun.KIND.kind)}))"
+_BACKUP_OWNED: Final = " || ".join(
+    f"({_RETURN_OWNED.replace(BackupRestore.KIND.kind, kind.kind)})"
+    for kind in (BackupRestore.KIND, BackupRun.KIND, BackupTask.KIND)
+)
 # Disks that come back from a backup: empty at first, and the VM's once they are complete.
 _RETURNED: Final = (
     f"({_CREATE} && ({_RETURN_OWNED.format('owners')}) && ({_EMPTY}))"
@@ -177,7 +181,7 @@ def controller_restriction() -> list[Document]:
         "isExporter": f"({_EXPORT_OWNED.format('owners')}) && {_CONFINED} && {_READS_CLAIMS}",
         "wasExporter": _EXPORT_OWNED.format("oldOwners"),
         "isBackup": f"({_BACKUP_OWNED.format('owners')}) && {_CONFINED}",
-        "wasBackup": _BACKUP_OWNED.format("oldOwners"),
+        "wasBackup": f"({_BACKUP_OWNED.format('oldOwners')})",
         "isAttachment": f"{_has_app_label('labels', ATTACHMENT_APP)} && {_LAUNCHER_OWNED.format('owners')}",
         "wasAttachment": f"{_has_app_label('oldLabels', ATTACHMENT_APP)}",
     }

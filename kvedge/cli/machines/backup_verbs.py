@@ -1,6 +1,7 @@
 """`kvedge backup add-repository|create|list|restore|delete`: VMs kept outside this box, and brought back.
 
-Called by the group. Prints one line when something was asked for, and with --wait one for how it ended.
+Called by the group, to which it adds schedules and what keeps repositories up. Prints one line when something was asked
+for, and with --wait one for how it ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.machines.backup_schedule_verbs import schedule, schedules, unschedule
+from kvedge.cli.machines.backup_upkeep_verbs import catalog, prune, show_catalog, verify
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup, vm_argument
 from kvedge.cli.wait_options import wait_options
@@ -21,11 +24,17 @@ if TYPE_CHECKING:
     from kvedge.client.session import Session
 
 _KEYS: Final = ("accessKeyId", "secretKey", "region", "restUser", "restPassword", "sshKey", "knownHosts", "ca.crt")
+# A store far away answers slowly.
+_LIST_SECONDS: Final = 300.0
 
 
 @click.group(cls=VerbGroup)
 def backup() -> None:
     """Backups: VMs with their disks, encrypted, outside this box."""
+
+
+for _verb in (schedule, schedules, unschedule, prune, verify, catalog):
+    backup.add_command(_verb)
 
 
 @backup.command("add-repository")
@@ -102,13 +111,26 @@ def create(
 @vm_argument("vm", required=False)
 @session_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option("--from", "repository", default=None, metavar="REPOSITORY", help="Those that are in it, by its own word.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
-def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str) -> None:
-    """Show the backups that this box has made, of one VM or of all."""
+def list_(
+    vm: str | None,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    repository: str | None,
+    output: str,
+) -> None:
+    """Show the backups that this box has made, of one VM or of all; with --from what a repository has."""
     from kvedge.client.backups import HEADER, list_backups, make_cells
     from kvedge.client.tables import columns
 
     session = open_session(kubeconfig, namespace)
+    if repository is not None:
+        if output == "name":
+            raise Refused("-o name: backups in a repository are no objects: choose table, json or yaml", Exit.USAGE)
+        show_catalog(session, repository, vm, output, _LIST_SECONDS)
+        return
     found = list_backups(session, vm, None if all_namespaces else session.namespace)
     if output == "name":
         for item in found:

@@ -1,7 +1,8 @@
-"""Fetches from a worker what it has read in a repository: the record of a backup.
+"""Fetches from a worker what it has read in a repository: the record of a backup, or a list.
 
-Called by the loop of restores, which has one worker for all namespaces. Opens one connection to a Pod's address. The
-answer is bounded in size, and in time as a whole: a Pod that sends a byte now and then holds nobody up.
+Called by the loops of restores and tasks, each of which has one worker for all namespaces. Opens one connection to a
+Pod's address. The answer is bounded in size, and in time as a whole: a Pod that sends a byte now and then holds nobody
+up.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import re
 import socket
 import time
-from typing import Final
+from typing import Final, TypeVar
 
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.types.import_job import PROGRESS_PORT
 from kvedge.resources.types.protection.backup_job import LARGEST_RESULT, BackupRecord
+
+T = TypeVar("T")
 
 _SECONDS: Final = 5.0
 _LONGEST_HEAD: Final = 4096
@@ -29,6 +32,17 @@ def fetch_record(address: str, token: str, port: int = PROGRESS_PORT, seconds: f
     Raises:
         DecodeError: when what it hands out is no record.
     """
+    return fetch_result(BackupRecord, address, token, port, seconds)
+
+
+def fetch_result(
+    cls: type[T], address: str, token: str, port: int = PROGRESS_PORT, seconds: float = _SECONDS
+) -> T | None:
+    """The document of this type; None while the worker has none, or does not answer in time.
+
+    Raises:
+        DecodeError: when what it hands out is another one.
+    """
     if not _TOKEN.fullmatch(token):
         return None
     request = f"GET /result/{token} HTTP/1.0\r\nHost: worker\r\nConnection: close\r\n\r\n".encode()
@@ -41,9 +55,9 @@ def fetch_record(address: str, token: str, port: int = PROGRESS_PORT, seconds: f
     if _FOUND.match(head) is None or length is None:
         return None
     if int(length[1]) > LARGEST_RESULT:
-        raise DecodeError("", f"the record has more than {LARGEST_RESULT >> 20} MiB")
+        raise DecodeError("", f"the answer has more than {LARGEST_RESULT >> 20} MiB")
     # It broke off: the next look asks again.
-    return decode_json(BackupRecord, body) if len(body) == int(length[1]) else None
+    return decode_json(cls, body) if len(body) == int(length[1]) else None
 
 
 def _ask(place: tuple[str, int], request: bytes, deadline: float) -> bytes:

@@ -12,7 +12,14 @@ from typing import Final
 
 from kvedge.controller.backups.record_client import fetch_record
 from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
-from kvedge.controller.backups.run_loop import LIMITS, BackupSources, ask_worker, find_stranger, find_worker
+from kvedge.controller.backups.run_loop import (
+    LIMITS,
+    BackupSources,
+    ask_worker,
+    find_exclusive,
+    find_stranger,
+    find_worker,
+)
 from kvedge.controller.backups.worker_pods import token_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
@@ -30,7 +37,7 @@ _BY_TARGET: Final = "restores-of-backups-by-vm"
 
 def make_return_work(sources: BackupSources) -> LateWork:
     """What brings backups back; the informers of other kinds are started and stopped by others."""
-    shared = (sources.vms, sources.claims, sources.repositories, sources.workers)
+    shared = (sources.vms, sources.claims, sources.repositories, sources.workers, sources.tasks)
     return LateWork("backup-restores", (sources.restores,), shared, RestoreLoop(sources))
 
 
@@ -82,6 +89,7 @@ class RestoreLoop:
             token=secrets.token_hex(16),
             refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", "restore"),
             progress=ask_worker(worker),
+            busy=find_exclusive(sources, restore),
         )
 
     def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:

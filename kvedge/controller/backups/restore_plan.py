@@ -61,6 +61,8 @@ class RestoreView:
     token: str = ""
     refusal: str = ""
     progress: str = ""
+    # A task that has the repository for itself.
+    busy: str = ""
 
 
 def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
@@ -189,6 +191,8 @@ def _begin(
         return _fail(view, now, status.message or "its workers were deleted again and again")
     if (wait := count_seconds_to_wait(status.attempts, status.attempt_time, now)) > 0:
         return SnapshotPlan((), (), wait)
+    if view.busy:
+        return _wait(view, now, f"task {view.busy} has the repository")
     pod = worker_pod(view.restore, job, repository, claims, view.cluster)
     return SnapshotPlan((*_status(view, now, phase=phase, attempts=status.attempts + 1), Create(pod)))
 
@@ -208,7 +212,10 @@ def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: 
         return _fail(view, now, outcome.message)
     text = f"attempt {attempts} of {MOST_ATTEMPTS} failed at {rfc3339(now)}: {outcome.message}"
     told = Told("Warning", "RestoreAttemptFailed", outcome.message)
-    return SnapshotPlan((*_status(view, now, message=text, attempt_time=rfc3339(now)), Delete(worker)), (told,), 1.0)
+    # Waiting for somebody else is no try: another box may prune for hours.
+    counted = attempts - 1 if outcome.locked else attempts
+    writes = _status(view, now, message=text, attempts=counted, attempt_time=rfc3339(now))
+    return SnapshotPlan((*writes, Delete(worker)), (told,), 1.0)
 
 
 def _job(view: RestoreView, repository: BackupRepository, mode: str) -> BackupJob:

@@ -22,6 +22,8 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -37,12 +39,14 @@ _INTO: Final = "backups-by-repository"
 
 @dataclass(frozen=True, slots=True)
 class BackupSources:
-    """The informers and writers that both loops work with; `workers` are the Pods of backups."""
+    """The informers and writers that all loops of backups work with; `workers` are the Pods of backups."""
 
     client: KubeClient
     runs: Informer[BackupRun]
     restores: Informer[BackupRestore]
     repositories: Informer[BackupRepository]
+    tasks: Informer[BackupTask]
+    schedules: Informer[BackupSchedule]
     workers: Informer[Pod]
     snapshots: Informer[VirtualMachineSnapshot]
     contents: Informer[VirtualMachineSnapshotContent]
@@ -53,10 +57,13 @@ class BackupSources:
     cluster: Callable[[], ClusterConfig]
 
     def writes(self) -> SnapshotWrites:
-        """What both loops write with."""
+        """What these loops write with."""
         informers: dict[type, Informer[Any]] = {
             BackupRun: self.runs,
             BackupRestore: self.restores,
+            BackupRepository: self.repositories,
+            BackupTask: self.tasks,
+            BackupSchedule: self.schedules,
             VirtualMachineSnapshot: self.snapshots,
             VirtualMachine: self.vms,
             PersistentVolumeClaim: self.claims,
@@ -69,7 +76,7 @@ def make_run_work(sources: BackupSources) -> LateWork:
     """What takes backups, with the informers that both loops need; others are started and stopped elsewhere."""
     shared = (sources.vms, sources.claims, sources.snapshots, sources.contents)
     own = (sources.runs, sources.repositories, sources.workers)
-    return LateWork("backups", own, shared, RunLoop(sources))
+    return LateWork("backups", own, (*shared, sources.tasks), RunLoop(sources))
 
 
 class RunLoop:
@@ -127,6 +134,7 @@ class RunLoop:
             refusal=self._refusals.pop(run.metadata.uid, "") or find_stranger(sources, run, "backup"),
             progress=ask_worker(worker),
             is_known=self._is_known(run),
+            busy=find_exclusive(sources, run),
         )
 
     def _is_known(self, run: BackupRun) -> bool:
@@ -168,7 +176,17 @@ class RunLoop:
             self.loop.add(Key(item.metadata.namespace, owner.name))
 
 
-def find_worker(sources: BackupSources, owner: BackupRun | BackupRestore, mode: str) -> Pod | None:
+def find_exclusive(sources: BackupSources, item: BackupRun | BackupRestore) -> str:
+    """The task that has the repository of a backup or a restore for itself now; empty for none."""
+    namespace, place = item.metadata.namespace, item.spec.repository_name
+    for task in sources.tasks.list():
+        is_there = task.metadata.namespace == namespace and task.spec.repository_name == place
+        if is_there and task.is_exclusive and task.status.phase == "Running":
+            return task.metadata.name
+    return ""
+
+
+def find_worker(sources: BackupSources, owner: BackupRun | BackupRestore | BackupTask, mode: str) -> Pod | None:
     """The worker of an errand, if the Pod of its name is one."""
     pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
     return pod if pod is not None and is_worker(pod, owner, mode) else None

@@ -53,7 +53,7 @@ _MOMENT_SECONDS: Final = 15 * 60.0
 class RunView:
     """All that the plan judges; `rival` is another run of the same VM that goes first.
 
-    `is_known` says that a backup has gone into the repository before.
+    `is_known` says that a backup has gone into the repository before, `busy` is a task that has it for itself.
     """
 
     run: BackupRun
@@ -68,6 +68,7 @@ class RunView:
     refusal: str = ""
     progress: str = ""
     is_known: bool = False
+    busy: str = ""
 
 
 def plan_run(view: RunView, now: datetime) -> SnapshotPlan:
@@ -182,6 +183,8 @@ def _plan_worker(view: RunView, content: VirtualMachineSnapshotContent, now: dat
             return _end(view, now, "Failed", run.status.message or "its workers were deleted again and again")
         if (wait := count_seconds_to_wait(run.status.attempts, run.status.attempt_time, now)) > 0:
             return SnapshotPlan((), (), wait)
+        if view.busy:
+            return _wait(view, now, f"task {view.busy} has the repository")
         return _begin_worker(view, content, now)
     if worker.metadata.deletion_timestamp is not None:
         return SnapshotPlan((), (), 1.0)
@@ -211,7 +214,10 @@ def _plan_worker(view: RunView, content: VirtualMachineSnapshotContent, now: dat
         return _end(view, now, "Failed", outcome.message)
     told = Told("Warning", "BackupAttemptFailed", outcome.message)
     text = f"attempt {attempts} of {MOST_ATTEMPTS} failed at {rfc3339(now)}: {outcome.message}"
-    return SnapshotPlan((*_status(view, now, message=text, attempt_time=rfc3339(now)), Delete(worker)), (told,), 1.0)
+    # Waiting for somebody else is no try: another box may prune for hours.
+    counted = attempts - 1 if outcome.locked else attempts
+    writes = _status(view, now, message=text, attempts=counted, attempt_time=rfc3339(now))
+    return SnapshotPlan((*writes, Delete(worker)), (told,), 1.0)
 
 
 def _begin_worker(view: RunView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
@@ -236,6 +242,7 @@ def _begin_worker(view: RunView, content: VirtualMachineSnapshotContent, now: da
         backup_id=run.metadata.uid,
         namespace=run.metadata.namespace,
         vm=run.spec.vm_name,
+        vm_uid="" if snapshot is None else snapshot.status.source_uid or "",
         time=(snapshot.status.creation_time if snapshot is not None else None) or rfc3339(now),
         volumes=volumes,
         content=encode(content.spec),

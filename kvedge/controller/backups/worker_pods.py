@@ -39,10 +39,11 @@ from kvedge.resources.types.protection.backup_job import (
     BackupJob,
     BackupOutcome,
 )
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.values.quantities import Quantity
 
-# On each of these Pods: the UID of the run or the restore that it works for.
+# On each of these Pods: the UID of the run, the restore or the task that it works for.
 BACKUP_WORKER: Final = "kvedge.io/backup-worker"
 _VERB: Final = "backup-worker"
 _WITHOUT_SIDECAR: Final = {INJECT_SIDECAR: "false"}
@@ -68,7 +69,7 @@ def repository_name(repository: BackupRepository) -> str:
 
 
 def worker_pod(
-    owner: BackupRun | BackupRestore,
+    owner: BackupRun | BackupRestore | BackupTask,
     job: BackupJob,
     repository: BackupRepository,
     claims: dict[str, tuple[str, bool]],
@@ -158,9 +159,10 @@ def outcome_of(pod: Pod) -> BackupOutcome:
 
 def count_seconds_to_wait(attempts: int, failed_at: str | None, now: datetime) -> float:
     """For how long no other worker is made after one that failed."""
-    if not failed_at or not attempts:
+    if not failed_at:
         return 0.0
-    pause = _RETRY_SECONDS[min(attempts, len(_RETRY_SECONDS)) - 1]
+    # What had to wait for somebody else in the repository was no attempt.
+    pause = _RETRY_SECONDS[min(max(1, attempts), len(_RETRY_SECONDS)) - 1]
     return pause - (now - datetime.fromisoformat(failed_at)).total_seconds()
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.condition_rules import with_condition
+from kvedge.controller.schedules.due_times import Every, anchor
 from kvedge.controller.schedules.schedule_pruning import find_superseded, sequence_of
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.kube.patches import merge_difference
@@ -100,18 +101,12 @@ def _look_at_current(
 def _anchor(
     status: VirtualMachineSnapshotScheduleStatus, every: timedelta, now: datetime
 ) -> VirtualMachineSnapshotScheduleStatus:
-    """The status with the time of the next one. A clock that has gone back does not put that off by as much."""
-    last = None if status.last_schedule_time is None else parse_rfc3339(status.last_schedule_time)
-    if last is not None and last > now:
-        last = now
-    due = now if last is None else last + every
+    """The status with the time of the next one."""
+    last, due = anchor(Every(every), status.last_schedule_time, status.next_schedule_time, now)
     return msgspec.structs.replace(
         status,
         last_schedule_time=None if last is None else rfc3339(last),
-        # What is due stays at the time at which it was.
-        next_schedule_time=status.next_schedule_time
-        if last is None and status.next_schedule_time is not None
-        else rfc3339(due),
+        next_schedule_time=rfc3339(due),
     )
 
 
@@ -144,12 +139,12 @@ def _plan_next(
         return _report(view, now, status, state, pruned, told=told, again=LOOK_SECONDS)
     number = _next_number(view, status)
     name = scheduled_name(schedule.spec.source.name, schedule.metadata.name, number)
-    behind = (now - due) // every
+    turn = Every(every).take(due, now)
     begun = msgspec.structs.replace(
         status,
         last_sequence=number,
-        last_schedule_time=rfc3339(due + behind * every),
-        next_schedule_time=rfc3339(due + (behind + 1) * every),
+        last_schedule_time=rfc3339(turn.due),
+        next_schedule_time=rfc3339(turn.following),
         current_snapshot=None if view.stranger else name,
     )
     # A name that somebody else has is passed over.

@@ -13,7 +13,9 @@ from typing import Literal, TypeAlias
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
-from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule
+from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import (
@@ -33,9 +35,17 @@ Made: TypeAlias = (
     | PersistentVolumeClaim
     | VirtualMachine
     | Pod
+    | BackupRun
+    | BackupTask
 )
 Written: TypeAlias = (
-    VirtualMachineClone | VirtualMachineSnapshotSchedule | BackupRun | BackupRestore | VirtualMachineInstance | Made
+    VirtualMachineClone
+    | VirtualMachineSnapshotSchedule
+    | BackupRepository
+    | BackupRestore
+    | BackupSchedule
+    | VirtualMachineInstance
+    | Made
 )
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
 # What a plan is about: its events are told of it.
@@ -46,6 +56,8 @@ About: TypeAlias = (
     | VirtualMachineSnapshotSchedule
     | BackupRun
     | BackupRestore
+    | BackupTask
+    | BackupSchedule
 )
 
 

@@ -28,6 +28,7 @@ from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import JsonPatch, at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
@@ -40,7 +41,7 @@ _LONGEST_WORDS: Final = 500
 log = logging.getLogger(__name__)
 
 
-S = TypeVar("S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore)
+S = TypeVar("S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore, BackupTask)
 
 
 @dataclass(frozen=True, slots=True)

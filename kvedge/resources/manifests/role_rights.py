@@ -117,11 +117,20 @@ _CONTROLLER: Final = (
     right((*READ, "delete"), "clone.kubevirt.io", "virtualmachineclones"),
     right(("patch",), "clone.kubevirt.io", "virtualmachineclones/status"),
     right(("update",), "clone.kubevirt.io", "virtualmachineclones/finalizers"),
-    # It carries backups away and brings them back, by snapshots of its own.
-    right(READ, "backup.kvedge.io", "backuprepositories"),
-    right(READ, "backup.kvedge.io", "backupruns backuprestores"),
-    right(("patch",), "backup.kvedge.io", "backupruns/status backuprestores/status"),
-    right(("update",), "backup.kvedge.io", "backupruns/finalizers backuprestores/finalizers"),
+    # It carries backups away and brings them back, by snapshots of its own, and by schedules; of what it has made by
+    # one, old objects go.
+    right(READ, "backup.kvedge.io", "backuprepositories backuprestores backupschedules"),
+    right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks"),
+    right(
+        ("patch",),
+        "backup.kvedge.io",
+        "backuprepositories/status backupruns/status backuprestores/status backuptasks/status backupschedules/status",
+    ),
+    right(
+        ("update",),
+        "backup.kvedge.io",
+        "backupruns/finalizers backuprestores/finalizers backuptasks/finalizers backupschedules/finalizers",
+    ),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.

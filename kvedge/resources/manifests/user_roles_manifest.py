@@ -44,7 +44,7 @@ _SCALE: Final = (
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
-    ("backup.kvedge.io", ("backuprepositories", "backupruns", "backuprestores")),
+    ("backup.kvedge.io", ("backuprepositories", "backupruns", "backuprestores", "backuptasks", "backupschedules")),
     ("snapshot.kvedge.io", ("virtualmachinesnapshotschedules",)),
     ("backup.kubevirt.io", ("virtualmachinebackups", "virtualmachinebackuptrackers")),
     ("export.kubevirt.io", ("virtualmachineexports",)),

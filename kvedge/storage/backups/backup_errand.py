@@ -21,6 +21,7 @@ from kvedge.resources.types.protection import backup_job as job_places
 from kvedge.resources.types.protection.backup_job import BackupJob, BackupOutcome, BackupRecord, BackupVolume
 from kvedge.runtime.linux.allocation import device_size
 from kvedge.storage.backups.restic_client import BackupFailure, KeptFile, ResticClient
+from kvedge.storage.backups.stored_backups import HOST_PREFIX, OURS, RECORD
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget, open_target
@@ -28,9 +29,6 @@ from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget,
 _RECORD: Final = "kvedge-backup.json"
 _PIECE: Final = 1 << 20
 _FORMAT: Final = 1
-# On all that kvedge keeps in a repository, which may have files of others.
-_OURS: Final = "kvedge"
-_OF_RECORDS: Final = "record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def keep_backup(job: BackupJob, client: ResticClient, places: BackupPlaces, prog
         content=job.content or {},
     )
     with _as_file(encode_json(record)) as document:
-        added += client.keep(document, _RECORD, [*tags, _OF_RECORDS], host).added
+        added += client.keep(document, _RECORD, [*tags, RECORD, f"size={size}"], host).added
     return BackupOutcome(message="Backup Complete", size=size, added=added)
 
 
@@ -82,7 +80,7 @@ def read_record(job: BackupJob, client: ResticClient) -> BackupRecord:
     Raises:
         BackupFailure: when there is none, or it is of a newer kvedge.
     """
-    tags = [_OURS, f"vm={job.vm}", _OF_RECORDS]
+    tags = [OURS, f"vm={job.vm}", RECORD]
     if job.backup_id:
         tags.append(f"id={job.backup_id}")
     found = client.list(tags, _host(job))
@@ -166,7 +164,7 @@ def _target(volume: BackupVolume, places: BackupPlaces) -> FileTarget | DeviceTa
 
 
 def _find_disk(job: BackupJob, client: ResticClient, volume: BackupVolume) -> KeptFile:
-    tags = [_OURS, f"vm={job.vm}", f"id={job.backup_id}", f"volume={volume.name}"]
+    tags = [OURS, f"vm={job.vm}", f"id={job.backup_id}", f"volume={volume.name}"]
     found = client.list(tags, _host(job))
     if not found:
         raise BackupFailure(f"the repository has no disk of volume {volume.name} in backup {job.backup_id}", fatal=True)
@@ -210,8 +208,9 @@ def _tell(progress: ImportProgress, before: int, read: int) -> None:
 
 def _host(job: BackupJob) -> str:
     """By restic's word for the host: the namespace, so that VMs of one name are told apart."""
-    return f"kvedge-{job.namespace}"
+    return HOST_PREFIX + job.namespace
 
 
 def _tags(job: BackupJob) -> list[str]:
-    return [_OURS, f"vm={job.vm}", f"id={job.backup_id}"]
+    # The VM's UID tells it apart from another of its name, also of another box.
+    return [OURS, f"vm={job.vm}", f"id={job.backup_id}", *([f"uid={job.vm_uid}"] if job.vm_uid else [])]

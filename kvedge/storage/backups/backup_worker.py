@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -27,6 +28,7 @@ from kvedge.resources.types.protection.backup_job import (
 )
 from kvedge.storage.backups.backup_errand import BackupPlaces, bring_back, keep_backup, read_record
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.upkeep_errand import prune_backups, read_catalog, verify_part
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.progress_server import ProgressServer
 
@@ -64,11 +66,12 @@ def carry_out(
         server.start()
         try:
             client = ResticClient(job.repository, secret)
-            if job.mode == "read":
-                server.hand_out(encode_json(read_record(job, client)), job.token)
+            if job.mode in ("read", "list"):
+                read = read_record(job, client) if job.mode == "read" else read_catalog(client)
+                server.hand_out(encode_json(read), job.token)
                 (hold or threading.Event()).wait(_HOLD_SECONDS)
-                return SUCCESS, BackupOutcome(message="Record Read")
-            outcome = (keep_backup if job.mode == "backup" else bring_back)(job, client, places, progress)
+                return SUCCESS, BackupOutcome(message="Record Read" if job.mode == "read" else "List Read")
+            outcome = _do(job, client, places, progress)
             progress.complete()
             return SUCCESS, outcome
         finally:
@@ -77,12 +80,26 @@ def carry_out(
         return NEVER, BackupOutcome(message=f"{BACKUP_VARIABLE} is no job: {error}", fatal=True)
     except BackupFailure as error:
         log.error("%s", error.message)
-        outcome = BackupOutcome(message=error.message[:_LONGEST_MESSAGE], fatal=error.fatal)
+        outcome = BackupOutcome(
+            message=error.message[:_LONGEST_MESSAGE], fatal=error.fatal, locked=error.locked, damaged=error.damaged
+        )
         return NEVER if error.fatal else AGAIN, outcome
     except Exception as error:
         # Nothing may go unsaid: the log has the place in the program.
         log.exception("the errand stumbled")
         return AGAIN, BackupOutcome(message=f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE])
+
+
+def _do(job: BackupJob, client: ResticClient, places: BackupPlaces, progress: ImportProgress) -> BackupOutcome:
+    match job.mode:
+        case "backup":
+            return keep_backup(job, client, places, progress)
+        case "prune":
+            return prune_backups(job, client, datetime.now(UTC))
+        case "verify":
+            return verify_part(job, client)
+        case _:
+            return bring_back(job, client, places, progress)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

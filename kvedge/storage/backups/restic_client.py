@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -37,15 +38,26 @@ _FIRST_SECONDS: Final = 120.0
 _LARGEST_LIST: Final = 64 << 20
 _LARGEST_RECORD: Final = 1 << 20
 _PIECE: Final = 1 << 20
+# restic's words where another process has the repository, and where what is kept is damaged.
+_LOCKED: Final = ("already locked",)
+_DAMAGED: Final = ("repository contains errors", "LoadIndex returned errors")
+# The whole number of a file; restic itself would take a part of one, or a word such as `latest`.
+_NUMBER: Final = re.compile(r"[0-9a-f]{64}")
+# Words of a command have a limit, and a file that is gone already must not keep many others.
+_FORGET_AT_ONCE: Final = 100
 
 
 class BackupFailure(Exception):
-    """What went wrong, in words for the user of the backup; `fatal`: another try cannot help."""
+    """What went wrong, in words for the user of the backup; `fatal`: another try cannot help, `locked`: somebody else
+    works in the repository, `damaged`: what is kept there is not whole.
+    """
 
-    def __init__(self, message: str, *, fatal: bool = False) -> None:
+    def __init__(self, message: str, *, fatal: bool = False, locked: bool = False, damaged: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.fatal = fatal
+        self.locked = locked
+        self.damaged = damaged
 
 
 class RepositoryAbsent(BackupFailure):
@@ -66,11 +78,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """One file in the repository, by restic's number, with its tags."""
+    """One file in the repository, by restic's number, with its tags and restic's word for where it is from."""
 
     number: str
     time: str
     tags: frozenset[str]
+    host: str = ""
 
 
 class ResticClient:
@@ -117,7 +130,10 @@ class ResticClient:
                     f" For an empty place make another BackupRepository; {error.message}"
                 ) from error
             self._run(["init", "--repository-version", "2"])
-        # Of runs that were killed, once they are older than half an hour: others are respected.
+        self.unlock_stale()
+
+    def unlock_stale(self) -> None:
+        """Remove locks of runs that were killed, once they are older than half an hour: others are respected."""
         self._run(["unlock"])
 
     def keep(
@@ -136,15 +152,41 @@ class ResticClient:
             raise BackupFailure("restic has ended without saying what it kept; its version may be unknown to kvedge")
         return Kept(size, added)
 
-    def list(self, tags: Sequence[str], host: str) -> list[KeptFile]:
-        """What carries all of these tags, the oldest first."""
-        text = self._run(["snapshots", "--json", "--no-lock", "--host", host, "--tag", ",".join(tags)], _LARGEST_LIST)
+    def list(self, tags: Sequence[str], host: str = "") -> list[KeptFile]:
+        """What carries all of these tags, the oldest first; of one host unless all are asked for."""
+        chosen = ["--host", host] if host else []
+        text = self._run(["snapshots", "--json", "--no-lock", *chosen, "--tag", ",".join(tags)], _LARGEST_LIST)
         try:
             found = json.loads(text) or []
-            kept = (KeptFile(str(each["id"]), str(each["time"]), frozenset(each.get("tags") or ())) for each in found)
+            kept = (
+                KeptFile(
+                    str(each["id"]),
+                    str(each["time"]),
+                    frozenset(each.get("tags") or ()),
+                    str(each.get("hostname", "")),
+                )
+                for each in found
+            )
             return sorted(kept, key=lambda each: (_moment(each.time), each.time))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupFailure(f"restic's list of the repository cannot be read: {error}") from error
+
+    def forget(self, numbers: Sequence[str]) -> None:
+        """Remove exactly these files from the repository's list; their room is freed later."""
+        for number in numbers:
+            if not _NUMBER.fullmatch(number):
+                raise BackupFailure(f"{number[:80]!r} is no number of a file: nothing was removed", fatal=True)
+        for start in range(0, len(numbers), _FORGET_AT_ONCE):
+            self._run(["forget", *numbers[start : start + _FORGET_AT_ONCE]])
+
+    def free_room(self) -> None:
+        """Delete the pieces that no file in the list needs."""
+        self._run(["prune"])
+
+    def check(self, part: int, parts: int) -> None:
+        """Check the structure, and read one of so many parts of all pieces; all of them where there is one part."""
+        subset = "--read-data" if parts <= 1 else f"--read-data-subset={part}/{parts}"
+        self._run(["check", subset])
 
     def read(self, kept: KeptFile, name: str) -> bytes:
         """A small file."""
@@ -219,11 +261,17 @@ class ResticClient:
         return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
 
     def _failure(self, said: BinaryIO) -> BackupFailure:
-        judged = judge_words(self._words(said))
+        words = self._words(said)
+        judged = judge_words(words)
         text = f"restic, for {_without_password(self._where)}: {judged.text}"
         if judged.is_absent:
             return RepositoryAbsent(f"{text}; there is no repository")
-        return (_CannotLock if judged.cannot_lock else BackupFailure)(text, fatal=judged.is_fatal)
+        return (_CannotLock if judged.cannot_lock else BackupFailure)(
+            text,
+            fatal=judged.is_fatal,
+            locked=any(each in words for each in _LOCKED),
+            damaged=any(each in words for each in _DAMAGED),
+        )
 
     def _stall(self, why: Stalled, said: BinaryIO) -> BackupFailure:
         words = judge_words(self._words(said)).text

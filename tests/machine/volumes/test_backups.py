@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule
+from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from tests.machine.volumes.test_launched_disks import KEEPER, console
@@ -87,6 +89,29 @@ def test_a_running_vm_goes_away_and_comes_back_beside_itself(box: Box, store: Pa
     assert told[-1] == "VM shop2 is back; it does not run: kvedge start shop2"
     box.cli("start", "shop2", "--wait", "--timeout", "100")
     wait_until(lambda: "found what was kept" in console(box, "shop2"), "the disk is the old one", 120)
+
+
+def test_a_schedule_keeps_one_reads_it_back_and_lists_what_is_there(box: Box, store: Path) -> None:
+    """The two backups by hand are the VM's too: of these and the schedule's, one stays."""
+    box.cli("backup", "schedule", "shop", "--to", "usb", "--every", "1d", "--keep-last", "1")
+    wait_until(lambda: task_of(box, "Prune").status.phase == "Succeeded", "old backups have gone", 120)
+    schedule = box.client.get(BackupSchedule, "default", "shop")
+    kept = schedule.status.vms[0].last_backup_id
+    pruned = task_of(box, "Prune").status
+    assert (pruned.removed, pruned.kept) == (2, 1)
+    assert schedule.status.next_schedule_time is not None
+    told = box.cli("backup", "verify", "usb", "--full", "--wait", "--timeout", "100").stdout.splitlines()
+    assert told[-1] == "repository usb: all of the repository was read back and is whole"
+    rows = box.cli("backup", "list", "--from", "usb").stdout.splitlines()
+    assert len(rows) == 2
+    assert {"default", "shop", kept, "256", "yes"} <= set(rows[1].split())
+    assert "shop" in box.cli("backup", "schedules").stdout
+    box.cli("backup", "unschedule", "shop")
+
+
+def task_of(box: Box, action: str) -> BackupTask:
+    found = [each for each in box.client.list(BackupTask, "default") if each.spec.action == action]
+    return found[0] if found else BackupTask()
 
 
 def test_a_vm_that_is_there_is_not_written_over(box: Box, store: Path) -> None:

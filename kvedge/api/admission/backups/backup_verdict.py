@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
+from kvedge.api.admission.backups.backup_fields import duration_is_one, is_backup_id, is_name, is_unchanged, is_vm
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause, unsupported_cause
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -22,19 +23,14 @@ from kvedge.resources.types.protection.backups import (
     BackupRestore,
     BackupRestoreSpec,
     BackupRun,
-    BackupRunSpec,
 )
-from kvedge.resources.values.durations import DurationError, parse_duration
-from kvedge.resources.values.name_grammar import is_subdomain
 
 _SPEC: Final = Field("spec")
 # restic's words for the places that are reached over the network. Each character is one that no option begins with and
 # no shell reads; a local path would be one of the worker's own Pod.
 _URL: Final = re.compile(r"(?:s3:(?:https?://)?|rest:https?://|sftp:(?://)?)[A-Za-z0-9][A-Za-z0-9@:/._~%+-]{0,1000}")
 _WITH_PASSWORD: Final = re.compile(r"//[^/@]*:[^/@]*@")
-_LONGEST_NAME: Final = 63
 _MOST_VOLUMES: Final = 256
-_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def judge_repository(request: AdmissionRequest, document: JsonObject) -> Verdict:
@@ -50,14 +46,14 @@ def judge_repository(request: AdmissionRequest, document: JsonObject) -> Verdict
     except DecodeError as error:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [*_has_one_place(spec), *_is_name(spec.secret_name, _SPEC.at("secretName"), "the Secret")]
+    causes += [*_has_one_place(spec), *is_name(spec.secret_name, _SPEC.at("secretName"), "the Secret")]
     return Verdict(tuple(distinct(causes)))
 
 
 def judge_backup(request: AdmissionRequest, document: JsonObject) -> Verdict:
     """Judge one write of a backup."""
     if request.old_object is not None:
-        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+        return Verdict(tuple(is_unchanged(request.old_object, document)))
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     causes = list(unknown_fields(BackupRun, body_of(document), Field("")))
@@ -67,10 +63,10 @@ def judge_backup(request: AdmissionRequest, document: JsonObject) -> Verdict:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
     causes += [
-        *_is_vm(spec.vm_name, _SPEC.at("vmName")),
-        *_is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"),
-        *(_is_name(spec.snapshot_name, _SPEC.at("snapshotName"), "the snapshot") if spec.snapshot_name else ()),
-        *_deadline_is_one(spec),
+        *is_vm(spec.vm_name, _SPEC.at("vmName")),
+        *is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"),
+        *(is_name(spec.snapshot_name, _SPEC.at("snapshotName"), "the snapshot") if spec.snapshot_name else ()),
+        *duration_is_one(spec.deadline, _SPEC.at("deadline")),
     ]
     return Verdict(tuple(distinct(causes)))
 
@@ -78,7 +74,7 @@ def judge_backup(request: AdmissionRequest, document: JsonObject) -> Verdict:
 def judge_return(request: AdmissionRequest, document: JsonObject) -> Verdict:
     """Judge one write of a backup's way back."""
     if request.old_object is not None:
-        return Verdict(tuple(_is_unchanged(request.old_object, document)))
+        return Verdict(tuple(is_unchanged(request.old_object, document)))
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     causes = list(unknown_fields(BackupRestore, body_of(document), Field("")))
@@ -87,7 +83,7 @@ def judge_return(request: AdmissionRequest, document: JsonObject) -> Verdict:
     except DecodeError as error:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [*_is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"), *_source(spec)]
+    causes += [*is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"), *_source(spec)]
     return Verdict(tuple(distinct(causes)))
 
 
@@ -102,18 +98,17 @@ def _has_one_place(spec: BackupRepositorySpec) -> Iterator[Cause]:
     elif spec.url and _WITH_PASSWORD.search(spec.url):
         yield Cause(at, f"{at}: no password belongs here, where everybody reads it: put it into the Secret")
     if spec.claim_name:
-        yield from _is_name(spec.claim_name, _SPEC.at("claimName"), "the claim")
+        yield from is_name(spec.claim_name, _SPEC.at("claimName"), "the claim")
 
 
 def _source(spec: BackupRestoreSpec) -> Iterator[Cause]:
-    yield from _is_vm(spec.vm_name, _SPEC.at("vmName"))
+    yield from is_vm(spec.vm_name, _SPEC.at("vmName"))
     if spec.target_name:
-        yield from _is_vm(spec.target_name, _SPEC.at("targetName"))
+        yield from is_vm(spec.target_name, _SPEC.at("targetName"))
     if spec.vm_namespace:
-        yield from _is_name(spec.vm_namespace, _SPEC.at("vmNamespace"), "the namespace")
-    if spec.backup_id and not _ID.fullmatch(spec.backup_id):
-        text = "it is no ID of a backup: leave it out for the latest one"
-        yield invalid_value(_SPEC.at("backupID"), spec.backup_id, text)
+        yield from is_name(spec.vm_namespace, _SPEC.at("vmNamespace"), "the namespace")
+    if spec.backup_id:
+        yield from is_backup_id(spec.backup_id, _SPEC.at("backupID"))
     if spec.volumes:
         yield from _disks_are_some(spec)
 
@@ -132,36 +127,6 @@ def _disks_are_some(spec: BackupRestoreSpec) -> Iterator[Cause]:
     if len(set(names)) < len(names) or len(set(claims)) < len(claims):
         yield invalid_value(at, ", ".join(names), "each disk and each claim is named once")
     for number, each in enumerate(spec.volumes):
-        yield from _is_name(each.volume_name, at.item(number).at("volumeName"), "the VM's volume")
+        yield from is_name(each.volume_name, at.item(number).at("volumeName"), "the VM's volume")
         if each.claim_name:
-            yield from _is_name(each.claim_name, at.item(number).at("claimName"), "the claim")
-
-
-def _is_vm(name: str, at: Field) -> Iterator[Cause]:
-    if not name:
-        yield required_cause(at, f"{at}: which VM must be given")
-    elif len(name) > _LONGEST_NAME or not is_subdomain(name):
-        yield invalid_value(at, name, f"it is no name of a VM: at most {_LONGEST_NAME} characters")
-
-
-def _is_name(name: str, at: Field, what: str) -> Iterator[Cause]:
-    if not name:
-        yield required_cause(at, f"{at}: {what} must be given")
-    elif not is_subdomain(name):
-        yield invalid_value(at, name, "it is no name of an object")
-
-
-def _deadline_is_one(spec: BackupRunSpec) -> Iterator[Cause]:
-    at, given = _SPEC.at("deadline"), spec.deadline
-    if given is None:
-        return
-    try:
-        if parse_duration(given) <= 0:
-            yield invalid_value(at, given, "must be more than nothing")
-    except DurationError as error:
-        yield invalid_value(at, given, f"{error}: write it as 8h or 90m")
-
-
-def _is_unchanged(old: JsonObject, document: JsonObject) -> Iterator[Cause]:
-    if old.get("spec") != document.get("spec"):
-        yield unsupported_cause("spec", "spec is immutable after creation: make another one")
+            yield from is_name(each.claim_name, at.item(number).at("claimName"), "the claim")

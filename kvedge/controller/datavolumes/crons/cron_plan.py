@@ -19,7 +19,6 @@ from kvedge.controller.datavolumes.crons.cron_objects import (
     is_import,
     source_of,
 )
-from kvedge.controller.datavolumes.crons.cron_schedule import IllegalSchedule, due_after
 from kvedge.controller.datavolumes.crons.cron_status import Outlook, next_status
 from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
 from kvedge.kube.patches import merge_difference
@@ -35,6 +34,7 @@ from kvedge.resources.disks.data_volume_checks import data_volume_problems
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_import_cron import DataImportCron
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
+from kvedge.resources.values.cron_schedule import IllegalSchedule, due_after
 from kvedge.resources.values.name_grammar import is_label
 from kvedge.runtime.clock import parse_rfc3339, rfc3339
 

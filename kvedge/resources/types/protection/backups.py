@@ -11,7 +11,7 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import Condition, ObjectMeta
 
 BACKUP_GROUP: Final = "backup.kvedge.io"
 BACKUP_VERSION: Final = "v1alpha1"
@@ -29,12 +29,25 @@ class BackupRepositorySpec(KubeStruct, kw_only=True):
     secret_name: str = ""
 
 
+class BackupRepositoryStatus(KubeStruct, kw_only=True):
+    """What verifications have found. A part that was found damaged is read again until it is whole."""
+
+    # The part that the next verification reads, of so many.
+    next_part: int | None = None
+    parts: int | None = None
+    last_verified_time: str | None = None
+    # When the last part of a whole turn, or all at once, was read.
+    last_full_time: str | None = None
+    conditions: list[Condition] = []
+
+
 class BackupRepository(KubeStruct, kw_only=True):
     """backup.kvedge.io/v1alpha1 BackupRepository: a place for backups, encrypted with a key that its owner holds."""
 
     KIND: ClassVar[Kind] = Kind(BACKUP_GROUP, BACKUP_VERSION, "BackupRepository", "backuprepositories")
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: BackupRepositorySpec = field(default_factory=BackupRepositorySpec)
+    status: BackupRepositoryStatus = field(default_factory=BackupRepositoryStatus)
 
 
 class BackupRunSpec(KubeStruct, kw_only=True):

@@ -55,6 +55,8 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachineclusterinstancetypes",
         "virtualmachinepreferences",
         "virtualmachineclusterpreferences",
+        "backuptasks",
+        "backupschedules",
         "kubevirts",
         "datavolumes",
         "datasources",

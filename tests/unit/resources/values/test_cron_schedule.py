@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kvedge.controller.datavolumes.crons.cron_schedule import IllegalSchedule, due_after
+from kvedge.resources.values.cron_schedule import IllegalSchedule, due_after
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 

@@ -1,6 +1,7 @@
 """When a cron expression is due: the one door to the cron library.
 
-Called by cron_plan.py. Pure. Times are UTC, as a box in the field may be told its time zone after its schedules.
+Called by the plans of crons and schedules, and by admission. Pure. Times are UTC, as a box in the field may be told its
+time zone after its schedules.
 """
 
 from __future__ import annotations
