@@ -106,7 +106,7 @@ def worker_pod(
     )
 
 
-def is_worker(pod: Pod, owner: BackupRun | BackupRestore, mode: str) -> bool:
+def is_worker(pod: Pod, owner: BackupRun | BackupRestore | BackupTask, mode: str) -> bool:
     """Whether a Pod is what :func:`worker_pod` makes for this owner: its end counts as the errand's.
 
     Others may make Pods in the namespace, of any name and with any owner: one that is not told this errand, or runs
