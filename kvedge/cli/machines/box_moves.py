@@ -50,11 +50,11 @@ def move_to_box(session: Session, vm: str, wanted: Destination, timeout: float |
 
 
 def forget_move(session: Session, vm: str) -> None:
-    """Let it start here again."""
+    """Let it start here again, or await its guest no more."""
     from kvedge.client.boxes.box_move import forget
 
     done = forget(session, vm)
-    click.echo(f"VM {vm} may start here again" if done else f"VM {vm} has moved to no other box")
+    click.echo(done or f"VM {vm} has moved to no other box")
 
 
 def _open_target(session: Session, to: str) -> Session:

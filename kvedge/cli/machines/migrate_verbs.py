@@ -59,7 +59,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it
 )
 @click.option("--to-address", metavar="HOST", help="How this box reaches the other; its kubeconfig's server otherwise.")
 @click.option("--to-storage-class", metavar="NAME", help="The class of its disks there; the same, or the default one.")
-@click.option("--forget", is_flag=True, help="Let a VM start here again that has moved to another box.")
+@click.option("--forget", is_flag=True, help="Let a VM start here that moved away; take away one that never came.")
 @_DRY_RUN
 @wait_options
 def migrate(
@@ -84,7 +84,8 @@ def migrate(
     The old claims stay, with the data of before. With --storage-class or --volume the new claims are of another class.
 
     With --to the VM is made on the other box as it is here, and its disks move along. Here it stays, stopped, and does
-    not start before --forget says that it may.
+    not start before --forget says that it may. On the other box --forget takes away what was made there for a guest
+    that has not come, as the box that it was to come from is lost.
     """
     if forget or to is not None:
         if selectors or with_disks or storage_class or volumes or (forget and to is not None):

@@ -20,11 +20,12 @@ from kvedge.client.errors import RefusedError, TimedOutError
 from kvedge.client.migrations import list_migrations
 from kvedge.client.session import Session, check_name
 from kvedge.client.vm_wait import Progress
-from kvedge.kube.errors import KubeError, NotFound, Unavailable
+from kvedge.kube.errors import Conflict, KubeError, NotFound, Unavailable
+from kvedge.kube.kube_client import Preconditions
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
-from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO, TARGET_IS_LOST
+from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO, TARGET_IS_LOST, WAIT_AS_RECEIVER
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -120,8 +121,12 @@ def begin(
 
 def undo(move: BoxMove) -> None:
     """Take away what was made on the target for a guest that does not come, and the credential."""
-    client, namespace = move.target.client, move.source.namespace
-    selector = f"{MADE_FOR}={move.migration_id}"
+    _take_away(move.target, move.source.namespace, move.migration_id)
+    drop_credential(move.source, move.migration_id)
+
+
+def _take_away(target: Session, namespace: str, migration_id: str) -> None:
+    client, selector = target.client, f"{MADE_FOR}={migration_id}"
     with contextlib.suppress(KubeError):
         for vm in client.list(VirtualMachine, namespace, selector):
             client.delete(VirtualMachine, namespace, vm.metadata.name)
@@ -133,25 +138,49 @@ def undo(move: BoxMove) -> None:
         with contextlib.suppress(KubeError):
             for item in client.request("GET", path, query={"labelSelector": selector}).get("items") or ():
                 client.request("DELETE", f"{path}/{item['metadata']['name']}")
-    drop_credential(move.source, move.migration_id)
 
 
-def forget(session: Session, name: str) -> bool:
-    """Have a VM start here again that has moved, or was to move; False when it may already.
+def forget(session: Session, name: str) -> str:
+    """Have a VM start here again that has moved, or was to move; or take away one whose guest was to come here.
+
+    Returns what was done, "" when nothing was to do.
 
     Raises:
+        RefusedError: when the guest has left the other box, or has not left this one.
         KubeError: when the server refuses.
     """
     vm = session.client.get(VirtualMachine, session.namespace, check_name(name))
+    if vm.run_strategy == WAIT_AS_RECEIVER and (migration_id := vm.metadata.labels.get(MADE_FOR, "")):
+        _forget_awaited(session, vm, migration_id)
+        return f"VM {name} awaits its guest no more: it is gone here, with the claims that were made for it"
     if not {MOVES_TO, MOVED_TO} & set(vm.metadata.annotations):
-        return False
+        return ""
+    freed = f"VM {name} may start here again"
     active = [each for each in list_migrations(session, name) if each.spec.send_to is not None and not each.is_final]
     if active:
         _declare_lost(session, name, active[0])
-        return True
+        return freed
     marks: JsonObject = {MOVES_TO: None, MOVED_TO: None}
     session.client.patch(VirtualMachine, session.namespace, name, MergePatch({"metadata": {"annotations": marks}}))
-    return True
+    return freed
+
+
+def _forget_awaited(session: Session, vm: VirtualMachine, migration_id: str) -> None:
+    """The guest has never run here, so that nothing is lost of it; a source that lives hears that it is to stay."""
+    namespace, name = session.namespace, vm.metadata.name
+    with contextlib.suppress(NotFound):
+        vmi = session.client.get(VirtualMachineInstance, namespace, name)
+        state = vmi.status.migration_state
+        has_left = state is not None and (state.target_taken_timestamp or state.source_node_domain_gone_timestamp)
+        if vmi.status.phase != "WaitingForSync" or has_left:
+            raise RefusedError(f"the guest of VM {name} has left the other box, and runs here, or is about to")
+        # In the version that was looked at: one that is taken meanwhile stays.
+        seen = Preconditions(vmi.metadata.uid, vmi.metadata.resource_version)
+        try:
+            session.client.delete(VirtualMachineInstance, namespace, name, seen)
+        except Conflict as error:
+            raise RefusedError(f"something is heard of the guest of VM {name}; look at it, and try again") from error
+    _take_away(session, namespace, migration_id)
 
 
 def _declare_lost(session: Session, name: str, half: VirtualMachineInstanceMigration) -> None:

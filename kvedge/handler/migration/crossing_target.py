@@ -36,6 +36,10 @@ class CrossingTarget:
         heard = self.desk.expect(uid, key, words_of_target(vmi, state, self.node))
         return None if heard is None else heard_source_patch(vmi, state, heard, self.clock.now())
 
+    def silent_seconds(self, uid: str) -> float:
+        """For how long nothing was heard of the box that a guest comes from."""
+        return self.desk.silent_seconds(uid)
+
     def tell_arrived(self, key: Key, vmi: VirtualMachineInstance) -> MergePatch | None:
         """The guest is this node's: its source is answered until it has heard that. What is to be written down."""
         state = vmi.status.migration_state

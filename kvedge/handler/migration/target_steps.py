@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 _CALL_SECONDS: Final = 10.0
 _LONGEST_REASON: Final = 1024
+# A source that lives speaks each second.
+_SILENCE_SECONDS: Final = 60.0
 # A handler that was away when its launcher ended finds the last word within this time, or is away for longer.
 _WORD_SECONDS: Final = 30.0
 _NEVER: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
@@ -128,7 +130,23 @@ class TargetSteps:
         plan = plan_target(vmi, self.node, seen)
         for step in plan.steps:
             self._do(step, key, vmi, state, plan, memory, pod_uid)
-        return None if plan.again is None else Again(plan.again)
+        again = self._tell_silence(vmi, state, memory) if state.source_state is not None else None
+        due = [seconds for seconds in (plan.again, again) if seconds is not None]
+        return Again(min(due)) if due else None
+
+    def _tell_silence(self, vmi: VirtualMachineInstance, state: MigrationState, memory: _Memory) -> float | None:
+        """Tell of a box that is silent for long, and of the way out; in how many seconds to look again."""
+        if self.crossing is None or not state.is_open or state.target_taken_timestamp is not None:
+            return None
+        if self.crossing.silent_seconds(state.migration_uid) >= _SILENCE_SECONDS:
+            name = vmi.metadata.name
+            text = (
+                "nothing was heard of the box that the guest comes from for a minute: it is waited for, as the guest"
+                f" may run there. If that box is lost for good, `kvedge migrate {name} --forget` here takes away what"
+                " was made for the guest"
+            )
+            self._tell(vmi, memory, "MigrationSourceSilent", text, "Warning")
+        return _SILENCE_SECONDS / 4
 
     def _hear(self, key: Key, vmi: VirtualMachineInstance, state: MigrationState) -> bool:
         """Whether something that the other box has said was written down."""

@@ -352,3 +352,28 @@ def test_nothing_is_made_where_a_vm_cannot_go(boxes: tuple[PlayedBox, PlayedBox]
         begin(one.session, two.session, "web", "192.0.2.1:1", **options)
     assert one.server.admin.list(VirtualMachineInstanceMigration, "default") == []
     assert MOVES_TO not in one.vm.metadata.annotations
+
+
+def test_a_vm_whose_old_box_is_lost_midway_is_taken_away_by_its_users_word(
+    boxes: tuple[PlayedBox, PlayedBox],
+) -> None:
+    one, two = boxes
+    start_guest(one)
+    begin_move(one, two)
+    find_each_other(one, two)
+    talk(one, two, lambda: two.state.source_state and two.state.source_state.node, "the target hears the source")
+    two.write(state(targetNodeAddress="anywhere:1", targetNodeDomainDetected=True))
+    # One that has left there is about to run here.
+    two.write(state(sourceNodeDomainGoneTimestamp=now()))
+    with pytest.raises(RefusedError, match="runs here, or is about to"):
+        forget(two.session, "web")
+    two.write(state(sourceNodeDomainGoneTimestamp=None))
+    # From here on nothing is heard of it.
+    assert two.vmi.metadata.deletion_timestamp is None
+    assert two.vmi.status.phase == "WaitingForSync"
+    assert "awaits its guest no more" in forget(two.session, "web")
+    for pod in two.node.pods():
+        two.node.reports(pod, "Failed", {"compute": {"terminated": {"exitCode": 1}}})
+        two.node.removes(pod)
+    wait_until(lambda: is_gone(two), "nothing awaits the guest any more", 60)
+    wait_until(lambda: not two.server.admin.list(VirtualMachine, "default"), "nor is there its VM", 60)

@@ -9,12 +9,15 @@ import grpc
 import pytest
 
 from kvedge.handler.migration import target_steps
+from kvedge.handler.migration.crossing_desk import CrossingDesk
+from kvedge.handler.migration.crossing_target import CrossingTarget
 from kvedge.handler.migration.incoming_channels import ExpectedGuest, IncomingChannels
 from kvedge.handler.migration.target_plan import PREPARE_SECONDS
 from kvedge.handler.migration.target_steps import PodOfGuest, TargetSteps
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.kube.errors import Conflict
 from kvedge.kube.reconcile_loop import Again
+from kvedge.resources.moves.crossing import SourceWords, crossing_server_name
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
@@ -51,6 +54,7 @@ class Target:
         self.forgotten: list[str] = []
         # What launchers that have gone said last, by Pod.
         self.left: dict[str, pb.DomainStatus] = {}
+        self.desk = CrossingDesk(lambda _: None, lambda: None, self.clock.monotonic)
         self.steps = TargetSteps(
             self.server,  # type: ignore[arg-type]
             self.cache,  # type: ignore[arg-type]
@@ -63,6 +67,8 @@ class Target:
             THERE,
             self.clock,
             lambda: "this node has no address in 10.5.0.0/24",
+            CrossingTarget(self.desk, THERE, self.clock),
+            lambda: ADDRESS,
         )
 
     def prepare(self, _key: object, _vmi: object, uid: str) -> None:
@@ -260,3 +266,30 @@ def test_the_word_of_a_source_that_has_gone_is_waited_for_a_while() -> None:
     at.clock.seconds += 0.1
     at.look()
     assert at.state.failed
+
+
+def test_a_box_that_is_silent_is_told_of_once_with_the_way_out() -> None:
+    at = target(coming(pb.INCOMING_ARRIVING), **BEGUN, sourceState={"node": "far-away"})
+    at.look()
+    again = at.look()
+    assert again is not None
+    assert again.after <= 15.0
+    for _ in range(4):
+        at.clock.seconds += 15.0
+        at.look()
+    told = [text for reason, text in at.events.said if reason == "MigrationSourceSilent"]
+    assert len(told) == 1
+    assert "kvedge migrate web --forget" in told[0]
+    at.clock.seconds += 60.0
+    at.look()
+    assert [text for reason, text in at.events.said if reason == "MigrationSourceSilent"] == told
+
+
+def test_a_box_that_speaks_is_not_told_of() -> None:
+    at = target(coming(pb.INCOMING_ARRIVING), **BEGUN, sourceState={"node": "far-away"})
+    at.look()
+    for _ in range(6):
+        at.clock.seconds += 30.0
+        at.desk.take_words(KEY, UID, [crossing_server_name(UID)], SourceWords())
+        at.look()
+    assert not [text for reason, text in at.events.said if reason == "MigrationSourceSilent"]
