@@ -40,7 +40,7 @@ from tests.support.kube_apiserver import RealApiServer, RoleCall, reachable_addr
 _ROLES = {"controller": (CONTROLLER_USER, CONTROLLERS), "api": (API_USER, APIS)}
 _CHANGES = frozenset({"create", "update", "patch", "delete"})
 _SECONDS = 900.0
-_PLAYER = "simulated-nodes"
+PLAYER = "simulated-nodes"
 
 
 def main() -> int:
@@ -56,13 +56,13 @@ def main() -> int:
     report = Report()
     directory = Path(tempfile.mkdtemp(prefix="kvbench-scale-"))
     try:
-        with running(REAL, directory) as server, _roles(server, directory) as roles:
+        with running(REAL, directory) as server, run_roles(server, directory) as roles:
             # What nodes report of their VMIs is believed of a role only, and this one may be all nodes.
-            player = KubeClient.from_kubeconfig(server.kubeconfig_of(_PLAYER, APIS, "system:masters"))
+            player = KubeClient.from_kubeconfig(server.kubeconfig_of(PLAYER, APIS, "system:masters"))
             nodes = SimulatedNodes(player, wanted.nodes)
             nodes.start()
-            _wait_admission(server.admin, roles, directory)
-            _memory(report, roles, 0)
+            wait_admission(server.admin, roles, directory)
+            report_memory(report, roles, 0)
             for count in counts:
                 _measure(report, server, roles, count, wanted.every)
             nodes.stop()
@@ -75,7 +75,8 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def _roles(server: EitherServer, directory: Path) -> Iterator[dict[str, psutil.Process]]:
+def run_roles(server: EitherServer, directory: Path) -> Iterator[dict[str, psutil.Process]]:
+    """Controller and api role, as processes of their own."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for role, (user, group) in _ROLES.items():
@@ -93,7 +94,7 @@ def _roles(server: EitherServer, directory: Path) -> Iterator[dict[str, psutil.P
             process.wait(30)
 
 
-def _wait_admission(client: KubeClient, roles: dict[str, psutil.Process], directory: Path) -> None:
+def wait_admission(client: KubeClient, roles: dict[str, psutil.Process], directory: Path) -> None:
     """Until the api role's webhooks answer: a VMI that enters has its finalizer."""
     deadline = time.monotonic() + 60
     path = VirtualMachineInstance.KIND.path("default")
@@ -144,7 +145,7 @@ def _measure(report: Report, server: EitherServer, roles: dict[str, psutil.Proce
     report.add(Row(f"{label}: writes of controller and api per VMI, created → Running", "", len(early) / count))
     report.add(Row(f"{label}: writes of controller and api per VMI, in all", "", len(writes) / count))
     report.notes.append(f"{label}, created → Running: {by_kind(early, count)} (and one of its handler, simulated)")
-    _memory(report, roles, count)
+    report_memory(report, roles, count)
     _delete(server.admin, watch, names)
     watch.stop()
 
@@ -163,10 +164,11 @@ def by_kind(calls: Sequence[RoleCall], count: int) -> str:
 
 def is_write(call: RoleCall) -> bool:
     """Whether a role changed an object; heartbeats and courtesies do not count, as in KubeVirt's figures."""
-    return call.verb in _CHANGES and call.resource not in ("leases", "events") and call.user != _PLAYER
+    return call.verb in _CHANGES and call.resource not in ("leases", "events") and call.user != PLAYER
 
 
-def _memory(report: Report, roles: dict[str, psutil.Process], count: int) -> None:
+def report_memory(report: Report, roles: dict[str, psutil.Process], count: int) -> None:
+    """What each role's process takes now."""
     for role, process in roles.items():
         report.add(Row(f"{role} at {count} VMIs, PSS", "MB", memory_of([process]).pss))
 
