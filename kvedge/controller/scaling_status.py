@@ -18,10 +18,20 @@ from kvedge.runtime.clock import rfc3339
 PAUSED: Final = "ReplicaPaused"
 FAILURE: Final = "ReplicaFailure"
 _LONGEST_MESSAGE: Final = 1024
+# What is owned changes one after the other: so many changes are counted in one pass and one write. A pass looks at all
+# of them, so that many are waited for longer: else the work would grow with the square of their number.
+_GATHER_SECONDS: Final = 0.2
+_GATHER_SECONDS_EACH: Final = 0.002
+_LONGEST_GATHER_SECONDS: Final = 2.0
 
 
 class _Scaled(Protocol):
     status: Any
+
+
+def gather_seconds(replicas: int | None) -> float:
+    """For how long changes of so many replicas are gathered."""
+    return min(_LONGEST_GATHER_SECONDS, max(_GATHER_SECONDS, _GATHER_SECONDS_EACH * (replicas or 0)))
 
 
 def make_conditions(

@@ -18,7 +18,7 @@ from kvedge.controller.pools.pool_status import next_status, told_change
 from kvedge.controller.pools.pool_writes import PoolWrites
 from kvedge.controller.pools.state_keeper import NotDoneError, StateKeeper
 from kvedge.controller.scaling_selector import BAD_SELECTOR
-from kvedge.controller.scaling_status import FAILURE, status_body
+from kvedge.controller.scaling_status import FAILURE, gather_seconds, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vm.vm_plan import is_owned
@@ -43,8 +43,6 @@ _MOST_STEPS: Final = 6
 _CAUGHT_UP_SECONDS: Final = 0.05
 # A revision of an earlier pool of the name has to go first.
 _IN_THE_WAY_SECONDS: Final = 2.0
-# VMs change one after the other: so many changes are counted in one write.
-_GATHER_SECONDS: Final = 0.2
 _FINALIZED: Final = "vms-with-the-finalizer-of-pools"
 
 
@@ -268,7 +266,9 @@ class PoolLoop:
         for item in (old, new):
             owner = None if item is None else item.metadata.controller_reference()
             if item is not None and owner is not None and owner.kind == VirtualMachinePool.KIND.kind:
-                self.loop.queue.add_after(Key(item.metadata.namespace, owner.name), _GATHER_SECONDS)
+                pool = self._sources.pools.get(item.metadata.namespace, owner.name)
+                seconds = gather_seconds(None if pool is None else pool.spec.replicas)
+                self.loop.queue.add_after(Key(item.metadata.namespace, owner.name), seconds)
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old

@@ -33,7 +33,7 @@ from kvedge.controller.replicas.replica_status import (
 )
 from kvedge.controller.replicas.replica_writes import ReplicaWrites
 from kvedge.controller.scaling_selector import BAD_SELECTOR
-from kvedge.controller.scaling_status import FAILURE, status_body
+from kvedge.controller.scaling_status import FAILURE, gather_seconds, status_body
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.kube.errors import Conflict, KubeError, NotFound
@@ -54,8 +54,6 @@ log = logging.getLogger(__name__)
 _WORKERS: Final = 2
 # When the cache turned out to be behind: the watch needs a moment.
 _CAUGHT_UP_SECONDS: Final = 0.05
-# VMIs of a set become ready one after the other: so many are counted in one write.
-_GATHER_SECONDS: Final = 0.2
 _ORPHANS: Final = "orphans-of-namespace"
 _SETS: Final = "sets-of-namespace"
 
@@ -232,7 +230,8 @@ class ReplicaLoop:
         is_gathered = _counts_alike(old, new, but_ready=True)
         for key in {key for item in (old, new) if item is not None for key in self._sets_of(item)}:
             if is_gathered:
-                self.loop.queue.add_after(key, _GATHER_SECONDS)
+                found = self._sets.get(*key)
+                self.loop.queue.add_after(key, gather_seconds(None if found is None else found.spec.replicas))
             else:
                 self.loop.add(key)
 

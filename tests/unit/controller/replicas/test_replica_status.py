@@ -7,7 +7,7 @@ from typing import Any
 
 from kvedge.controller.replicas.replica_plan import selector_in_use
 from kvedge.controller.replicas.replica_status import next_status, told_change
-from kvedge.controller.scaling_status import status_body
+from kvedge.controller.scaling_status import gather_seconds, status_body
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.types.scaling.replica_sets import (
     VirtualMachineInstanceReplicaSet,
@@ -73,3 +73,7 @@ def test_a_failure_keeps_the_words_it_began_with() -> None:
 def test_a_long_message_is_cut() -> None:
     (failure,) = status(a_set(), failure=("FailedCreate", "x" * 5000)).conditions
     assert len(failure.message) == 1024
+
+
+def test_changes_of_many_replicas_are_gathered_for_longer() -> None:
+    assert [gather_seconds(count) for count in (None, 1, 100, 500, 100_000)] == [0.2, 0.2, 0.2, 1.0, 2.0]
