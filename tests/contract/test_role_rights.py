@@ -59,6 +59,8 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch dataimportcrons.cdi.kubevirt.io",
     ),
     "snapshots and restores (controller/test_snapshots, under these very rights)": (
+        "kvedge:controllers: delete persistentvolumeclaims",
+        "kvedge:controllers: patch persistentvolumes",
         "kvedge:controllers: create virtualmachinesnapshotcontents.snapshot.kubevirt.io",
         "kvedge:controllers: delete virtualmachinesnapshotcontents.snapshot.kubevirt.io",
         "kvedge:controllers: patch virtualmachinerestores.snapshot.kubevirt.io",

@@ -6,19 +6,25 @@ worker, so that of two restores of a VM one sees that the other has it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
+from kvedge.controller.snapshots.in_place_record import in_place_volumes, read_record
 from kvedge.controller.snapshots.restore_plan import plan_restore
+from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Patch
-from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.controller.snapshots.snapshot_loop import BY_CLAIM, SnapshotSources
 from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits
+from kvedge.controller.vmi.launcher_pod_status import has_ended
+from kvedge.kube.errors import NotFound
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.snapshot_names import RESTORE_NAME
+from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -84,7 +90,7 @@ class RestoreLoop:
         snapshot = sources.snapshots.get(namespace, restore.spec.virtual_machine_snapshot_name)
         named = None if snapshot is None else snapshot.status.virtual_machine_snapshot_content_name
         vm = self._vms.get(namespace, target)
-        volumes = [each.persistent_volume_claim for each in restore.status.restores]
+        volumes = [fill_name(restore, each) for each in restore.status.restores]
         copies = [each.volume_snapshot_name for each in restore.status.restores]
         old = {each.metadata.name for each in vm.spec.data_volume_templates} if vm is not None else set()
         return RestoreView(
@@ -98,7 +104,47 @@ class RestoreLoop:
             old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
             refusal=self._refusals.get(restore.metadata.uid, ""),
             copies=self._data_volumes(namespace, copies),
+            **self._in_place(restore),
         )
+
+    def _in_place(self, restore: VirtualMachineRestore) -> dict[str, Any]:
+        """What a restore in place sees besides; volumes are not watched, and read each time."""
+        sources, namespace = self._sources, restore.metadata.namespace
+        volumes, record = in_place_volumes(restore), read_record(restore)
+        if not volumes or restore.is_final:
+            return {}
+        names = [each.persistent_volume_claim for each in volumes]
+        targets = {name: found for name in names if (found := sources.claims.get(namespace, name))}
+        fillers = [fill_name(restore, each) for each in volumes]
+        staged = {name: found for name in fillers if (found := sources.claims.get(namespace, name))}
+        wanted = {name for each in record for name in (each.new_volume, each.old_volume) if name}
+        if not record and len(staged) == len(volumes):
+            wanted = {each.spec.volume_name for each in (*targets.values(), *staged.values()) if each.spec.volume_name}
+        return {
+            "targets": targets,
+            "target_volumes": self._data_volumes(namespace, names),
+            "staged": staged,
+            "places": {name: place for name in wanted if (place := self._read_place(name))},
+            "users": {name: user for name in names if (user := self._user_of(namespace, name))},
+        }
+
+    def _read_place(self, name: str) -> PersistentVolume | None:
+        try:
+            return self._sources.client.get(PersistentVolume, "", name)
+        except NotFound:
+            return None
+
+    def _user_of(self, namespace: str, claim: str) -> str:
+        """A Pod of a guest, or a VMI, that has a claim; empty when none has."""
+        for pods in (self._sources.pods, self._sources.attachments):
+            for pod in pods.find_indexed(BY_CLAIM, f"{namespace}/{claim}"):
+                if not has_ended(pod):
+                    return f"Pod {pod.metadata.name}"
+        for vmi in self._sources.vmis.list():
+            named = {name for _, name in claims(vmi.spec.volumes)} if vmi.metadata.namespace == namespace else ()
+            if claim in named and not vmi.is_final:
+                return f"VirtualMachineInstance {vmi.metadata.name}"
+        return ""
 
     def _data_volumes(self, namespace: str, names: list[str]) -> dict[str, DataVolume]:
         return {name: found for name in names if (found := self._sources.data_volumes.get(namespace, name))}

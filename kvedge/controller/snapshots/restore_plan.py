@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.snapshots.in_place_plan import has_begun, let_old_volumes_go, plan_in_place, undo
 from kvedge.controller.snapshots.restore_report import (
     LOOK_SECONDS,
     fail_restore,
@@ -20,10 +21,13 @@ from kvedge.controller.snapshots.restore_report import (
 )
 from kvedge.controller.snapshots.restore_target import is_same, judge_snapshot, plan_target
 from kvedge.controller.snapshots.restored_vm import (
+    IN_PLACE,
     disks_of,
     exchange_body,
+    fill_name,
     goes_with_vm,
     is_exchanged,
+    is_in_place,
     is_owned,
     is_unpatched,
     make_vm,
@@ -56,6 +60,7 @@ from kvedge.runtime.clock import rfc3339
 
 _INITIALIZING: Final = "Initializing VirtualMachineRestore"
 _DONE: Final = "Operation complete"
+_NO_PLACE: Final = "volumeRestorePolicy InPlace: the VM of the snapshot is not there; restore it under new names"
 _TAKEN: Final = "restore source and restore target are different but restore target already exists"
 
 
@@ -63,14 +68,17 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     """What to do."""
     restore = view.restore
     meta, status = restore.metadata, restore.status
-    if meta.deletion_timestamp is not None:
+    is_over = bool(status.complete) or restore.has_failed
+    if meta.deletion_timestamp is not None and (is_over or not has_begun(view)):
         return _plan_deletion(view)
-    if RESTORE_FINALIZER not in meta.finalizers:
+    if RESTORE_FINALIZER not in meta.finalizers and meta.deletion_timestamp is None:
         return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": [*meta.finalizers, RESTORE_FINALIZER]}}),))
     if status.complete:
         return SnapshotPlan(unlock_target(view))
     if restore.has_failed:
-        drops: tuple[SnapshotAction, ...] = (*unlock_target(view), *_drop_unpatched(view), *_drop_volumes(view))
+        drops: tuple[SnapshotAction, ...] = (
+            *undo(view), *unlock_target(view), *_drop_unpatched(view), *_drop_volumes(view)
+        )  # fmt: skip
         return SnapshotPlan(drops, again_after=LOOK_SECONDS if is_unpatched(restore, view.vm) else None)
     if not status.conditions:
         begun = msgspec.structs.replace(status, complete=False)
@@ -79,6 +87,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         assert view.vm is not None
         return _plan_end(view, view.vm, now)
     content = view.content
+    if has_begun(view):
+        return _go_on_in_place(view, content, now)
     fault, waits = judge_snapshot(view)
     if fault:
         return fail_restore(view, now, fault)
@@ -90,6 +100,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if view.vm is None and any(owner.kind == VirtualMachine.KIND.kind for owner in meta.owner_references):
         # It was there, and its user has deleted it: it is not made anew.
         return fail_restore(view, now, "the target VM is gone")
+    if restore.spec.volume_restore_policy == IN_PLACE and view.vm is None:
+        return fail_restore(view, now, _NO_PLACE)
     if view.vm is not None:
         if not is_same(view, view.vm):
             return fail_restore(view, now, _TAKEN)
@@ -108,7 +120,7 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
     made: list[SnapshotAction] = []
     there: dict[str, DataVolume | None] = {}
     for volume in restore.status.restores:
-        name = volume.persistent_volume_claim
+        name = fill_name(restore, volume)
         found = there[name] = view.volumes.get(name)
         if found is not None and found.metadata.annotations.get(LAST_RESTORE) != mark_of(restore):
             return fail_restore(
@@ -147,6 +159,9 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
 
 def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
     restore, volumes = view.restore, view.restore.status.restores
+    in_place = None if view.vm is None else plan_in_place(view, view.vm, now)
+    if in_place is not None:
+        return in_place
     if view.refusal:
         return fail_restore(view, now, f"the VM was refused: {view.refusal}")
     if view.vm is None:
@@ -157,6 +172,23 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
         return report_restore(view, now, told, ("True", "Updating target spec"), ("False", "Waiting for target update"))
     return SnapshotPlan((Patch(view.vm, exchange_body(restore, volumes, content, view.vm)),))
+
+
+def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | None, now: datetime) -> SnapshotPlan:
+    """There is no way back: also when the restore, the snapshot or the VM goes, each claim gets its new data."""
+    vm = view.vm
+    plan = plan_in_place(view, vm or VirtualMachine(), now)
+    if plan is not None:
+        return plan
+    if vm is not None and content is not None and is_same(view, vm):
+        return _plan_exchange(view, content, now)
+    left = let_old_volumes_go(view)
+    if left:
+        return SnapshotPlan(left)
+    if view.restore.metadata.deletion_timestamp is not None:
+        return _plan_deletion(view)
+    what = "snapshot" if vm is not None else "VM"
+    return fail_restore(view, now, f"the {what} went meanwhile: the disks are the snapshot's, and the VM's spec is not")
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
@@ -175,7 +207,7 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
     actions: list[SnapshotAction] = []
     if goes_with_vm(restore):
         for volume in status.restores:
-            found = view.volumes.get(volume.persistent_volume_claim)
+            found = None if is_in_place(restore, volume) else view.volumes.get(volume.persistent_volume_claim)
             if found is not None and found.metadata.controller_reference() is None:
                 owners = [encode(each) for each in (*found.metadata.owner_references, owner_reference(vm))]
                 actions.append(Patch(found, {"metadata": {"ownerReferences": owners}}))
@@ -183,6 +215,7 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
         old = view.old.get(name)
         if old is not None and is_owned(old, vm) and old.metadata.deletion_timestamp is None:
             actions.append(Delete(old))
+    actions += let_old_volumes_go(view)
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
         actions.append(Patch(restore, {"metadata": {"ownerReferences": owners_with(restore, vm)}}))
     if vm.status.volume_update_state is not None:
@@ -201,7 +234,7 @@ def _plan_deletion(view: RestoreView) -> SnapshotPlan:
     if RESTORE_FINALIZER not in restore.metadata.finalizers:
         return SnapshotPlan()
     is_over = bool(restore.status.complete) or is_exchanged(restore, view.vm)
-    dropped = () if is_over else (*_drop_unpatched(view), *_drop_volumes(view))
+    dropped: tuple[SnapshotAction, ...] = () if is_over else (*undo(view), *_drop_unpatched(view), *_drop_volumes(view))
     writes: tuple[SnapshotAction, ...] = (*unlock_target(view), *dropped)
     if writes or is_unpatched(restore, view.vm):
         # The disks of a VM that goes are deleted once it is gone.
@@ -224,9 +257,9 @@ def _drop_volumes(view: RestoreView) -> tuple[Delete, ...]:
     return tuple(
         Delete(volume)
         for each in view.restore.status.restores
-        if (volume := view.volumes.get(each.persistent_volume_claim)) is not None
+        if (volume := view.volumes.get(fill_name(view.restore, each))) is not None
         and volume.metadata.annotations.get(LAST_RESTORE) == mark
         and volume.metadata.deletion_timestamp is None
-        and each.persistent_volume_claim not in named
+        and volume.metadata.name not in named
         and not is_unpatched(view.restore, view.vm)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -37,6 +38,8 @@ from kvedge.resources.types.protection.snapshots import (
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 
+IN_PLACE: Final = "InPlace"
+
 
 def mark_of(restore: VirtualMachineRestore) -> str:
     """What the VM says once it is what this restore makes of it."""
@@ -61,8 +64,8 @@ def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachine
     for backup in content.spec.volume_backups:
         if backup.volume_snapshot_name is None:
             continue
-        name = named.get(backup.volume_name) or _name(restore, backup.volume_name)
         was = str(backup.persistent_volume_claim.metadata.get("name", ""))
+        name = named.get(backup.volume_name) or _name(restore, backup.volume_name, was)
         made.append(
             VolumeRestore(
                 volume_name=backup.volume_name,
@@ -87,7 +90,7 @@ def make_volume(
         (each for each in restore.spec.volume_restore_overrides if each.volume_name == volume.volume_name), None
     )
     meta = ObjectMeta(
-        name=volume.persistent_volume_claim,
+        name=fill_name(restore, volume),
         namespace=namespace,
         labels={
             **({} if extra is None else extra.labels),
@@ -206,7 +209,23 @@ def is_owned(volume: DataVolume | None, vm: VirtualMachine) -> bool:
     return owner is not None and owner.uid == vm.metadata.uid
 
 
-def _name(restore: VirtualMachineRestore, volume: str) -> str:
+def is_in_place(restore: VirtualMachineRestore, volume: VolumeRestore) -> bool:
+    """Whether a volume's new data come into the claim of its old ones."""
+    overrides = restore.spec.volume_restore_overrides
+    is_named = any(each.volume_name == volume.volume_name and each.restore_name for each in overrides)
+    return restore.spec.volume_restore_policy == IN_PLACE and not is_named
+
+
+def fill_name(restore: VirtualMachineRestore, volume: VolumeRestore) -> str:
+    """The claim that a volume's new data come into at first: its own, or one for the time until both are exchanged."""
+    if is_in_place(restore, volume):
+        return restored_name(restore.metadata.uid, volume.volume_name)
+    return volume.persistent_volume_claim
+
+
+def _name(restore: VirtualMachineRestore, volume: str, was: str) -> str:
+    if restore.spec.volume_restore_policy == IN_PLACE:
+        return was
     if restore.spec.volume_restore_policy == "PrefixTargetName":
         return prefixed_name(restore.spec.target.name, volume)
     return restored_name(restore.metadata.uid, volume)

@@ -23,7 +23,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
-from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -45,6 +45,7 @@ Written: TypeAlias = (
     | BackupRestore
     | BackupSchedule
     | VirtualMachineInstance
+    | PersistentVolume
     | Made
 )
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made

@@ -15,7 +15,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
-from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -46,6 +46,9 @@ class RestoreView:
 
     `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies, and
     `copies` the DataVolumes that filled these; `old` are the DataVolumes of the VM's templates as they are now.
+
+    Of a restore in place: `targets` are the claims of the old names with their DataVolumes, `target_volumes`, `staged`
+    those in which the new data come, `places` the volumes of both; `users` are Pods and VMIs that have such a claim.
     """
 
     restore: VirtualMachineRestore
@@ -58,3 +61,8 @@ class RestoreView:
     old: Mapping[str, DataVolume] = field(default_factory=dict)
     refusal: str = ""
     copies: Mapping[str, DataVolume] = field(default_factory=dict)
+    targets: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    target_volumes: Mapping[str, DataVolume] = field(default_factory=dict)
+    staged: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    places: Mapping[str, PersistentVolume] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.types.vm import VirtualMachine
 
 # When the cache turned out to be behind: the watch needs a moment.
@@ -132,8 +133,10 @@ class SnapshotWrites:
         item, meta = write.item, write.item.metadata
         body = at_version(write.body, meta.resource_version)
         patched = self._client.patch(type(item), meta.namespace, meta.name, body, write.subresource)
-        if patched.metadata.is_left:
-            self._informers[type(item)].observe(patched)
+        informer = self._informers.get(type(item))
+        # Kinds that nobody watches are read anew for each plan.
+        if informer is not None and patched.metadata.is_left:
+            informer.observe(patched)
 
     def _do(self, action: SnapshotAction) -> bool:
         """Do one action; whether the cache is behind, so that the pass ends.
@@ -164,7 +167,7 @@ class SnapshotWrites:
 
 
 def _is_judged(action: SnapshotAction) -> bool:
-    """Whether admission or a quota may refuse the write for good: what is made, and a VM's or a disk's new document."""
+    """Whether admission, a quota or a role that lacks a right may refuse the write for good, which is told."""
     if isinstance(action, Patch):
-        return isinstance(action.item, (VirtualMachine, DataVolume)) and not action.subresource
+        return isinstance(action.item, (VirtualMachine, DataVolume, PersistentVolume)) and not action.subresource
     return not isinstance(action, Delete)

@@ -135,9 +135,10 @@ _CONTROLLER: Final = (
     right((*READ, "create", "patch", "delete"), "core", "pods"),
     # A VM's disks lie on claims, and a VM waits for its claims; the controller makes the claims of DataVolumes.
     # An annotation tells which dump of a guest's memory is in one.
-    right((*READ, "create", "patch"), "core", "persistentvolumeclaims"),
-    # Where a launcher's hotplugged volumes can come to.
-    right(("get",), "core", "persistentvolumes"),
+    # A restore in place deletes the claim of the old data, after its volume was told to stay.
+    right((*READ, "create", "patch", "delete"), "core", "persistentvolumeclaims"),
+    # Where a launcher's hotplugged volumes can come to; a restore in place gives a claim another volume.
+    right(("get", "patch"), "core", "persistentvolumes"),
     # On which nodes a launcher's networks are, and which of their addresses is which guest's.
     right(("get", "patch"), "k8s.cni.cncf.io", "network-attachment-definitions"),
     right(READ, "storage.k8s.io", "storageclasses"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
-from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from tests.contract.controller.played_workers import bound_claim, play, worker_of
 from tests.support.builders import CONFIG, small_vmi, vm_of
@@ -248,6 +249,87 @@ def test_a_restore_that_is_taken_back_leaves_the_vm_as_it_was(either_server: Eit
     vm = vm_of_test(server, namespace)
     assert not vm.status.restore_in_progress
     assert claims_of_vm(vm) == {"root": "dv root", "data": "pvc data"}
+
+
+def give_volume(server: EitherServer, namespace: str, claim: str) -> str:
+    """A volume below a bound claim, as a provisioner makes it; its name."""
+    found = server.admin.get(PersistentVolumeClaim, namespace, claim)
+    name = f"pv-{found.metadata.uid}"
+    ref = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim, "uid": found.metadata.uid}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "storageClassName": CLASS,
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": ref,
+        "hostPath": {"path": f"/nowhere/{name}"},
+    }
+    # The typed client drops what kvedge does not read.
+    server.admin.request("POST", PersistentVolume.KIND.path(""), {**HEAD, "metadata": {"name": name}, "spec": spec})
+    server.admin.patch(PersistentVolumeClaim, namespace, claim, MergePatch({"spec": {"volumeName": name}}))
+    return name
+
+
+HEAD = {"apiVersion": "v1", "kind": "PersistentVolume"}
+
+
+def bind_volumes(server: EitherServer, namespace: str) -> None:
+    """Once, what Kubernetes' controllers do with claims and volumes."""
+    for claim in server.admin.list(PersistentVolumeClaim, namespace):
+        meta = claim.metadata
+        if meta.deletion_timestamp is not None:
+            with contextlib.suppress(NotFound):
+                server.admin.patch(
+                    PersistentVolumeClaim, namespace, meta.name, MergePatch({"metadata": {"finalizers": []}})
+                )
+        elif claim.spec.volume_name and claim.status.phase != "Bound":
+            ref = server.admin.get(PersistentVolume, "", claim.spec.volume_name).spec.claim_ref
+            assert ref is not None
+            assert (ref.name, ref.uid) == (meta.name, "")
+            body = {"spec": {"claimRef": {"uid": meta.uid}}}
+            server.admin.patch(PersistentVolume, "", claim.spec.volume_name, MergePatch(body))
+            status = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+            server.admin.patch(PersistentVolumeClaim, namespace, meta.name, MergePatch(status), "status")
+
+
+def test_new_data_come_into_the_claims_that_there_were(either_server: EitherServer, namespace: str) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    old = {name: give_volume(server, namespace, name) for name in ("root", "data")}
+    take_snapshot(server, namespace, "before")
+    restore = ask_restore(server, namespace, "back", "web", volumeRestorePolicy="InPlace")
+    new = {}
+    for volume in ("root", "data"):
+        bound_claim(server, namespace, f"restore-{restore.metadata.uid}-{volume}")
+        new[volume] = give_volume(server, namespace, f"restore-{restore.metadata.uid}-{volume}")
+        play(server, worker_of(server, namespace, f"restore-{restore.metadata.uid}-{volume}"), "Succeeded", {})
+
+    def done() -> bool:
+        bind_volumes(server, namespace)
+        found = server.admin.get(VirtualMachineRestore, namespace, "back")
+        assert not found.has_failed, found.status
+        return bool(found.status.complete)
+
+    wait_until(done, "the restore is complete", seconds=60)
+    try:
+        for volume, place in new.items():
+            claim = server.admin.get(PersistentVolumeClaim, namespace, volume)
+            assert (claim.spec.volume_name, claim.status.phase) == (place, "Bound")
+            assert is_gone(server, DataVolume, namespace, f"restore-{restore.metadata.uid}-{volume}")
+        assert claims_of_vm(vm_of_test(server, namespace)) == {"root": "dv root", "data": "pvc data"}
+
+        def is_whole() -> bool:
+            return server.admin.get(DataVolume, namespace, "root").status.phase == "Succeeded"
+
+        wait_until(is_whole, "the VM's own DataVolume has taken its claim again")
+        for place in (*old.values(), *new.values()):
+            # Who provisions them deletes the old ones by it.
+            found = server.admin.get(PersistentVolume, "", place)
+            assert found.spec.persistent_volume_reclaim_policy == "Delete"
+    finally:
+        for place in (*old.values(), *new.values()):
+            server.admin.request("DELETE", PersistentVolume.KIND.path("", place))
+            server.admin.patch(PersistentVolume, "", place, MergePatch({"metadata": {"finalizers": []}}))
 
 
 def test_a_lost_copy_is_told_and_never_made_again(either_server: EitherServer, namespace: str) -> None:

@@ -40,8 +40,7 @@ from kvedge.resources.values.name_grammar import is_subdomain
 _SPEC: Final = Field("spec")
 _GROUP: Final = VirtualMachine.KIND.group
 _READINESS: Final = ("WaitGracePeriod", "WaitEventually", "StopTarget", "FailImmediate")
-_NAMES: Final = ("RandomizeNames", "PrefixTargetName")
-_IN_PLACE: Final = "InPlace"
+_NAMES: Final = ("RandomizeNames", "PrefixTargetName", "InPlace")
 _OWNERSHIP: Final = ("Vm", "None")
 _OPERATIONS: Final = ("add", "remove", "replace", "move", "copy", "test")
 _PATCHED: Final = ("/spec/", "/metadata/labels/", "/metadata/annotations/")
@@ -138,13 +137,7 @@ def _policies_are_known(spec: VirtualMachineRestoreSpec) -> Iterator[Cause]:
         at = _SPEC.at("targetReadinessPolicy")
         yield Cause(at, f'target readiness policy "{given}" doesn\'t exist: one of {", ".join(_READINESS)}')
     given, at = spec.volume_restore_policy, _SPEC.at("volumeRestorePolicy")
-    if given == _IN_PLACE:
-        yield unsupported_cause(
-            at,
-            f"{at}: {_IN_PLACE} is not supported, as it deletes the old disk before the new one is there: leave it out,"
-            " or name new claims in volumeRestoreOverrides",
-        )
-    elif given is not None and given not in _NAMES:
+    if given is not None and given not in _NAMES:
         yield Cause(at, f'volume restore policy "{given}" doesn\'t exist')
     given = spec.volume_ownership_policy
     if given is not None and given not in _OWNERSHIP:

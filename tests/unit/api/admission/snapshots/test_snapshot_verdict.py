@@ -82,7 +82,6 @@ def test_what_works_enters_without_a_word(written: JsonObject) -> None:
         (restore(target={**WEB, "kind": "Pod"}), "spec.target.kind", "invalid kind"),
         (restore(virtualMachineSnapshotName=""), "spec.virtualMachineSnapshotName", "which snapshot must be given"),
         (restore(targetReadinessPolicy="Now"), "spec.targetReadinessPolicy", "one of WaitGracePeriod"),
-        (restore(volumeRestorePolicy="InPlace"), "spec.volumeRestorePolicy", "InPlace is not supported"),
         (restore(volumeRestorePolicy="X"), "spec.volumeRestorePolicy", 'volume restore policy "X" doesn\'t exist'),
         (restore(volumeOwnershipPolicy="X"), "spec.volumeOwnershipPolicy", "volume ownership policy"),
         (restore(volumeRestoreOverrides=[{}]), "spec.volumeRestoreOverrides[0]", "must provide a volume name"),
