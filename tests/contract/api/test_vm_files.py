@@ -40,7 +40,11 @@ def nothing_before_and_after(admin: KubeClient) -> Iterator[None]:
 
 
 def vm_document() -> JsonObject:
-    return {**vm_of(small_vmi(), runStrategy="Halted"), "metadata": {"name": "filed"}}
+    vm = {**vm_of(small_vmi(), runStrategy="Halted"), "metadata": {"name": "filed"}}
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "keys", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "keys", "secret": {"secretName": "filed-keys"}})
+    return vm
 
 
 def file_of(path: Path, vm: JsonObject, *disks: DiskEntry) -> str:
