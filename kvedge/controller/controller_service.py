@@ -22,6 +22,7 @@ from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
 from kvedge.controller.fencing.fence_status import judge_fencing
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.kubevirt.common_types_loop import CommonTypesLoop
 from kvedge.controller.kubevirt.kubevirt_loop import KubeVirtLoop, KubeVirtSources
 from kvedge.controller.kubevirt.kubevirt_status import Release
 from kvedge.controller.late_work import LateWork
@@ -267,6 +268,8 @@ class _Work:
         )
         self._kubevirt_loop = self._make_kubevirt_loop(client, clock, updates.read_report)
         updates.on_report(self._kubevirt_loop.look_again)
+        self._common_types = CommonTypesLoop(client, self._wants_common_types)
+        self._configuration.on_change(lambda found: self._common_types.look_again())
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,
@@ -345,6 +348,11 @@ class _Work:
         )
         return VmLoop(sources)
 
+    def _wants_common_types(self) -> bool | None:
+        # A cluster that was never asked for any is not asked whether there are some.
+        said = self._configuration.current.common_types
+        return said if said is not None else self._config.brings_common_types or None
+
     def _read_type_settings(self) -> TypeSettings:
         current = self._configuration.current
         return TypeSettings(current.reference_policy, current.default_interface)
@@ -382,6 +390,7 @@ class _Work:
             part("fencing", self._fencing, *known),
             # Medik8s may be installed some day, or never.
             part("remediations", self._remediations, *known),
+            part("common instance types", self._common_types, *known),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),

@@ -225,6 +225,7 @@ class _Box:
             emulation_is_set=self.settings.emulation_is_set,
             # One box knows its only node: a VM must not wait for a module that never comes.
             use_vhost_net="/dev/vhost-net" not in load_missing_modules(),
+            brings_common_types=True,
         )
         return ControllerRole(
             self.kubeconfig("controller", CONTROLLER_USER, CONTROLLERS), config, leader_election=False

@@ -44,6 +44,8 @@ class ClusterConfig:
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
     # A webhook of somebody else's asks for the virtual functions of launchers' networks.
     functions_by_others: bool = False
+    # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
+    brings_common_types: bool = False
 
     def with_configuration(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
         """These settings with a configuration in force, in a cluster of these nodes."""

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.controller.kubevirt import common_types_loop
+from kvedge.controller.kubevirt.common_types_loop import CommonTypesLoop
 from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
@@ -18,6 +20,8 @@ from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vm_types.instancetypes import VirtualMachineClusterInstancetype
+from kvedge.resources.types.vm_types.preferences import VirtualMachineClusterPreference
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG
 from tests.support.either_server import EitherServer
@@ -291,3 +295,35 @@ def test_a_vm_may_say_itself_what_its_types_said(typed: World, expands_all: None
     assert [disk.disk.bus for disk in spec.spec.domain.devices.disks if disk.disk is not None] == ["virtio"]
     wait_until(lambda: not typed.copies(vm), "there are no copies")
     wait_until(lambda: typed.vm().status.instancetype_ref is None, "nor words of them")
+
+
+def test_ready_made_ones_are_written_once_and_taken_away_where_they_are_not_wanted(
+    either_server: EitherServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common_types_loop, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(common_types_loop, "_PAUSE_SECONDS", 0.01)
+    client = KubeClient.from_kubeconfig(either_server.kubeconfig_of(CONTROLLER_USER, CONTROLLER_GROUP))
+    kinds = (VirtualMachineClusterInstancetype.KIND, VirtualMachineClusterPreference.KIND)
+
+    def count() -> list[int]:
+        return [len(either_server.admin.request("GET", kind.path())["items"]) for kind in kinds]
+
+    wants = True
+    loop = CommonTypesLoop(client, lambda: wants)
+    small = kinds[0].path(name="u1.small")
+    loop.start()
+    try:
+        wait_until(lambda: count() == [65, 52], "all are there")
+        kept = either_server.admin.request("GET", small)
+        either_server.admin.request("DELETE", kinds[0].path(name="u1.nano"))
+        loop.look_again()
+        wait_until(lambda: loop.loop.busy_seconds() == 0, "it has looked")
+        assert count() == [64, 52], "what a user takes away does not come back by itself"
+        assert either_server.admin.request("GET", small) == kept
+        wants = False
+        loop.look_again()
+        wait_until(lambda: count() == [0, 0], "none is left")
+    finally:
+        loop.stop()
+        client.close()
+    assert loop.failure() is None
