@@ -5,6 +5,7 @@ Called by `snapshot_plan`. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -23,6 +24,7 @@ from kvedge.resources.disks.snapshot_names import (
     content_name,
     volume_copy_name,
 )
+from kvedge.resources.instancetypes.kept_types import KEPT_TYPES, annotation_of, identify, without_revision_names
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.protection.snapshots import (
     BackedUpClaim,
@@ -52,8 +54,8 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
     source = {
         "apiVersion": document["apiVersion"],
         "kind": document["kind"],
-        "metadata": _without_servers_own(document["metadata"]),
-        "spec": _spec_of_run(document.get("spec") or {}, view.revision if is_running else None),
+        "metadata": _with_types(_without_servers_own(document["metadata"]), view.types),
+        "spec": without_revision_names(_spec_of_run(document.get("spec") or {}, view.revision if is_running else None)),
     }
     backups = [
         VolumeBackup(
@@ -78,6 +80,14 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
             volume_backups=backups,
         ),
     )
+
+
+def _with_types(metadata: JsonObject, types: Mapping[str, JsonObject]) -> JsonObject:
+    """What the VM's types were stays with what is kept of it: its own copies go with it."""
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != KEPT_TYPES}
+    if types:
+        annotations[KEPT_TYPES] = annotation_of({name: identify(each) for name, each in types.items()})
+    return {**metadata, **({"annotations": annotations} if annotations else {})}
 
 
 def _spec_of_run(spec: JsonObject, revision: JsonObject | None) -> JsonObject:

@@ -28,6 +28,7 @@ from kvedge.resources.disks.snapshot_names import (
     restored_name,
 )
 from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.instancetypes.kept_types import KEPT_TYPES
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
@@ -141,7 +142,9 @@ def exchange_body(
         spec["runStrategy"] = vm.spec.run_strategy
     else:
         spec["running"] = False
-    body: JsonObject = {"metadata": {"annotations": {LAST_RESTORE: mark_of(restore)}}}
+    kept = (_source(content).get("metadata") or {}).get("annotations") or {}
+    annotations = {LAST_RESTORE: mark_of(restore), **({KEPT_TYPES: kept[KEPT_TYPES]} if KEPT_TYPES in kept else {})}
+    body: JsonObject = {"metadata": {"annotations": annotations}}
     changed = merge_difference(encode(vm.spec), spec)
     return {**body, "spec": changed} if changed else body
 

@@ -25,8 +25,10 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
+from kvedge.kube.type_finder import TypeFinder, TypeMissing
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.core import Pod
@@ -157,7 +159,22 @@ class SnapshotLoop:
             pods=self._find_pods(namespace, sources),
             refusal=self._refusals.get(snapshot.metadata.uid, ""),
             revision=None if content is not None or vm is None else self._find_revision(vm),
+            types={} if content is not None or vm is None else self._find_types(vm),
         )
+
+    def _find_types(self, vm: VirtualMachine) -> dict[str, JsonObject]:
+        """What the VM's instance type and preference were when it was made."""
+        finder, found = TypeFinder(self._sources.client), {}
+        pairs = (
+            (INSTANCETYPE, vm.spec.instancetype, vm.status.instancetype_ref),
+            (PREFERENCE, vm.spec.preference, vm.status.preference_ref),
+        )
+        for part, matcher, ref in pairs:
+            if matcher is not None:
+                # What is not there cannot be kept: the VM does not start with it, either.
+                with contextlib.suppress(TypeMissing):
+                    found[part.member] = finder.find(part, vm.metadata.namespace, matcher, ref).document
+        return found
 
     def _find_revision(self, vm: VirtualMachine) -> JsonObject | None:
         """What the run was started from, if the VM's spec has something that comes with the next start only."""

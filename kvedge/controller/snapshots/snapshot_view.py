@@ -27,6 +27,7 @@ class SnapshotView:
     `claims` are those of the VM's volumes and of the copies, `copies` the DataVolumes that fill the latter, both by
     name. `pods` are launchers that have not ended and have a claim of the VM. `refusal` is why the server did not take
     what was to be made last. `revision` is what the VM's run was started from, where the VM's spec is another one now.
+    `types` are the VM's copies of its instance type and preference, by the member of its spec.
     """
 
     snapshot: VirtualMachineSnapshot
@@ -38,6 +39,7 @@ class SnapshotView:
     pods: Sequence[str] = ()
     refusal: str = ""
     revision: JsonObject | None = None
+    types: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from kvedge.kube.type_finder import FoundType, TypeFinder, TypeMissing
 from kvedge.resources.codec import DecodeError, JsonObject, encode
 from kvedge.resources.configuration.configuration import EXPAND, EXPAND_ALL, REFERENCE
 from kvedge.resources.instancetypes.application import VmTypes, apply_types
+from kvedge.resources.instancetypes.kept_types import KEPT_TYPES, kept_object
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PARTS, PREFERENCE, Part
 from kvedge.resources.instancetypes.revisions import (
     BadRevision,
@@ -110,7 +111,8 @@ class TypeKeeper:
         known, refs = self._known.get(vm.metadata.uid), (vm.status.instancetype_ref, vm.status.preference_ref)
         state = (vm.metadata.generation, refs, settings.default_interface)
         is_known = known is not None and (known.generation, known.refs, known.default_interface) == state
-        if known is not None and is_known and settings.reference_policy != EXPAND_ALL:
+        is_back = KEPT_TYPES in vm.metadata.annotations
+        if known is not None and is_known and not is_back and settings.reference_policy != EXPAND_ALL:
             return known.typed
         if settings.reference_policy in (EXPAND, EXPAND_ALL):
             has_copies = any(ref is not None and ref.controller_revision_ref is not None for ref in refs)
@@ -138,14 +140,21 @@ class TypeKeeper:
             if matcher is None:
                 continue
             ref = sync_ref(matcher, old)
-            if ref.controller_revision_ref is None:
-                document = self._finder.find_object(part, vm.metadata.namespace, matcher)
+            kept = None if matcher.revision_name else kept_object(vm.metadata.annotations, part, matcher)
+            if ref.controller_revision_ref is None or kept is not None:
+                document = kept or self._finder.find_object(part, vm.metadata.namespace, matcher)
                 self._check(vm, part, document)
                 name = self._keep(vm, part, document)
                 ref = msgspec.structs.replace(ref, controller_revision_ref=ControllerRevisionRef(name=name))
             if ref != old:
                 status[part.status] = merge_difference({} if old is None else encode(old), encode(ref))
-        return self._patch_status(vm, status) if status else None
+        if status:
+            return self._patch_status(vm, status)
+        if KEPT_TYPES in vm.metadata.annotations:
+            # The VM has copies of its own by now, and another type may come to it later.
+            patch = at_version({"metadata": {"annotations": {KEPT_TYPES: None}}}, vm.metadata.resource_version)
+            return self._client.patch(VirtualMachine, vm.metadata.namespace, vm.metadata.name, patch)
+        return None
 
     def _check(self, vm: VirtualMachine, part: Part, document: JsonObject) -> None:
         """It may have been edited since the VM was admitted, so that the VM contradicts it by now."""

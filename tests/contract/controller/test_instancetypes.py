@@ -15,10 +15,12 @@ from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.instancetypes.kept_types import KEPT_TYPES
 from kvedge.resources.meta import condition
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vm_types.instancetypes import VirtualMachineClusterInstancetype
 from kvedge.resources.types.vm_types.preferences import VirtualMachineClusterPreference
@@ -327,3 +329,34 @@ def test_ready_made_ones_are_written_once_and_taken_away_where_they_are_not_want
         loop.stop()
         client.close()
     assert loop.failure() is None
+
+
+def test_a_vm_of_a_snapshot_has_the_type_of_then(typed: World) -> None:
+    typed.create(strategy="Halted")
+    wait_until(lambda: typed.vm().status.preference_ref is not None, "the VM has copies")
+    group = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine"}
+    where = {"name": "then", "namespace": typed.namespace}
+    document = {"metadata": where, "spec": {"source": {**group, "name": "web"}}}
+    typed.client.create(decode(VirtualMachineSnapshot, document))
+    wait_until(
+        lambda: typed.client.get(VirtualMachineSnapshot, typed.namespace, "then").status.phase == "Succeeded",
+        "the snapshot is taken",
+    )
+    typed.edit(TYPE, "small", {"cpu": {"guest": 1}})
+    typed.remove(PREFERENCE, "penguin")
+    spec = {"target": {**group, "name": "twin"}, "virtualMachineSnapshotName": "then"}
+    typed.client.create(decode(VirtualMachineRestore, {"metadata": where, "spec": spec}))
+
+    def has_copies() -> bool:
+        found = {vm.metadata.name: vm for vm in typed.client.list(VirtualMachine, typed.namespace)}
+        return "twin" in found and set(typed.copies(found["twin"])) == {TYPE, PREFERENCE}
+
+    wait_until(has_copies, "the new VM has copies of its own")
+    copies = typed.copies(typed.vm("twin"))
+    assert copies[TYPE].data["spec"] == SMALL
+    assert copies[PREFERENCE].data["spec"] == PENGUIN
+    wait_until(lambda: KEPT_TYPES not in typed.vm("twin").metadata.annotations, "and needs no others")
+    typed.patch({"spec": {"runStrategy": "Always"}}, "twin")
+    cpu = typed.run("twin").spec.domain.cpu
+    assert cpu is not None
+    assert cpu.cores == 2
