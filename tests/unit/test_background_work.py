@@ -403,6 +403,9 @@ THREADS: dict[str, Make] = {
         "kvedge.standalone.agent.node.network_keeper.NetworkKeeper", MagicMock()
     ),
     "standalone/names/host_names.py": _host_names,
+    "standalone/alerts/alert_service.py": _keeper(
+        "kvedge.standalone.alerts.alert_service.AlertService", MagicMock(), Path("alert-hook"), "box"
+    ),
     "network/lan/node_lans.py": _keeper("kvedge.network.lan.node_lans.NodeLansKeeper"),
     "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),
     "standalone/agent/pod/resolv_conf_keeper.py": _keeper(

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, unit_property
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
+from kvedge.resources.disks.protection_problems import PROBLEM_KINDS, find_problems
 from kvedge.resources.meta import condition
 from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt
-from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubevirt.io/schedulable)"
@@ -84,16 +84,13 @@ def _other_versions(client: KubeClient) -> Iterator[str]:
 
 
 def _schedule_problems(client: KubeClient) -> Iterator[str]:
-    """Snapshot schedules that fail or are late; an API of an earlier version knows none."""
-    try:
-        found = client.list(VirtualMachineSnapshotSchedule)
-    except NotFound:
-        return
-    for item in found:
-        ready = condition(item.status.conditions, "Ready")
-        if ready is not None and ready.status == "False":
-            meta = item.metadata
-            yield f"snapshot schedule {meta.namespace}/{meta.name}: {ready.reason}: {ready.message}"
+    """Schedules, backups and repositories that fail or are late; an API of an earlier version does not know all."""
+    for kind in PROBLEM_KINDS:
+        try:
+            found: list[Any] = client.list(kind)
+        except NotFound:
+            continue
+        yield from map(str, find_problems(found))
 
 
 def _describe(nodes: Sequence[Node]) -> Iterator[str]:
