@@ -81,6 +81,7 @@ _UPLOAD_OWNED: Final = (
 
 
 _CLAIM: Final = "request.resource.resource == 'persistentvolumeclaims'"
+_PLACE: Final = "request.resource.resource == 'persistentvolumes'"
 _EMPTY: Final = (
     "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef)"
     " && !(has(object.spec.volumeName) && object.spec.volumeName != '')"
@@ -187,7 +188,8 @@ def controller_restriction() -> list[Document]:
     }
     rules = [
         match_writes(
-            "", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "services", "persistentvolumeclaims"
+            *("", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "services"),
+            *("persistentvolumeclaims", "persistentvolumes"),
         ),
         match_writes("apps", "controllerrevisions"),
         match_writes(VirtualMachine.KIND.group, VirtualMachine.KIND.plural),
@@ -292,6 +294,13 @@ _RULES: Final = (
         f"{_CLAIM} && {_UPDATE}",
         "object.spec == oldObject.spec",
         "is not allowed to change a claim's spec",
+    ),
+    # It has no namespace: another one's claim would get somebody's data.
+    (
+        _PLACE,
+        f"{_UPDATE} && has(object.spec.claimRef) && has(oldObject.spec.claimRef)"
+        " && object.spec.claimRef.namespace == oldObject.spec.claimRef.namespace",
+        "is not allowed to give a PersistentVolume to a claim of another namespace",
     ),
     # A Secret of another type could be a token of somebody's account.
     (

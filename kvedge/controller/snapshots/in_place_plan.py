@@ -95,7 +95,7 @@ def _plan_record(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapsh
             return _wait(view, now, f"PersistentVolume {missing[0]} cannot be read")
         exchanges.append(make_exchange(view, volume, dict(view.places)))
     try:
-        return SnapshotPlan((Patch(restore, make_record(restore, exchanges)),), again_after=_LOOK_SECONDS)
+        return SnapshotPlan((Patch(restore, make_record(exchanges), "status"),), again_after=_LOOK_SECONDS)
     except TooMuchToRecord as error:
         return fail_restore(view, now, str(error))
 

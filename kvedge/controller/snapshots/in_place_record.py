@@ -1,11 +1,13 @@
 """What a restore in place has to know of its claims from its first step to its last, written down before that.
 
-Made and read by `in_place_plan`. Pure. It stands in an annotation of the restore: once a claim is gone, nothing else
-tells what it was, and which of two volumes has the new data.
+Made and read by `in_place_plan`. Pure. It stands in the restore's status, which its user cannot write: once a claim is
+gone, nothing else tells what it was, and which of two volumes has the new data. Volumes belong to no namespace, so none
+is touched but those of this namespace's claims, whatever is written there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -15,7 +17,7 @@ from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.volume_copies import claim_like
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import CONTENT_TYPE
-from kvedge.resources.disks.snapshot_names import IN_PLACE_RECORD, LAST_RESTORE, RESTORE_NAME
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_NAME
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VolumeRestore
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -24,12 +26,12 @@ _OF_BEFORE: Final = (
     *("pv.kubernetes.io/", "volume.beta.kubernetes.io/", "volume.kubernetes.io/", "cdi.kubevirt.io/"),
     *("k8s.io/CloneRequest", "k8s.io/CloneOf", "kubectl.kubernetes.io/", "kvedge.io/"),
 )
-# Of all annotations of one object the API takes 256 KiB.
+# Claims with more to be remembered are no one's.
 _LONGEST: Final = 128 << 10
 
 
 class TooMuchToRecord(Exception):
-    """The claims' labels and annotations do not fit into one of the restore's."""
+    """The claims' labels and annotations are too long to be kept in the restore."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -54,12 +56,18 @@ class Exchange(msgspec.Struct, frozen=True):
 
 def read_record(restore: VirtualMachineRestore) -> list[Exchange]:
     """What was written down; nothing before that."""
-    text = restore.metadata.annotations.get(IN_PLACE_RECORD, "")
+    text = restore.status.in_place_record
     return msgspec.json.decode(text, type=list[Exchange]) if text else []
 
 
-def make_record(restore: VirtualMachineRestore, exchanges: list[Exchange]) -> JsonObject:
-    """A merge patch of the restore.
+def is_of_claims(place: PersistentVolume, namespace: str, names: Collection[str]) -> bool:
+    """Whether a volume is, or was last, that of one of these claims."""
+    ref = place.spec.claim_ref
+    return ref is not None and ref.namespace == namespace and ref.name in names
+
+
+def make_record(exchanges: list[Exchange]) -> JsonObject:
+    """A merge patch of the restore's status.
 
     Raises:
         TooMuchToRecord: it is too long.
@@ -67,7 +75,7 @@ def make_record(restore: VirtualMachineRestore, exchanges: list[Exchange]) -> Js
     text = msgspec.json.encode(exchanges).decode()
     if len(text) > _LONGEST:
         raise TooMuchToRecord(f"the labels and annotations of the claims have more than {_LONGEST} bytes")
-    return {"metadata": {"annotations": {IN_PLACE_RECORD: text}}}
+    return {"status": {"inPlaceRecord": text}}
 
 
 def make_exchange(view: RestoreView, volume: VolumeRestore, places: dict[str, PersistentVolume]) -> Exchange:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
-from kvedge.controller.snapshots.in_place_record import in_place_volumes, read_record
+from kvedge.controller.snapshots.in_place_record import in_place_volumes, is_of_claims, read_record
 from kvedge.controller.snapshots.restore_plan import plan_restore
 from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Patch
@@ -124,7 +124,11 @@ class RestoreLoop:
             "targets": targets,
             "target_volumes": self._data_volumes(namespace, names),
             "staged": staged,
-            "places": {name: place for name in wanted if (place := self._read_place(name))},
+            "places": {
+                name: place
+                for name in wanted
+                if (place := self._read_place(name)) and is_of_claims(place, namespace, {*names, *fillers})
+            },
             "users": {name: user for name in names if (user := self._user_of(namespace, name))},
         }
 

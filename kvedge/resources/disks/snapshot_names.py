@@ -25,8 +25,6 @@ RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 # Ours, on what a restore of a backup has made: the restore's UID.
 RETURNED_BY: Final = "kvedge.io/restored-by"
-# Ours, on a restore in place: the claims whose volumes it exchanges, as they were before.
-IN_PLACE_RECORD: Final = "kvedge.io/in-place-restore"
 # Ours, on a content: how the volumes were copied. A driver's VolumeSnapshots are not used.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"

@@ -152,6 +152,7 @@ SNAPSHOT_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "restoreTime": "When that was.",
         "restores": "The new disks.",
         "deletedDataVolumes": "DataVolumes of the old disks, which have been deleted.",
+        "inPlaceRecord": "kvedge's own: with InPlace, the claims and volumes as they were before.",
         "conditions": "Whether it is ready, and what it waits for.",
     },
 }

@@ -181,6 +181,8 @@ class VirtualMachineRestoreStatus(KubeStruct, kw_only=True):
     restore_time: str | None = None
     restores: list[VolumeRestore] = []
     deleted_data_volumes: list[str] = []
+    # kvedge's own, of a restore in place: the claims whose volumes it exchanges, as they were before.
+    in_place_record: str = ""
     conditions: list[Condition] = []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.snapshots.in_place_record import in_place_volumes, read_record
+from kvedge.controller.snapshots.in_place_record import in_place_volumes, is_of_claims, read_record
 from kvedge.controller.snapshots.restore_plan import plan_restore
 from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotPlan
@@ -76,7 +76,11 @@ class Places(World):
             targets={name: self.claims[name] for name in names if name in self.claims},
             target_volumes={name: self.volumes[name] for name in names if name in self.volumes},
             staged={name: self.claims[name] for name in fillers if name in self.claims},
-            places={name: self.places[name] for name in wanted if name in self.places},
+            places={
+                name: self.places[name]
+                for name in wanted
+                if name in self.places and is_of_claims(self.places[name], "default", {*names, *fillers})
+            },
             users={name: self.users[name] for name in names if name in self.users},
         )
         return plan_restore(view, self.now)
@@ -333,3 +337,18 @@ def test_what_cannot_be_done_in_place_fails_before_anything_is_touched(spoil: An
 def message(world: Places) -> str:
     found = next(each for each in status(world).conditions if each.type == "Progressing")
     return found.message or ""
+
+
+@pytest.mark.parametrize(
+    ("ref", "is_ours"),
+    [
+        ({"namespace": "default", "name": "web-root", "uid": "gone"}, True),
+        ({"namespace": "default", "name": "web-root"}, True),
+        ({"namespace": "other", "name": "web-root"}, False),
+        ({"namespace": "default", "name": "mail-root"}, False),
+        (None, False),
+    ],
+)
+def test_no_volume_is_touched_but_those_of_the_restores_own_claims(ref: dict[str, str] | None, is_ours: bool) -> None:
+    place = decode(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {} if ref is None else {"claimRef": ref}})
+    assert is_of_claims(place, "default", {"web-root", "restore-1-root"}) is is_ours
