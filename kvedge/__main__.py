@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Eight helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Nine helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -38,6 +38,10 @@ elif sys.argv[1:2] == ["backup-worker"]:
     from kvedge.storage.backups.backup_worker import main as carry_disks
 
     carry_disks()
+elif sys.argv[1:2] == ["write-backup"]:
+    from kvedge.storage.changed_blocks.backup_worker import main as save_disks
+
+    save_disks()
 else:
     from kvedge.cli.main import main
 

@@ -244,6 +244,7 @@ class _Work:
                 clock,
                 self._read_config,
                 cdi,
+                self._configuration,
             )
         )
         self._hotplug_loop = HotplugLoop(

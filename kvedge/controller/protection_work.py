@@ -20,6 +20,9 @@ from kvedge.controller.late_work import LateWork
 from kvedge.controller.schedules.schedule_loop import SnapshotUsers, make_schedule_work
 from kvedge.controller.snapshots.restore_loop import make_restore_work
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources, make_snapshot_work
+from kvedge.controller.vm_backups.tracking_loop import TrackingSources, make_tracking_work
+from kvedge.controller.vm_backups.vm_backup_loop import VmBackupSources, make_vm_backup_work
+from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
@@ -36,6 +39,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -57,6 +61,7 @@ class ProtectionSources:
     clock: Clock
     config: Callable[[], ClusterConfig]
     cdi_config: Callable[[], CdiConfig | None]
+    configuration: ConfigurationFollower
 
 
 def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
@@ -77,7 +82,25 @@ def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
         "backup-restores": make_return_work(backups),
         "backup-tasks": make_task_work(backups),
         "backup-schedules": make_backup_schedule_work(backups),
+        "VM backups": make_vm_backup_work(_vm_backup_sources(sources, exports)),
+        "block tracking": make_tracking_work(
+            TrackingSources(sources.client, sources.vms, sources.vmis, sources.events, sources.configuration)
+        ),
     }
+
+
+def _vm_backup_sources(sources: ProtectionSources, exports: ExportSources) -> VmBackupSources:
+    return VmBackupSources(
+        sources.client,
+        exports.backups,
+        exports.trackers,
+        sources.vms,
+        sources.vmis,
+        sources.claims,
+        exports.exports,
+        sources.events,
+        sources.clock,
+    )
 
 
 def _snapshot_sources(sources: ProtectionSources) -> SnapshotSources:
@@ -107,6 +130,8 @@ def _export_sources(sources: ProtectionSources, snapshots: SnapshotSources) -> E
         sources.claims,
         snapshots.snapshots,
         snapshots.contents,
+        Informer(sources.client, VirtualMachineBackup),
+        Informer(sources.client, VirtualMachineBackupTracker),
         sources.events,
         sources.clock,
         sources.config,

@@ -421,12 +421,34 @@ class IncomingMigration(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[IncomingState, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class BeginDiskCopyRequest(_message.Message):
-    __slots__ = ("id", "disks")
+    __slots__ = ("id", "disks", "backup")
     ID_FIELD_NUMBER: _ClassVar[int]
     DISKS_FIELD_NUMBER: _ClassVar[int]
+    BACKUP_FIELD_NUMBER: _ClassVar[int]
     id: str
     disks: _containers.RepeatedCompositeFieldContainer[CopiedDisk]
-    def __init__(self, id: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[CopiedDisk, _Mapping]]] = ...) -> None: ...
+    backup: BackupFiles
+    def __init__(self, id: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[CopiedDisk, _Mapping]]] = ..., backup: _Optional[_Union[BackupFiles, _Mapping]] = ...) -> None: ...
+
+class BackupFiles(_message.Message):
+    __slots__ = ("target", "directory", "name", "checkpoint", "base", "keep", "skip_quiesce", "vm")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    SKIP_QUIESCE_FIELD_NUMBER: _ClassVar[int]
+    VM_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    directory: str
+    name: str
+    checkpoint: str
+    base: str
+    keep: _containers.RepeatedScalarFieldContainer[str]
+    skip_quiesce: bool
+    vm: str
+    def __init__(self, target: _Optional[str] = ..., directory: _Optional[str] = ..., name: _Optional[str] = ..., checkpoint: _Optional[str] = ..., base: _Optional[str] = ..., keep: _Optional[_Iterable[str]] = ..., skip_quiesce: _Optional[bool] = ..., vm: _Optional[str] = ...) -> None: ...
 
 class AbortDiskCopyRequest(_message.Message):
     __slots__ = ("id",)
@@ -445,7 +467,7 @@ class CopiedDisk(_message.Message):
     def __init__(self, volume: _Optional[str] = ..., target: _Optional[str] = ..., block: _Optional[bool] = ...) -> None: ...
 
 class DiskCopyJob(_message.Message):
-    __slots__ = ("id", "state", "message", "started_unix_ms", "ended_unix_ms", "percent", "quiesce", "frozen_ms")
+    __slots__ = ("id", "state", "message", "started_unix_ms", "ended_unix_ms", "percent", "quiesce", "frozen_ms", "incremental", "full_because")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -454,6 +476,8 @@ class DiskCopyJob(_message.Message):
     PERCENT_FIELD_NUMBER: _ClassVar[int]
     QUIESCE_FIELD_NUMBER: _ClassVar[int]
     FROZEN_MS_FIELD_NUMBER: _ClassVar[int]
+    INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
+    FULL_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     id: str
     state: DiskCopyState
     message: str
@@ -462,7 +486,9 @@ class DiskCopyJob(_message.Message):
     percent: int
     quiesce: str
     frozen_ms: int
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ...) -> None: ...
+    incremental: bool
+    full_because: str
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ..., incremental: _Optional[bool] = ..., full_because: _Optional[str] = ...) -> None: ...
 
 class DumpMemoryRequest(_message.Message):
     __slots__ = ("id", "volume")
@@ -683,7 +709,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "disk_errors")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "backs_up", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "disk_errors")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -710,6 +736,7 @@ class DomainStatus(_message.Message):
     MIGRATES_FIELD_NUMBER: _ClassVar[int]
     DISK_COPY_FIELD_NUMBER: _ClassVar[int]
     COPIES_DISKS_FIELD_NUMBER: _ClassVar[int]
+    BACKS_UP_FIELD_NUMBER: _ClassVar[int]
     MEMORY_DUMP_FIELD_NUMBER: _ClassVar[int]
     DISK_MOVE_FIELD_NUMBER: _ClassVar[int]
     MOVES_DISKS_FIELD_NUMBER: _ClassVar[int]
@@ -742,13 +769,14 @@ class DomainStatus(_message.Message):
     migrates: bool
     disk_copy: DiskCopyJob
     copies_disks: bool
+    backs_up: bool
     memory_dump: MemoryDump
     disk_move: DiskMove
     moves_disks: bool
     moves_to_devices: bool
     moves_functions: bool
     disk_errors: _containers.RepeatedCompositeFieldContainer[DiskError]
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., backs_up: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ...) -> None: ...
 
 class DiskError(_message.Message):
     __slots__ = ("name", "no_space")

@@ -91,6 +91,13 @@ _USED_ELSEWHERE = {
     "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
         "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
     ),
+    "KubeVirt's backups (machine/volumes/test_vm_backups, on one box)": (
+        "kvedge:controllers: create virtualmachineexports.export.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinebackups.backup.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinebackups/status.backup.kubevirt.io",
+        "kvedge:controllers: patch virtualmachinebackuptrackers/status.backup.kubevirt.io",
+        "kvedge:controllers: update virtualmachinebackups/finalizers.backup.kubevirt.io",
+    ),
     "backups (controller/test_backups and test_backup_schedules, under these very rights)": (
         "kvedge:controllers: create backupruns.backup.kvedge.io",
         "kvedge:controllers: create backuptasks.backup.kvedge.io",

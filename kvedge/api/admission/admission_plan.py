@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.backups.backup_verdict import judge_backup, judge_repository, judge_return
 from kvedge.api.admission.backups.upkeep_verdict import judge_backup_schedule, judge_task
+from kvedge.api.admission.backups.vm_backup_verdict import judge_vm_backup
 from kvedge.api.admission.exports.export_verdict import judge_export
 from kvedge.api.admission.instancetypes.matcher_rules import matchers_are_complete, matchers_follow_their_revision
 from kvedge.api.admission.instancetypes.type_verdict import judge_type
@@ -67,6 +68,7 @@ from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.protection.vm_backups import VM_BACKUP_GROUP
 from kvedge.resources.types.scaling.pools import VirtualMachinePool
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
 from kvedge.resources.types.vm_types.instancetypes import INSTANCETYPE_GROUP
@@ -143,6 +145,8 @@ def plan_verdict(
         return judge_clone(request, document)
     if request.resource.group == BACKUP_GROUP and (judge := _BACKUP_RULES.get(request.resource.resource)):
         return judge(request, document)
+    if request.resource.group == VM_BACKUP_GROUP:
+        return judge_vm_backup(request, document, cluster)
     if request.resource.resource == VirtualMachineSnapshotSchedule.KIND.plural:
         return judge_schedule(request, document)
     networks = NetworkAttachmentDefinition.KIND

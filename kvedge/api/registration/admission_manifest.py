@@ -36,6 +36,7 @@ from kvedge.resources.types.protection.schedules import (
     VirtualMachineSnapshotSchedule,
 )
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP, SNAPSHOT_VERSION
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
 from kvedge.resources.types.scaling.pools import POOL_GROUP
 
 # A handler may speak as its node: see role_users.
@@ -210,7 +211,8 @@ def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
 
 
 def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
-    for kind in (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND, BackupTask.KIND, BackupSchedule.KIND):
+    ours = (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND, BackupTask.KIND, BackupSchedule.KIND)
+    for kind in (*ours, VirtualMachineBackup.KIND, VirtualMachineBackupTracker.KIND):
         yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                       served=(kind.group, (kind.version,)))  # fmt: skip

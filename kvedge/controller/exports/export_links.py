@@ -56,9 +56,8 @@ def _link(view: ExportView, base: str, way: str, ca: str) -> ExportLink:
             ExportManifest(type="all", url=f"{base}/{way}/{ALL_MANIFESTS}"),
             ExportManifest(type="auth-header-secret", url=f"{base}/{way}/{SECRET_MANIFEST}"),
         ]
-    return ExportLink(
-        cert=ca.strip(), volumes=[_volume(each, base) for each in view.source.volumes], manifests=manifests
-    )
+    volumes = [_volume(each, base) for each in view.source.volumes if each.backup is None]
+    return ExportLink(cert=ca.strip(), volumes=volumes, manifests=manifests)
 
 
 def _volume(volume: SourceVolume, base: str) -> ExportVolume:

@@ -41,6 +41,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -59,6 +60,7 @@ _CLAIM, _VM, _SNAPSHOT = (
     VirtualMachine.KIND.kind,
     VirtualMachineSnapshot.KIND.kind,
 )
+_BACKUP: Final = VirtualMachineBackup.KIND.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,9 @@ class ExportSources:
     claims: Informer[PersistentVolumeClaim]
     snapshots: Informer[VirtualMachineSnapshot]
     contents: Informer[VirtualMachineSnapshotContent]
+    # A server may not have these yet: only exports of backups wait for them.
+    backups: Informer[VirtualMachineBackup]
+    trackers: Informer[VirtualMachineBackupTracker]
     events: EventRecorder
     clock: Clock
     cluster: Callable[[], ClusterConfig]
@@ -108,6 +113,7 @@ class ExportLoop:
         sources.vms.on_change(lambda old, new: self._on_source(_VM, old, new))
         sources.snapshots.on_change(lambda old, new: self._on_source(_SNAPSHOT, old, new))
         sources.claims.on_change(lambda old, new: self._on_source(_CLAIM, old, new))
+        sources.backups.on_change(lambda old, new: self._on_source(_BACKUP, old, new))
         sources.vmis.on_change(self._on_vmi)
 
     def stop(self) -> None:
@@ -170,6 +176,12 @@ class ExportLoop:
             content = None if snapshot is None else snapshot.status.virtual_machine_snapshot_content_name
             found = None if content is None else sources.contents.get(namespace, content)
             facts = replace(facts, snapshot=snapshot, content=found)
+        elif kind == _BACKUP:
+            backup = sources.backups.get(namespace, name)
+            source = "" if backup is None else backup.spec.source.name
+            tracker = sources.trackers.get(namespace, source) if backup is not None and backup.by_tracker else None
+            vm = source if tracker is None else tracker.spec.source.name
+            facts = replace(facts, backup=backup, backed_up_vm="" if tracker is None and _is_tracked(backup) else vm)
         names = claims_of(export, facts)
         claims = {each: claim for each in names if (claim := sources.claims.get(namespace, each)) is not None}
         return replace(facts, claims=claims, users=self._find_users(namespace, claims))
@@ -230,8 +242,8 @@ class ExportLoop:
     def _on_source(
         self,
         kind: str,
-        old: VirtualMachine | VirtualMachineSnapshot | PersistentVolumeClaim | None,
-        new: VirtualMachine | VirtualMachineSnapshot | PersistentVolumeClaim | None,
+        old: VirtualMachine | VirtualMachineSnapshot | PersistentVolumeClaim | VirtualMachineBackup | None,
+        new: VirtualMachine | VirtualMachineSnapshot | PersistentVolumeClaim | VirtualMachineBackup | None,
     ) -> None:
         item = new or old
         assert item is not None
@@ -247,6 +259,10 @@ class ExportLoop:
     def _look_at(self, kind: str, namespace: str, name: str) -> None:
         for export in self._exports.find_indexed(_OF_SOURCE, f"{kind}/{namespace}/{name}"):
             self.loop.add(Key(namespace, export.metadata.name))
+
+
+def _is_tracked(backup: VirtualMachineBackup | None) -> bool:
+    return backup is not None and backup.by_tracker
 
 
 def _source_of(export: VirtualMachineExport) -> tuple[str, ...]:

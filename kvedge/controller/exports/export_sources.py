@@ -16,9 +16,13 @@ from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.resources.data_volume_names import CONTENT_TYPE, KUBEVIRT_CONTENT
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.vm_backups import backup_directory, image_name
+from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.export_job import ServedBackup
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -37,6 +41,9 @@ class SourceFacts:
     snapshot: VirtualMachineSnapshot | None = None
     content: VirtualMachineSnapshotContent | None = None
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    backup: VirtualMachineBackup | None = None
+    # Its VM; empty when that is not known.
+    backed_up_vm: str = ""
     # By claim: who may write it now.
     users: Mapping[str, str] = field(default_factory=dict)
 
@@ -50,6 +57,8 @@ def judge_source(export: VirtualMachineExport, facts: SourceFacts) -> SourceSeen
             return _judge_vm(export, facts)
         case "VirtualMachineSnapshot":
             return _judge_snapshot(export, facts)
+        case "VirtualMachineBackup":
+            return _judge_backup(export, facts)
         case _:
             # Admission lets none in; one that came before it is told so.
             return SourceSeen(reason="Unknown", message="spec.source.kind: nothing of this kind is exported")
@@ -59,6 +68,8 @@ def claims_of(export: VirtualMachineExport, facts: SourceFacts) -> list[str]:
     """The claims that an export's judgement needs to know."""
     if export.spec.source.kind == "PersistentVolumeClaim":
         return [export.spec.source.name]
+    if facts.backup is not None:
+        return [facts.backup.spec.pvc_name or ""]
     if facts.vm is not None:
         return list(lasting_claims(facts.vm).values())
     if facts.content is not None:
@@ -173,6 +184,30 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
     }
     seen = replace(seen, manifests=make_vm_manifests(snapshot_vm(content), served, of_claim))
     return _unless_used(seen, export, facts)
+
+
+def _judge_backup(export: VirtualMachineExport, facts: SourceFacts) -> SourceSeen:
+    where = f"VirtualMachineBackup {export.metadata.namespace}/{export.spec.source.name}"
+    backup = facts.backup
+    if backup is None:
+        return SourceSeen(reason="BackupNotFound", message=f"{where} not found")
+    vm, status = facts.backed_up_vm, backup.status
+    found = condition(status.conditions, "Progressing")
+    if not backup.spec.is_pull or found is None or found.reason not in ("PreparingExport", "ExportReady"):
+        text = f"{where} is not to be pulled now: its mode must be Pull, and it must be whole and not over"
+        return SourceSeen(reason=_INITIALIZING, message=text, vm=vm or None)
+    claim = facts.claims.get(backup.spec.pvc_name or "")
+    if claim is None or not vm or not status.checkpoint_name:
+        return SourceSeen(reason="BackupNotFound", message=f"the claim, the tracker or the name of {where} is gone")
+    served = ServedBackup(
+        directory=backup_directory(vm, status.checkpoint_name),
+        images={
+            each.volume_name: image_name(backup.metadata.name, each.volume_name) for each in status.included_volumes
+        },
+        incremental=status.type == "Incremental",
+    )
+    volumes = (SourceVolume(claim.metadata.name, claim, disk=False, backup=served),)
+    return _unless_used(SourceSeen(volumes=volumes, vm=vm, state=_bound_state([claim])), export, facts)
 
 
 def _unless_used(seen: SourceSeen, export: VirtualMachineExport, facts: SourceFacts) -> SourceSeen:

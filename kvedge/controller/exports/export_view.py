@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.protection.export_job import ExportManifests
+from kvedge.resources.types.protection.export_job import ExportManifests, ServedBackup
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.storage import PersistentVolumeClaim
 
@@ -22,6 +22,8 @@ class SourceVolume:
     name: str
     claim: PersistentVolumeClaim
     disk: bool = True
+    # The images of one backup are served, and nothing else of the claim.
+    backup: ServedBackup | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,10 @@ def exporter_pod(
     name = exporter_name(meta.name)
     job = ExportJob(
         name=meta.name,
-        volumes=[ServedVolume(name=each.name, block=each.claim.is_block, disk=each.disk) for each in volumes],
+        volumes=[
+            ServedVolume(name=each.name, block=each.claim.is_block, disk=each.disk, backup=each.backup)
+            for each in volumes
+        ],
         until=until.timestamp(),
     )
     token = export.spec.token_secret_ref or default_token_secret(meta.name)

@@ -17,12 +17,14 @@ from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -34,6 +36,7 @@ Made: TypeAlias = (
     | DataVolume
     | PersistentVolumeClaim
     | VirtualMachine
+    | VirtualMachineExport
     | Pod
     | BackupRun
     | BackupTask
@@ -46,6 +49,8 @@ Written: TypeAlias = (
     | BackupSchedule
     | VirtualMachineInstance
     | PersistentVolume
+    | VirtualMachineBackup
+    | VirtualMachineBackupTracker
     | Made
 )
 Deleted: TypeAlias = VirtualMachineClone | VirtualMachineInstance | Made
@@ -59,6 +64,7 @@ About: TypeAlias = (
     | BackupRestore
     | BackupTask
     | BackupSchedule
+    | VirtualMachineBackup
 )
 
 

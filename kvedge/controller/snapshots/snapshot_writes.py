@@ -31,6 +31,7 @@ from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -42,7 +43,9 @@ _LONGEST_WORDS: Final = 500
 log = logging.getLogger(__name__)
 
 
-S = TypeVar("S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore, BackupTask)
+S = TypeVar(
+    "S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore, BackupTask, VirtualMachineBackup
+)
 
 
 @dataclass(frozen=True, slots=True)

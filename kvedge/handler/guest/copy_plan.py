@@ -20,6 +20,7 @@ from kvedge.rpc.launcher_pb2 import (
     DISK_COPY_COMPLETE,
     DISK_COPY_FAILED,
     DISK_COPY_PREPARING,
+    BackupFiles,
     BeginDiskCopyRequest,
     CopiedDisk,
     DiskCopyJob,
@@ -28,8 +29,10 @@ from kvedge.rpc.launcher_pb2 import (
 from kvedge.runtime.clock import rfc3339
 
 _LONGEST: Final = 1000
+_TYPES: Final = {False: "Full", True: "Incremental"}
 # Of what an older launcher cannot do; it is replaced when the guest starts anew or moves.
 _TOO_OLD: Final = "the VM's launcher is of a release that copies no disks of running guests; restart or migrate the VM"
+_TOO_OLD_FOR_BACKUPS: Final = "the VM's launcher is of a release that writes no backups; restart or migrate the VM"
 _UNDER_WAY: Final = frozenset({DISK_COPY_PREPARING, DISK_COPY_ACTIVE})
 
 
@@ -92,7 +95,10 @@ def _plan_begin(
         return CopyPlan(status=_say(request, "the guest does not run yet"))
     if not status.copies_disks:
         return CopyPlan(status=fail(request, _TOO_OLD))
-    missing = [volume.copy_name for volume in request.volumes if volume.copy_name not in present]
+    if request.backup is not None and not status.backs_up:
+        return CopyPlan(status=fail(request, _TOO_OLD_FOR_BACKUPS))
+    targets = [request.backup.target] if request.backup else [volume.copy_name for volume in request.volumes]
+    missing = [name for name in targets if name not in present]
     if missing:
         return CopyPlan(status=_say(request, _describe_missing(vmi, missing[0])))
     return CopyPlan(CopyStep.BEGIN, request.name, _say(request, ""))
@@ -108,6 +114,18 @@ def make_request(vmi: VirtualMachineInstance, request: DiskCopyRequest) -> Begin
     """What the launcher is asked."""
     infos = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
     made = BeginDiskCopyRequest(id=request.name)
+    if order := request.backup:
+        files = BackupFiles(
+            target=order.target,
+            directory=order.directory,
+            name=order.prefix,
+            checkpoint=order.checkpoint,
+            base=order.since,
+            keep=order.kept_checkpoints,
+            skip_quiesce=order.skip_quiesce,
+            vm=vmi.metadata.name,
+        )
+        made.backup.CopyFrom(files)
     for volume in request.volumes:
         info = infos.get(volume.copy_name)
         block = info is not None and is_block(info.volume_mode)
@@ -121,6 +139,9 @@ def read_job(request: DiskCopyRequest, job: DiskCopyJob) -> BackupStatus:
     message = job.message
     if job.state == DISK_COPY_ACTIVE:
         message = f"{min(job.percent, 100)}%"
+    order = request.backup
+    if order is not None and job.state == DISK_COPY_COMPLETE:
+        message = job.full_because
     return BackupStatus(
         backup_name=request.name,
         start_timestamp=_time(job.started_unix_ms),
@@ -129,6 +150,8 @@ def read_job(request: DiskCopyRequest, job: DiskCopyJob) -> BackupStatus:
         failed=job.state == DISK_COPY_FAILED,
         backup_msg=message[:_LONGEST] or None,
         quiesce_status=job.quiesce[:64],
+        checkpoint_name=None if order is None else order.checkpoint or None,
+        backup_type="" if order is None or not job.started_unix_ms else _TYPES[job.incremental],
     )
 
 

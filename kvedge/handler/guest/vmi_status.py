@@ -21,6 +21,7 @@ from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
+from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.disks.volume_facts import is_hotpluggable
@@ -130,6 +131,10 @@ def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) 
     new = encode(_status(vmi, seen, now))
     changes = {key: value for key, value in new.items() if old.get(key) != value}
     changes |= {key: None for key in old if key not in new}
+    tracking = "changedBlockTracking"
+    if changes.get(tracking) and old.get(tracking):
+        # What was said of an earlier backup, or while this one waited, does not stay.
+        changes[tracking] = merge_difference(old[tracking], changes[tracking])
     known = vmi.metadata.annotations.get(LAUNCHER_VERSION)
     is_other = seen.launcher_version not in ("", known)
     # The first one is not worth a write of its own: it comes when the guest starts. A guest that has moved to another
@@ -169,7 +174,10 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
 def _tracking(status: VirtualMachineInstanceStatus, copy: CopyOutcome) -> ChangedBlockTracking | None:
     if not copy.looked:
         return status.changed_block_tracking
-    return None if copy.status is None else ChangedBlockTracking(backup_status=copy.status)
+    told = status.changed_block_tracking
+    # The controller's word.
+    state = "" if told is None else told.state
+    return ChangedBlockTracking(state=state, backup_status=copy.status) if state or copy.status is not None else None
 
 
 def _interfaces(

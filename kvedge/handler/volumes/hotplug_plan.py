@@ -72,6 +72,8 @@ class HandOver:
     # A copy goes into it: the UID of the VMI and the copy's name, with a space between. "" for a disk.
     copy: str = ""
     dump_bytes: int = 0
+    # The images of a backup go into it.
+    takes_backup: bool = False
 
     @property
     def block(self) -> bool:
@@ -80,14 +82,18 @@ class HandOver:
 
     @property
     def is_directory(self) -> bool:
-        """Whether the launcher is to have all of the claim: it writes a word beside the image of a disk that moves."""
-        return is_moved_place(self.name) and not self.block
+        """Whether the launcher is to have all of the claim: it writes a word beside the image of a disk that moves, and
+        makes the images of a backup.
+        """
+        return (is_moved_place(self.name) or self.takes_backup) and not self.block
 
 
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
     wanted = {volume.name: volume for volume in attached_volumes(vmi) if volume.name not in present}
     copies = find_copies(vmi)
+    order = None if vmi.status.disk_copy is None else vmi.status.disk_copy.backup
+    backup_target = "" if order is None else order.target
     return [
         HandOver(
             entry.name,
@@ -95,6 +101,7 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
             entry.persistent_volume_claim_info or ClaimInfo(),
             copies.get(entry.name, ""),
             dump_bytes(vmi) if is_memory_dump(wanted[entry.name]) else 0,
+            entry.name == backup_target,
         )
         for entry in vmi.status.volume_status
         if entry.name in wanted
@@ -108,7 +115,7 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
 def find_copies(vmi: VirtualMachineInstance) -> dict[str, str]:
     """The volumes that copies go into, and what is written beside the images in them until they are whole."""
     request = vmi.status.disk_copy
-    if request is None:
+    if request is None or request.backup is not None:
         return {}
     return {volume.copy_name: f"{vmi.metadata.uid} {request.name}" for volume in request.volumes}
 

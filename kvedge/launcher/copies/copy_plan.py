@@ -20,6 +20,9 @@ GUEST_AGENT: Final = "GuestAgent"
 NO_GUEST_AGENT: Final = "NoGuestAgent"
 QUIESCE_TIMEOUT: Final = "QuiesceTimeout"
 PAUSED: Final = "Paused"
+# Of backups: the agent refused, or nobody wanted it.
+QUIESCE_FAILED: Final = "QuiesceFailed"
+QUIESCE_SKIPPED: Final = "QuiesceSkipped"
 # What an agent says on Windows when its writers have gone on before they were told to.
 FREEZE_WAS_LIMITED: Final = "fsfreeze is limited"
 

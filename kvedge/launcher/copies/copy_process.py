@@ -1,7 +1,8 @@
-"""The process that reads one disk as it was and writes its copy: `qemu-img`, behind everything else that the host does.
+"""The processes that read disks as they were: `qemu-img`, which writes the copy of one, and our own, which writes the
+images of a backup. Both are behind everything else that the host does.
 
-Started by `disk_copies`. It reads from the socket of the backup job, or an image that nobody writes, and writes what
-the handler has put into the Pod. Zeros are not written to a new image.
+Started by `disk_copies` and `backup_images`. They read from the socket of the backup job, or an image that nobody
+writes, and write what the handler has put into the Pod. Zeros are not written to a new image.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kvedge.launcher.copies.copy_plan import read_percent
@@ -24,6 +27,8 @@ _BEHIND: Final = (
 )
 _PIECE: Final = 4096
 _LONGEST: Final = 512
+# The code with which our own process says that there is no room.
+NO_ROOM: Final = 4
 
 
 class Source(NamedTuple):
@@ -73,26 +78,25 @@ def sync_target(path: str) -> None:
         os.close(target)
 
 
-class CopyProcess:
-    """One disk on its way."""
+class QuietProcess:
+    """A process that copies, and says how far it is."""
 
-    def __init__(self, source: Source, target: str, *, block: bool) -> None:
-        """Begin. Raises OSError."""
-        self._target = target
-        command = [*_BEHIND, QEMU_IMG, "convert", "-p", "-n", "-t", "writeback", "--image-opts", "--target-image-opts"]
-        if source.shared:
-            command.append("-U")
-        if not block:
-            # It is all holes, which read as zeros. A device holds what it held.
-            command.append("--target-is-zero")
-        command += [source.options, _image(target, block=block)]
+    def __init__(self, command: Sequence[str], said_first: bytes = b"") -> None:
+        """Begin, and tell it its first line. Raises OSError."""
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*_BEHIND, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self._said = dict.fromkeys(self._streams(), b"")
         for stream in self._said:
             os.set_blocking(stream, False)
         self.percent = 0
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as stdin:
+                stdin.write(said_first)
+        except BrokenPipeError:
+            # It has ended; how, is told by its code.
+            pass
 
     def look(self) -> bool:
         """Whether it has ended; `percent` is what it has said by now."""
@@ -104,7 +108,7 @@ class CopyProcess:
         return has_ended
 
     def check(self) -> None:
-        """Whether it has copied all of the disk, once it has ended.
+        """Whether it has copied all, once it has ended.
 
         Raises:
             DiskFull: when the target has no room.
@@ -115,9 +119,9 @@ class CopyProcess:
             return
         said = self._said[self._streams()[1]].decode(errors="replace").strip()
         said = "".join(character if character.isprintable() else " " for character in said)
-        if os.strerror(errno.ENOSPC) in said:
+        if os.strerror(errno.ENOSPC) in said or code == NO_ROOM:
             raise DiskFull("the copy of the disk", said)
-        raise LibvirtFailed("copying the disk", code, 0, said or f"qemu-img ended with {code}")
+        raise LibvirtFailed("copying the disk", code, 0, said or f"the process that copies ended with {code}")
 
     def end(self) -> None:
         """End it, whatever it has done, and wait until it is gone."""
@@ -137,6 +141,29 @@ class CopyProcess:
         """What was printed since; the last of it is kept."""
         while piece := _read(stream):
             self._said[stream] = (self._said[stream] + piece)[-_LONGEST:]
+
+
+class CopyProcess(QuietProcess):
+    """One disk on its way."""
+
+    def __init__(self, source: Source, target: str, *, block: bool) -> None:
+        """Begin. Raises OSError."""
+        command = [QEMU_IMG, "convert", "-p", "-n", "-t", "writeback", "--image-opts", "--target-image-opts"]
+        if source.shared:
+            command.append("-U")
+        if not block:
+            # It is all holes, which read as zeros. A device holds what it held.
+            command.append("--target-is-zero")
+        super().__init__([*command, source.options, _image(target, block=block)])
+
+
+class BackupProcess(QuietProcess):
+    """All disks of a backup on their way; `job` is what the process is told."""
+
+    def __init__(self, job: bytes) -> None:
+        """Begin. Raises OSError."""
+        program = [sys.executable, *([] if getattr(sys, "frozen", False) else ["-P", "-m", "kvedge"])]
+        super().__init__([*program, "write-backup"], job + b"\n")
 
 
 def _read(stream: int) -> bytes:

@@ -30,6 +30,9 @@ class CopyRecord(NamedTuple):
     quiesce: str = ""
     frozen_ms: int = 0
     froze: bool = False
+    # Of a backup: whether it has changes alone, and why it has not.
+    incremental: bool = False
+    full_because: str = ""
 
     @property
     def is_open(self) -> bool:

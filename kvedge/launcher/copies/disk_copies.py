@@ -1,5 +1,7 @@
 """Disks of the running guest, copied as they all were at one moment, into volumes that the handler has handed over.
 
+Each goes into a volume of its own for a snapshot; all go as images into one volume for a backup.
+
 Kept by `domain_run`; asked by `domain_view` what is to be said of it. A thread of its own freezes the guest, begins
 libvirt's backup job, thaws it at once, has one process after the other read a disk from that job, and ends it. Nothing
 here holds the guest up but the freeze: what it writes over meanwhile is put aside beside its layers, and when there is
@@ -18,18 +20,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.copies.copy_plan import (
-    FREEZE_WAS_LIMITED,
     GUEST_AGENT,
     QUIESCE_TIMEOUT,
     DiskToCopy,
     WantedCopy,
     choose_disks,
-    choose_quiesce,
     count_reserve,
     is_short,
 )
 from kvedge.launcher.copies.copy_record import CopyRecord, CopyStore
-from kvedge.launcher.launcher_errors import DiskFull, LauncherError, WrongState
+from kvedge.launcher.copies.guest_hold import GUEST_ENDED, Aborted, GuestHold
+from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.resources.disks.hotplug_places import hotplug_path
 from kvedge.rpc.launcher_pb2 import (
@@ -43,15 +44,13 @@ from kvedge.runtime.background import passing_thread
 
 if TYPE_CHECKING:
     from kvedge.launcher.agent.guest_freezer import GuestFreezer
-    from kvedge.launcher.copies.copy_process import Source
+    from kvedge.launcher.copies.backup_images import BackupImages
+    from kvedge.launcher.copies.backup_plan import WantedBackup
+    from kvedge.launcher.copies.copy_process import QuietProcess, Source
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 
-# The guest thaws after so long by itself, whatever becomes of this process: libvirt begins the job in a fraction of it.
-_FREEZE_SECONDS: Final = 30
-# Between tries to freeze a guest whose agent does not do it.
-_FREEZE_AGAIN_SECONDS: Final = 5.0
 # How often it is looked at what is done and whether there is room: what a fast disk takes meanwhile is the reserve.
 _LOOK_SECONDS: Final = 0.2
 _LONGEST_MESSAGE: Final = 1024
@@ -59,11 +58,6 @@ _LONGEST_MESSAGE: Final = 1024
 _STEP: Final = 5
 _SCRATCH: Final = "copy-scratch"
 _SOCKET: Final = "copy.sock"
-_GUEST_ENDED: Final = "the guest ended while its disks were copied"
-
-
-class _Aborted(Exception):
-    """Nobody wants the copy any more."""
 
 
 class DiskCopies:
@@ -95,6 +89,9 @@ class DiskCopies:
         self._percent = 0
         self._aborting = threading.Event()
         self._working = False
+        self._hold = GuestHold(session, freezer, self._aborting, self._note_freeze, self._tell_wait)
+        # Of the copy that is under way, when it is a backup.
+        self._images: BackupImages | None = None
 
     @property
     def is_active(self) -> bool:
@@ -122,8 +119,14 @@ class DiskCopies:
             self._working = False
             self._on_change()
 
-    def begin(self, copy_id: str, wanted: Sequence[WantedCopy], facts: DomainFacts | None) -> None:
-        """Begin to copy, unless this copy has begun before.
+    def begin(
+        self,
+        copy_id: str,
+        wanted: Sequence[WantedCopy],
+        facts: DomainFacts | None,
+        backup: WantedBackup | None = None,
+    ) -> None:
+        """Begin to copy, unless this copy has begun before; with `backup` into images.
 
         Raises:
             WrongState: when another copy is under way, or there is no guest.
@@ -136,9 +139,10 @@ class DiskCopies:
             if self._working:
                 raise WrongState(f"copy {self._record.id} is under way; try again when it is over")
             disks = choose_disks(facts, wanted)
+            images = None if backup is None else self._make_images(backup, disks)
             record = CopyRecord(copy_id)
             self._store.keep(record)
-            self._record, self._wait, self._percent = record, "", 0
+            self._record, self._wait, self._percent, self._images = record, "", 0, images
             self._aborting.clear()
             self._working = True
         passing_thread("disk-copy", self._copy, disks)
@@ -166,7 +170,16 @@ class DiskCopies:
             percent=100 if record.complete else self._percent // _STEP * _STEP,
             quiesce=record.quiesce,
             frozen_ms=record.frozen_ms,
+            incremental=record.incremental,
+            full_because=record.full_because,
         )
+
+    def _make_images(self, backup: WantedBackup, disks: Sequence[DiskToCopy]) -> BackupImages:
+        from kvedge.launcher.copies.backup_images import BackupImages
+
+        if not all(each.served for each in disks):
+            raise BadRequest("disks", "only disks that the guest can write are backed up")
+        return BackupImages(self._session, backup, self._root)
 
     def _copy(self, disks: Sequence[DiskToCopy]) -> None:
         log.info(
@@ -177,14 +190,19 @@ class DiskCopies:
         try:
             self._prepare(disks)
             self._fix_moment(disks)
-            self._copy_all(disks)
+            if self._images is None:
+                self._copy_all(disks)
+            else:
+                self._write_images(self._images, disks)
             message = ""
-        except _Aborted:
+        except Aborted:
             message = "it was called off"
         except (LauncherError, OSError) as error:
             message = self._explain(error)
         finally:
             self._clean_up()
+            if self._images is not None:
+                self._images.end(complete=not message)
             self._finish(message[:_LONGEST_MESSAGE])
             self._working = False
             self._on_change()
@@ -193,7 +211,7 @@ class DiskCopies:
         with contextlib.suppress(LauncherError):
             facts = self._session.facts()
             if facts is None or not facts.is_active:
-                return _GUEST_ENDED
+                return GUEST_ENDED
         return str(error)
 
     def _prepare(self, disks: Sequence[DiskToCopy]) -> None:
@@ -202,6 +220,9 @@ class DiskCopies:
         _remove(self._scratch)
         os.makedirs(self._scratch, mode=0o700, exist_ok=True)
         self._check_room()
+        if self._images is not None:
+            self._images.prepare(disks)
+            return
         for each in disks:
             path = self._path(each)
             size, allocated = self._session.backup.sizes(each.disk.target)
@@ -240,55 +261,34 @@ class DiskCopies:
                 self._session.backup.begin(self._socket, served)
             started = _now_ms()
         finally:
-            if is_ours and not self._thaw():
+            if is_ours and not self._hold.thaw():
                 quiesce = QUIESCE_TIMEOUT
+        if self._images is not None:
+            self._images.serve_changes()
         frozen_ms = int((time.monotonic() - frozen) * 1000) if is_ours else 0
         with self._changing:
-            self._note(self._record._replace(started_ms=started, quiesce=quiesce, frozen_ms=frozen_ms))
+            record = self._record._replace(started_ms=started, quiesce=quiesce, frozen_ms=frozen_ms)
+            if self._images is not None:
+                why = self._images.why_full[:_LONGEST_MESSAGE]
+                record = record._replace(incremental=self._images.is_incremental, full_because=why)
+            self._note(record)
         log.info("the moment is fixed", extra={"facts": {"quiesce": quiesce, "frozen_ms": frozen_ms}})
         self._on_change()
 
     def _freeze(self) -> str:
-        """Hold the guest still; how that was done. Tries on until the guest is frozen or nobody wants it any more."""
-        while True:
-            facts = self._session.facts()
-            if facts is None or not facts.is_active:
-                raise WrongState(_GUEST_ENDED)
-            quiesce = choose_quiesce(facts)
-            if quiesce != GUEST_AGENT:
-                return quiesce
-            with self._changing:
-                # Another launcher must not leave it frozen for the rest of the time.
-                self._note(self._record._replace(froze=True))
-            try:
-                self._freezer.freeze(_FREEZE_SECONDS, self._check_wanted)
-            except LauncherError as error:
-                self._wait = f"the guest's file systems cannot be frozen: {error}"[:_LONGEST_MESSAGE]
-                log.warning("the guest is not frozen; trying again", extra={"facts": {"why": str(error)}})
-                self._on_change()
-                if self._aborting.wait(_FREEZE_AGAIN_SECONDS):
-                    raise _Aborted from error
-                continue
-            self._wait = ""
-            if self._aborting.is_set():
-                self._freezer.thaw_soon()
-                raise _Aborted
-            return quiesce
+        if self._images is None:
+            return self._hold.freeze()
+        return self._hold.freeze_once(skip=self._images.wanted.skip_quiesce)
 
-    def _check_wanted(self) -> None:
-        if self._aborting.is_set():
-            raise WrongState("nobody wants the copy any more")
+    def _note_freeze(self) -> None:
+        with self._changing:
+            # Another launcher must not leave it frozen for the rest of the time.
+            self._note(self._record._replace(froze=True))
 
-    def _thaw(self) -> bool:
-        """Let the guest go on; whether it was frozen until now."""
-        was_frozen = self._freezer.is_on
-        try:
-            self._freezer.unfreeze()
-        except LauncherError as error:
-            # It is tried on by the freezer; on Windows it is how one is told that the guest has thawed by itself.
-            log.warning("the guest did not thaw at once", extra={"facts": {"why": str(error)}})
-            return was_frozen and FREEZE_WAS_LIMITED not in str(error)
-        return was_frozen
+    def _tell_wait(self, why: str) -> None:
+        was, self._wait = self._wait, why[:_LONGEST_MESSAGE]
+        if was != self._wait:
+            self._on_change()
 
     def _copy_all(self, disks: Sequence[DiskToCopy]) -> None:
         from kvedge.launcher.copies.copy_process import image_at, served_at, sync_target
@@ -302,18 +302,27 @@ class DiskCopies:
             self._copy_one(each, source, (number, len(disks)))
             sync_target(self._path(each))
         if any(each.served for each in disks) and not self._session.backup.is_active():
-            raise WrongState(_GUEST_ENDED)
+            raise WrongState(GUEST_ENDED)
 
     def _copy_one(self, each: DiskToCopy, source: Source, place: tuple[int, int]) -> None:
         from kvedge.launcher.copies.copy_process import CopyProcess
 
+        self._follow(CopyProcess(source, self._path(each), block=each.wanted.block), place)
+
+    def _write_images(self, images: BackupImages, disks: Sequence[DiskToCopy]) -> None:
+        self._follow(images.write(self._socket, disks), (0, 1))
+        if not self._session.backup.is_active():
+            raise WrongState(GUEST_ENDED)
+        images.complete(self._record.started_ms)
+
+    def _follow(self, process: QuietProcess, place: tuple[int, int]) -> None:
+        """Wait for the end of a process, which is so many of so many."""
         number, count = place
-        process = CopyProcess(source, self._path(each), block=each.wanted.block)
         try:
             while not process.look():
                 self._percent = (number * 100 + process.percent) // count
                 if self._aborting.wait(_LOOK_SECONDS):
-                    raise _Aborted
+                    raise Aborted
                 self._check_room()
             process.check()
         finally:

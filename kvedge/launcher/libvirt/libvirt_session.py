@@ -17,6 +17,7 @@ import libvirt
 
 from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unanswered, Unreadable, WrongState
 from kvedge.launcher.libvirt.domain_backup import DomainBackup
+from kvedge.launcher.libvirt.domain_bitmaps import DomainBitmaps
 from kvedge.launcher.libvirt.domain_copies import DomainCopies
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
@@ -54,6 +55,7 @@ class LibvirtSession:
             )
         self.migration = DomainMigration(self._domain)
         self.backup = DomainBackup(self._domain)
+        self.bitmaps = DomainBitmaps(self._domain)
         self.copies = DomainCopies(self._domain)
 
     @property

@@ -21,6 +21,7 @@ from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.run_state import RunState
 from kvedge.rpc.launcher_pb2 import (
     DISK_MOVE_GOAL_COPY,
+    BackupFiles,
     BeginDiskCopyRequest,
     DomainStatus,
     DumpMemoryRequest,
@@ -29,6 +30,7 @@ from kvedge.rpc.launcher_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from kvedge.launcher.copies.backup_plan import WantedBackup
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
@@ -154,7 +156,8 @@ class DomainOrders:
             if self._view.moves.is_open:
                 raise WrongState("disks of the guest move to other claims; they are copied once that is over")
             wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
-            self._view.copies.begin(request.id, wanted, self._session.facts())
+            backup = _read_backup(request.backup) if request.HasField("backup") else None
+            self._view.copies.begin(request.id, wanted, self._session.facts(), backup)
         return self._view.look()
 
     def abort_disk_copy(self, copy_id: str) -> DomainStatus:
@@ -230,3 +233,14 @@ class DomainOrders:
         except WrongState:
             log.info("nothing is left to kill")
         return self._view.look()
+
+
+def _read_backup(asked: BackupFiles) -> WantedBackup:
+    from kvedge.launcher.copies.backup_plan import WantedBackup, check_backup
+
+    keep = frozenset(asked.keep)
+    wanted = WantedBackup(
+        asked.target, asked.directory, asked.name, asked.checkpoint, asked.base, keep, asked.skip_quiesce, asked.vm
+    )
+    check_backup(wanted)
+    return wanted

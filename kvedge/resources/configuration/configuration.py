@@ -7,7 +7,7 @@ takes nothing else with it; admission refuses it before it gets here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.values.quantities import Quantity
 
 MACHINES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -119,6 +120,20 @@ class BindingPlugin:
 
 
 @dataclass(frozen=True, slots=True)
+class TrackedVms:
+    """The VMs of which backups may have changed blocks alone, by their labels or those of their namespaces."""
+
+    by_namespace: LabelSelector | None = None
+    by_labels: LabelSelector | None = None
+
+    def select(self, labels: Mapping[str, str], namespace_labels: Callable[[], Mapping[str, str]]) -> bool:
+        """Whether a VM is one; the labels of its namespace are asked for only where they count."""
+        if self.by_labels is not None and self.by_labels.matches(labels):
+            return True
+        return self.by_namespace is not None and self.by_namespace.matches(namespace_labels())
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """The configuration in force. Percent for the overcommit, a divisor for the CPU ratio."""
 
@@ -128,6 +143,7 @@ class Configuration:
     cpu_allocation_ratio: int = 10
     node_selectors: Mapping[str, str] = field(default_factory=dict)
     log_levels: LogLevels = field(default_factory=LogLevels)
+    tracked_vms: TrackedVms = TrackedVms()
     # Empty: that of the architecture.
     cpu_model: str = ""
     # Nodes do not offer these.

@@ -19,6 +19,7 @@ from kvedge.resources.configuration.configuration import (
     Issue,
     LogLevels,
     Migrations,
+    TrackedVms,
     WorkloadUpdates,
 )
 from kvedge.resources.configuration.configuration_bindings import binding_plugins
@@ -31,9 +32,11 @@ from kvedge.resources.configuration.feature_gates import (
     find_enabled_without_effect,
     unknown_gates,
 )
+from kvedge.resources.label_selectors import LabelSelector, selector_of, selector_problems
 from kvedge.resources.moves.workload_updates import EVICT, LIVE_MIGRATE, METHODS
 from kvedge.resources.types.kubevirt import KubeVirtSpec, WorkloadUpdateStrategy
 from kvedge.resources.types.kubevirt_configuration import (
+    BlockTrackingSelectors,
     DeveloperConfiguration,
     KubeVirtConfiguration,
     LogVerbosity,
@@ -92,7 +95,27 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
     made = _with_guests(made, given, checks)
     made = _with_network(made, given.network or NetworkConfiguration(), checks)
     made = _with_types(made, given, checks)
-    return replace(made, migrations=_migrations(given.migrations or MigrationConfiguration(), checks))
+    return replace(
+        made,
+        migrations=_migrations(given.migrations or MigrationConfiguration(), checks),
+        tracked_vms=_tracked_vms(given.changed_block_tracking_label_selectors, checks),
+    )
+
+
+def _tracked_vms(given: BlockTrackingSelectors | None, checks: Checks) -> TrackedVms:
+    if given is None:
+        return TrackedVms()
+    at = f"{_AT}.changedBlockTrackingLabelSelectors"
+    made: list[LabelSelector | None] = []
+    for name, document in (
+        ("namespaceLabelSelector", given.namespace_label_selector),
+        ("virtualMachineLabelSelector", given.virtual_machine_label_selector),
+    ):
+        problems = [] if document is None else list(selector_problems(document))
+        for path, message in problems:
+            checks.note_invalid(f"{at}.{name}.{path}", message)
+        made.append(None if document is None or problems else selector_of(document))
+    return TrackedVms(*made)
 
 
 def _with_developer(made: Configuration, given: DeveloperConfiguration, checks: Checks) -> Configuration:

@@ -256,8 +256,10 @@ _GUESTS: Final = (
         "The storage class for TPM and UEFI variables that last.",
         "neither lasts yet",
     ),
-    _make_later(
-        "configuration.changedBlockTrackingLabelSelectors", "VMs whose backups are incremental.", "none are yet"
+    _make_applied(
+        "configuration.changedBlockTrackingLabelSelectors",
+        "VMs of which backups may have changed blocks alone: those whose labels the virtualMachineLabelSelector "
+        "selects, and all in namespaces that the namespaceLabelSelector does. None without it.",
     ),
     _make_later(
         "configuration.persistentReservationConfiguration", "SCSI persistent reservations.", "there are none yet"

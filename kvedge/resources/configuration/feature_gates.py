@@ -37,6 +37,8 @@ STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.ite
 # With this gate another webhook asks for the virtual functions of a Pod's networks. KubeVirt has it on unless somebody
 # disables it, and without that webhook no guest gets a function. Here it is on where it is named.
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
+# With this gate there are KubeVirt's backups of running VMs.
+INCREMENTAL_BACKUP: Final = "IncrementalBackup"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
@@ -51,10 +53,13 @@ PRESENT: Final = frozenset(
         "HostDisk",
         "HotplugVolumes",
         "ImageVolume",
+        INCREMENTAL_BACKUP,
         "NonRoot",
         "PSA",
         "PanicDevices",
         "PortRangesSpec",
+        # Backups need it in KubeVirt; such volumes are always there here.
+        "UtilityVolumes",
         "VideoConfig",
         "VmiMemoryOverheadReport",
         *ALWAYS_ON,

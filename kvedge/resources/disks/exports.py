@@ -89,3 +89,8 @@ def split_outside_path(path: str) -> tuple[str, str, str] | None:
     if found is None or any(unquote(part) in (".", "..") for part in found[4].split("/")):
         return None
     return found[2], found[3], found[4]
+
+
+def backup_path(volume: str, what: str) -> str:
+    """The path of a backup's volume beneath a link's base: its `data`, or the `map` of it."""
+    return f"/exports/{volume}/{what}"

@@ -21,6 +21,7 @@ from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
 from kvedge.resources.manifests.schedule_kind import SCHEDULE
 from kvedge.resources.manifests.schema_manifest import struct_schema
 from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_KINDS
+from kvedge.resources.manifests.vm_backup_kinds import VM_BACKUP_KINDS
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineSpec, VirtualMachineStatus
 from kvedge.resources.types.vmi import (
@@ -75,8 +76,8 @@ _VM_KINDS: Final[Sequence[CustomKind]] = (
     ),
 )
 CUSTOM_KINDS: Final = (
-    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, CLONE, SCHEDULE, EXPORT_KIND,
-    PRESET, *INSTANCETYPE_KINDS, *DATA_VOLUME_KINDS,
+    *_VM_KINDS, *REPLICA_KINDS, *MIGRATION_KINDS, *SNAPSHOT_KINDS, *BACKUP_KINDS, *VM_BACKUP_KINDS, CLONE, SCHEDULE,
+    EXPORT_KIND, PRESET, *INSTANCETYPE_KINDS, *DATA_VOLUME_KINDS,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from kvedge.resources.manifests.replica_kinds import REPLICA_DESCRIPTIONS
 from kvedge.resources.manifests.schedule_kind import SCHEDULE_DESCRIPTIONS
 from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_DESCRIPTIONS
 from kvedge.resources.manifests.status_descriptions import STATUS_DESCRIPTIONS
+from kvedge.resources.manifests.vm_backup_kinds import VM_BACKUP_DESCRIPTIONS
 
 _LATER: Final = "Not supported by this release: refused when it is set."
 _PULL_POLICY: Final = "Always, IfNotPresent or Never; Always for the tag latest or none, else IfNotPresent."
@@ -385,6 +386,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     **EXPORT_DESCRIPTIONS,
     **CLONE_DESCRIPTIONS,
     **BACKUP_DESCRIPTIONS,
+    **VM_BACKUP_DESCRIPTIONS,
     **SCHEDULE_DESCRIPTIONS,
     **PRESET_DESCRIPTIONS,
     **INSTANCETYPE_DESCRIPTIONS,

@@ -107,7 +107,7 @@ _CONTROLLER: Final = (
     ),
     right(("update",), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents/finalizers"),
     # It serves exports, each by a Pod and a Service of its own, and deletes those whose time is over.
-    right((*READ, "delete"), "export.kubevirt.io", "virtualmachineexports"),
+    right((*READ, "create", "delete"), "export.kubevirt.io", "virtualmachineexports"),
     right(("patch",), "export.kubevirt.io", "virtualmachineexports/status"),
     right(("update",), "export.kubevirt.io", "virtualmachineexports/finalizers"),
     right(("create", "get"), "core", "services"),
@@ -117,6 +117,11 @@ _CONTROLLER: Final = (
     right((*READ, "delete"), "clone.kubevirt.io", "virtualmachineclones"),
     right(("patch",), "clone.kubevirt.io", "virtualmachineclones/status"),
     right(("update",), "clone.kubevirt.io", "virtualmachineclones/finalizers"),
+    # It takes KubeVirt's backups of running VMs, and serves those that somebody comes for.
+    right((*READ, "patch"), "backup.kubevirt.io", "virtualmachinebackups"),
+    right(READ, "backup.kubevirt.io", "virtualmachinebackuptrackers"),
+    right(("patch",), "backup.kubevirt.io", "virtualmachinebackups/status virtualmachinebackuptrackers/status"),
+    right(("update",), "backup.kubevirt.io", "virtualmachinebackups/finalizers"),
     # It carries backups away and brings them back, by snapshots of its own, and by schedules; of what it has made by
     # one, old objects go.
     right(READ, "backup.kvedge.io", "backuprepositories backuprestores backupschedules"),

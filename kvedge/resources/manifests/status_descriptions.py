@@ -93,12 +93,26 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "DiskCopyRequest": {
         "name": "The copy's name; each is made once.",
         "volumes": "The disks, and the volumes that their copies go into.",
+        "backup": "The backup that they go into instead.",
     },
+    "BackupOrder": {
+        "target": "The utility volume that the images go into.",
+        "directory": "Where in it.",
+        "prefix": "How the images' names begin.",
+        "checkpoint": "How the moment is called; changes are noted from then on. Without it they are not.",
+        "since": "The checkpoint since which changes are taken; without it all of the disks is.",
+        "keptCheckpoints": "Checkpoints that later backups need.",
+        "skipQuiesce": "Whether the guest's file systems are left unfrozen.",
+    },
+    "VmBlockTracking": {"state": "Enabled where backups of it may have changed blocks alone."},
     "CopiedVolume": {
         "volumeName": "The volume whose disk is copied.",
         "copyName": "The utility volume that its copy goes into.",
     },
-    "ChangedBlockTracking": {"backupStatus": "What became of the copy of disks that was asked for last."},
+    "ChangedBlockTracking": {
+        "state": "Enabled where backups may have changed blocks alone.",
+        "backupStatus": "What became of the copy of disks that was asked for last.",
+    },
     "BackupStatus": {
         "backupName": "The copy's name.",
         "startTimestamp": "The moment as of which all disks are copied.",
@@ -106,7 +120,10 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "completed": "Whether all of it is on stable storage.",
         "failed": "Whether it came to nothing.",
         "backupMsg": "How far it is, what it waits for, or why it failed.",
-        "quiesceStatus": "How the guest was held still: GuestAgent, NoGuestAgent, QuiesceTimeout or Paused.",
+        "quiesceStatus": "How the guest was held still: GuestAgent, NoGuestAgent, QuiesceTimeout, Paused, "
+        "QuiesceFailed or QuiesceSkipped.",
+        "checkpointName": "The moment's name, of a backup.",
+        "backupType": "Full or Incremental, of a backup.",
     },
     "VolumeStatus": {
         "name": "The volume's name.",

@@ -194,6 +194,13 @@ class HypervisorConfiguration(KubeStruct, kw_only=True):
     name: str = ""
 
 
+class BlockTrackingSelectors(KubeStruct, kw_only=True):
+    """Of which VMs changed blocks are tracked; either selector is enough."""
+
+    namespace_label_selector: LabelSelector | None = None
+    virtual_machine_label_selector: LabelSelector | None = None
+
+
 class KubeVirtConfiguration(KubeStruct, kw_only=True):
     """How VMs are made and run; what is not given has KubeVirt's default."""
 
@@ -238,7 +245,7 @@ class KubeVirtConfiguration(KubeStruct, kw_only=True):
     virt_template_deployment: Switch | None = None
     instancetype: InstancetypeConfiguration | None = None
     hypervisors: list[HypervisorConfiguration] = []
-    changed_block_tracking_label_selectors: JsonObject | None = None
+    changed_block_tracking_label_selectors: BlockTrackingSelectors | None = None
     persistent_reservation_configuration: Switch | None = None
     confidential_compute: JsonObject | None = None
     role_aggregation_strategy: str | None = None

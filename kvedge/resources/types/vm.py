@@ -101,6 +101,12 @@ class InstancetypeStatusRef(KubeStruct, kw_only=True):
     controller_revision_ref: ControllerRevisionRef | None = None
 
 
+class VmBlockTracking(KubeStruct, kw_only=True):
+    """Whether backups of the VM may have changed blocks alone."""
+
+    state: str = ""
+
+
 class VirtualMachineStatus(KubeStruct, kw_only=True):
     """What became of it."""
 
@@ -120,6 +126,7 @@ class VirtualMachineStatus(KubeStruct, kw_only=True):
     memory_dump_request: MemoryDumpRequest | None = None
     instancetype_ref: InstancetypeStatusRef | None = None
     preference_ref: InstancetypeStatusRef | None = None
+    changed_block_tracking: VmBlockTracking | None = None
 
 
 class VirtualMachine(KubeStruct, kw_only=True):

@@ -146,7 +146,20 @@ class CopiedVolume(KubeStruct, kw_only=True):
     """A volume whose disk is copied, and the utility volume that the copy goes into."""
 
     volume_name: str
-    copy_name: str
+    # Empty for a volume of a backup: these have one target.
+    copy_name: str = ""
+
+
+class BackupOrder(KubeStruct, kw_only=True):
+    """A backup that the copied disks go into: the utility volume, where in it, and which changes count."""
+
+    target: str
+    directory: str
+    prefix: str
+    checkpoint: str = ""
+    since: str = ""
+    kept_checkpoints: list[str] = []
+    skip_quiesce: bool = False
 
 
 class DiskCopyRequest(KubeStruct, kw_only=True):
@@ -154,6 +167,7 @@ class DiskCopyRequest(KubeStruct, kw_only=True):
 
     name: str
     volumes: list[CopiedVolume] = []
+    backup: BackupOrder | None = None
 
 
 class BackupStatus(KubeStruct, kw_only=True):
@@ -166,11 +180,14 @@ class BackupStatus(KubeStruct, kw_only=True):
     failed: bool = False
     backup_msg: str | None = None
     quiesce_status: str = ""
+    checkpoint_name: str | None = None
+    backup_type: str = ""
 
 
 class ChangedBlockTracking(KubeStruct, kw_only=True):
-    """Where KubeVirt has what becomes of backups; changed blocks are not tracked."""
+    """Whether backups may have changed blocks alone, which the controller says, and what becomes of them."""
 
+    state: str = ""
     backup_status: BackupStatus | None = None
 
 

@@ -13,13 +13,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.message import Message
 from email.utils import formatdate
-from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Protocol
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Final
 
 import msgspec
 
@@ -42,7 +40,9 @@ from kvedge.resources.types.protection.export_job import (
     ServedVolume,
     volume_directory,
 )
+from kvedge.storage.exports.backup_answers import answer_backup
 from kvedge.storage.exports.byte_ranges import ByteRange, Unsatisfiable, asked_range, is_same_file
+from kvedge.storage.exports.export_calls import Call, Client, Denied
 from kvedge.storage.exports.exported_disk import ExportedDisk, UnfinishedCopy, describe, hold_disk, map_page
 from kvedge.storage.exports.exported_files import hold_entry, list_directory, pack_directory
 from kvedge.storage.exports.gzip_stream import Compressor
@@ -59,62 +59,12 @@ _BYTES: Final = "application/octet-stream"
 _GZIP: Final = "application/gzip"
 
 
-class Client(Protocol):
-    """The other end of a connection."""
-
-    def begin(self, status: int, headers: dict[str, str], length: int | None) -> bool:
-        """Send the beginning of an answer; whether the client wants a body. Without a length it ends with a mark."""
-
-    def send(self, piece: bytes) -> None:
-        """Send a piece of the body."""
-
-    def finish_body(self) -> None:
-        """Say that the body is whole."""
-
-
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where the files of an exporter are."""
 
     token: Path = Path(TOKEN_DIRECTORY) / TOKEN_KEY
     manifests: Path = Path(OWN_DIRECTORY) / MANIFESTS_KEY
-
-
-class Denied(Exception):
-    """The call gets nothing but a status and a line."""
-
-    def __init__(self, status: int, text: str = "", headers: dict[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text or HTTPStatus(status).phrase
-        self.headers = headers or {}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request: its path without what stands behind the question mark, which is kept apart."""
-
-    path: str
-    query: dict[str, list[str]] = field(repr=False)
-    headers: Message = field(repr=False)
-
-    @classmethod
-    def read(cls, target: str, headers: Message) -> Call:
-        """The call of a request line.
-
-        Raises:
-            Denied: when it is none.
-        """
-        try:
-            parts = urlsplit(target)
-            query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=16)
-            return cls(unquote(parts.path, errors="strict"), query, headers)
-        except ValueError as error:
-            raise Denied(400, "the path cannot be read") from error
-
-    def parameter(self, name: str) -> str:
-        """The first value of a parameter, or nothing."""
-        return self.query.get(name, [""])[0]
 
 
 class ExportAnswers:
@@ -140,7 +90,9 @@ class ExportAnswers:
             return
         self._check_token(call)
         words = call.path.split("/")
-        if len(words) >= 4 and words[1] == "volumes":
+        if len(words) == 4 and words[1] == "exports":
+            self._answer_backup(client, call, words[2], words[3])
+        elif len(words) >= 4 and words[1] == "volumes":
             self._answer_volume(client, call, words[2], "/".join(words[3:]))
         elif call.path in _MANIFESTS:
             self._answer_manifests(client, call)
@@ -167,6 +119,8 @@ class ExportAnswers:
         if found is None:
             raise Denied(404)
         number, volume = found
+        if volume.backup is not None:
+            raise Denied(404, "of a backup, data and map are served")
         if volume.disk and form in _DISK_FORMS:
             self._answer_disk(client, call, number, volume, form)
         elif not volume.disk and (form == "dir" or form.startswith("dir/")):
@@ -177,6 +131,13 @@ class ExportAnswers:
                 _stream(client, self._compressor.compress_pieces(pieces), _GZIP)
         else:
             raise Denied(404)
+
+    def _answer_backup(self, client: Client, call: Call, name: str, what: str) -> None:
+        for number, volume in self._volumes.values():
+            if volume.backup is not None and name in volume.backup.images and what in ("data", "map"):
+                answer_backup(client, call, volume_directory(number), volume.backup, name, what)
+                return
+        raise Denied(404)
 
     def _answer_disk(self, client: Client, call: Call, number: int, volume: ServedVolume, form: str) -> None:
         try:

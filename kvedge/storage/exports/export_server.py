@@ -24,7 +24,8 @@ from typing import Final
 from kvedge.resources.disks.exports import EXPORT_PORT
 from kvedge.resources.types.protection.export_job import OWN_DIRECTORY
 from kvedge.runtime.tls.bare_contexts import new_server_context
-from kvedge.storage.exports.export_answers import Denied, ExportAnswers
+from kvedge.storage.exports.export_answers import ExportAnswers
+from kvedge.storage.exports.export_calls import Denied
 from kvedge.storage.exports.exported_files import ArchiveFailed
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.disks.exports import default_token_secret
 from kvedge.resources.types.protection.exports import ExportSource, VirtualMachineExport, VirtualMachineExportSpec
 from kvedge.resources.types.protection.snapshots import SNAPSHOT_GROUP
+from kvedge.resources.types.protection.vm_backups import VM_BACKUP_GROUP
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.durations import DurationError, parse_duration
 from kvedge.resources.values.name_grammar import is_subdomain
@@ -28,11 +29,12 @@ _SOURCE: Final = _SPEC.at("source")
 _SOURCES: Final = {
     "PersistentVolumeClaim": ("PVC", (None, "")),
     "VirtualMachineSnapshot": ("VMSnapshot", (SNAPSHOT_GROUP,)),
+    "VirtualMachineBackup": ("VMBackup", (VM_BACKUP_GROUP,)),
     "VirtualMachine": ("VM", (VirtualMachine.KIND.group,)),
 }
 _NAMED: Final = {"VM": "Virtual Machine"}
 # KubeVirt has them behind gates, or in alpha.
-_NOT_SERVED: Final = ("VirtualMachineBackup", "VirtualMachineTemplate")
+_NOT_SERVED: Final = ("VirtualMachineTemplate",)
 _LONGEST_NAME: Final = 253
 
 

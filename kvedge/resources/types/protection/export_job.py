@@ -31,12 +31,21 @@ def volume_device(number: int) -> str:
     return f"{_DEVICES}-{number}"
 
 
+class ServedBackup(KubeStruct, kw_only=True):
+    """One backup in a claim: its directory there, the image of each volume, and whether these hold changes alone."""
+
+    directory: str
+    images: dict[str, str] = {}
+    incremental: bool = False
+
+
 class ServedVolume(KubeStruct, kw_only=True):
-    """One volume: its name in links, and whether it holds a disk or files."""
+    """One volume: its name in links, whether it holds a disk or files, and the one backup of it that is served."""
 
     name: str
     block: bool = False
     disk: bool = True
+    backup: ServedBackup | None = None
 
 
 class ExportJob(KubeStruct, kw_only=True):

@@ -57,6 +57,8 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "virtualmachineclusterpreferences",
         "backuptasks",
         "backupschedules",
+        "virtualmachinebackups",
+        "virtualmachinebackuptrackers",
         "kubevirts",
         "datavolumes",
         "datasources",
@@ -103,6 +105,7 @@ def test_where_cdi_is_installed_its_kinds_are_not_judged_by_us() -> None:
         "instancetype.kubevirt.io",
         "snapshot.kvedge.io",
         "backup.kvedge.io",
+        "backup.kubevirt.io",
         "k8s.cni.cncf.io",
     }
 
