@@ -112,6 +112,9 @@ _HOST: Final[dict[str, Verb]] = {
         "host.bundle_verbs", "Pack program, images and manifests for a site into one file, and use it there."
     ),
     "state": Verb("host.state_verbs", "Copy, put back and check what makes a box: objects, authorities, certificates."),
+    "recover": Verb(
+        "host.recover_verb", "Make claims and VMs anew of the disks of a box whose store is lost; nothing is touched."
+    ),
     "report": Verb(
         "host.report_verb",
         "Collect findings, settings, objects and logs into one file for support, with secrets removed.",

@@ -16,10 +16,13 @@ import click
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
+from kvedge.cli.repository_keys import split_key
+from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from kvedge.client.session import Session
     from kvedge.standalone.box_state.state_check import Checked
 
 # A box may have hundreds of volumes.
@@ -36,10 +39,27 @@ def state() -> None:
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @CONFIG
 @_DATA_DIR
-def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None:
-    """Write the state into FILE, while kvedge runs or not; images and disks of VMs are not in it."""
+@click.option("--to", "repository", default=None, metavar="REPOSITORY", help="Into this repository of `kvedge backup`.")
+@session_options
+def backup(
+    file: Path | None,
+    config: Path | None,
+    data_dir: str | None,
+    repository: str | None,
+    kubeconfig: Path | None,
+    namespace: str | None,
+) -> None:
+    """Write the state into FILE, while kvedge runs or not; images and disks of VMs are not in it.
+
+    With --to it goes beside the backups of VMs, encrypted, and kvedge must run.
+    """
     settings = _settings(config, data_dir)
     now = datetime.now(UTC)
+    if repository is not None:
+        if file is not None:
+            raise Refused("FILE and --to exclude each other", Exit.USAGE)
+        _keep(settings, repository, open_session(kubeconfig, namespace), now)
+        return
     from kvedge.standalone.box_state.state_file import StateError, write_state
 
     target = file or Path(f"kvedge-state-{settings.effective_node_name}-{now:%Y%m%dT%H%M%SZ}.tar.gz")
@@ -63,11 +83,30 @@ def backup(file: Path | None, config: Path | None, data_dir: str | None) -> None
 
 
 @state.command()
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, path_type=Path), required=False)
 @CONFIG
 @_DATA_DIR
-def restore(file: Path, config: Path | None, data_dir: str | None) -> None:
-    """Put the state back from FILE, while kvedge does not run; what was there is kept beside it."""
+@click.option("--from", "place", default=None, metavar="PLACE", help="The directory or URL of a repository of backups.")
+@click.option("--password-file", type=click.Path(path_type=Path), default=None, help="The key of that repository.")
+@click.option("--key", "keys", multiple=True, metavar="NAME=FILE", help="What opens the place. Repeatable.")
+@click.option("--node", default="", metavar="NAME", help="Whose state, where several boxes keep theirs there.")
+def restore(
+    file: Path | None,
+    config: Path | None,
+    data_dir: str | None,
+    place: str | None,
+    password_file: Path | None,
+    keys: tuple[str, ...],
+    node: str,
+) -> None:
+    """Put the state back from FILE, while kvedge does not run; what was there is kept beside it.
+
+    With --from it comes from a repository in which `kvedge state backup --to` has put it.
+    """
+    if (file is None) == (place is None):
+        raise Refused("one of FILE and --from must be given", Exit.USAGE)
+    if place is not None and password_file is None:
+        raise Refused("--from needs --password-file, the key of the repository", Exit.USAGE)
     operators = operators_settings(config, data_dir=data_dir)
     refuse_kubelet_dir(operators)
     settings = operators.settings
@@ -83,7 +122,20 @@ def restore(file: Path, config: Path | None, data_dir: str | None) -> None:
             Exit.HOST,
         )
     try:
-        restored = restore_state(settings.data_path, file, datetime.now(UTC))
+        if file is not None:
+            restored = restore_state(settings.data_path, file, datetime.now(UTC))
+        else:
+            assert place is not None
+            assert password_file is not None
+            from kvedge.cli.host.state_places import described_repository
+            from kvedge.standalone.box_state.state_repository import fetched_state
+
+            given = dict(split_key(word) for word in keys)
+            with (
+                described_repository(place, password_file, given) as repository,
+                fetched_state(repository, node, settings.data_path) as fetched,
+            ):
+                restored = restore_state(settings.data_path, fetched, datetime.now(UTC))
     except StateError as error:
         raise Refused(str(error), Exit.HOST) from error
     except OSError as error:
@@ -108,6 +160,21 @@ def check(files: tuple[Path, ...], config: Path | None, data_dir: str | None) ->
     bad = [checked for checked in found if checked.problem]
     if bad:
         raise Refused(f"{len(bad)} of {len(found)} are not sound")
+
+
+def _keep(settings: Settings, name: str, session: Session, now: datetime) -> None:
+    from kvedge.cli.host.state_places import named_repository
+    from kvedge.standalone.box_node import read_node_name
+    from kvedge.standalone.box_state.state_file import StateError
+    from kvedge.standalone.box_state.state_repository import keep_state
+
+    try:
+        with named_repository(session, name) as (repository, is_known):
+            node = read_node_name(settings.state_path) or settings.effective_node_name
+            head = keep_state(repository, settings.data_path, node, now, is_known=is_known)
+    except StateError as error:
+        raise Refused(str(error)) from error
+    click.echo(f"state with {head.objects} objects is in {name}; `kvedge state restore --from` brings it back")
 
 
 def _line(checked: Checked) -> str:

@@ -15,6 +15,7 @@ import click
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.machines.backup_schedule_verbs import schedule, schedules, unschedule
 from kvedge.cli.machines.backup_upkeep_verbs import catalog, prune, show_catalog, verify
+from kvedge.cli.repository_keys import KEYS, read_key, split_key
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup, vm_argument
 from kvedge.cli.wait_options import wait_options
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kvedge.client.backups import BackupWait
     from kvedge.client.session import Session
 
-_KEYS: Final = ("accessKeyId", "secretKey", "region", "restUser", "restPassword", "sshKey", "knownHosts", "ca.crt")
 # A store far away answers slowly.
 _LIST_SECONDS: Final = 300.0
 
@@ -47,7 +47,7 @@ for _verb in (schedule, schedules, unschedule, prune, verify, catalog):
     "--password-file", type=click.Path(path_type=Path), default=None, help="The key of the backups; else one is made."
 )
 @click.option(
-    "--key", "keys", multiple=True, metavar="NAME=FILE", help=f"What opens the place: {', '.join(_KEYS)}. Repeatable."
+    "--key", "keys", multiple=True, metavar="NAME=FILE", help=f"What opens the place: {', '.join(KEYS)}. Repeatable."
 )
 def add_repository(
     name: str,
@@ -67,10 +67,10 @@ def add_repository(
         raise Refused("one of --directory, --claim and --url must be given", Exit.USAGE)
     if directory is not None and not directory.startswith("/"):
         raise Refused(f"--directory: {directory!r} must begin with /", Exit.USAGE)
-    password = new_password() if password_file is None else _read(password_file).strip()
+    password = new_password() if password_file is None else read_key(password_file).strip()
     if not password:
         raise Refused(f"--password-file: {password_file} is empty", Exit.USAGE)
-    given = dict(_split(word) for word in keys)
+    given = dict(split_key(word) for word in keys)
     place = Place(url=url or "", claim=claim or "", directory=directory or "", keys=given)
     make(open_session(kubeconfig, namespace), name, place, password)
     click.echo(f"repository {name} created")
@@ -221,17 +221,3 @@ def _wait(session: Session, timeout: float) -> BackupWait:
     from kvedge.client.backups import BackupWait
 
     return BackupWait(session, timeout, Progress)
-
-
-def _split(word: str) -> tuple[str, str]:
-    name, equals, path = word.partition("=")
-    if not equals or name not in _KEYS:
-        raise Refused(f"--key: {word!r} is no NAME=FILE with a name among {', '.join(_KEYS)}", Exit.USAGE)
-    return name, _read(Path(path))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} cannot be read: {error}", Exit.USAGE) from error

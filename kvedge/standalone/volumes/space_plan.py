@@ -60,7 +60,7 @@ def orphans_message(place: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return (
         f'place "{place}" holds volumes that no PersistentVolume is made of: {shown}{more}; nobody removes them by'
-        " itself: look into their directories, and remove those that nobody misses"
+        " itself: `kvedge recover` makes claims and VMs of them again; remove those that nobody misses"
     )
 
 

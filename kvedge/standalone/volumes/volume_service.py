@@ -19,6 +19,7 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
 from kvedge.runtime.services import ServiceError
@@ -26,6 +27,7 @@ from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_loop import ClaimLoop, Followed
 from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
+from kvedge.standalone.volumes.manifest_keeper import ManifestKeeper
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
@@ -110,6 +112,8 @@ class VolumeService:
         watch = SpaceWatch(
             client, events, self._config.places, node, SystemClock(), look_for_missing, followed.volumes.list
         )
+        vms = Informer(client, VirtualMachine)
+        keeper = ManifestKeeper(self._config.places, followed.claims, followed.volumes, vms)
         claim_queue, volume_queue = WorkQueue(), WorkQueue()
         claim_loop = ClaimLoop(client, events, followed, provisioner, SystemClock())
         volume_loop = VolumeLoop(client, events, followed, provisioner)
@@ -142,6 +146,8 @@ class VolumeService:
             part("volume space", watch.rounds(), "places", "volume events"),
             Part("volume copies", stop=copies.stop),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
+            part("VM list", vms),
+            Part("manifests", keeper.start, keeper.loop.stop, keeper.loop.failure, ("places", "VM list")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),
         ]
 

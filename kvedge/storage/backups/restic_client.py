@@ -89,8 +89,8 @@ class KeptFile:
 class ResticClient:
     """One repository. All calls raise BackupFailure with restic's own words."""
 
-    def __init__(self, repository: str, secret: Path, program: str = _PROGRAM) -> None:
-        """`secret` has the keys of the repository's Secret as files.
+    def __init__(self, repository: str, secret: Path, program: str = _PROGRAM, user: int | None = None) -> None:
+        """`secret` has the keys of the repository's Secret as files; `user` is who restic runs as, with its group.
 
         Raises:
             BackupFailure: when the host has no restic, or the Secret has no password.
@@ -101,6 +101,7 @@ class ResticClient:
         if not (secret / PASSWORD_KEY).is_file():
             raise BackupFailure(f"the repository's Secret has no key {PASSWORD_KEY}: without it nothing is encrypted")
         self._program = found
+        self._user = user
         self._where = repository
         self._locks: bool | None = None
         try:
@@ -258,7 +259,12 @@ class ResticClient:
 
     def _start(self, words: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
         command = [self._program, "--no-cache", *self._options, *words]
-        return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
+        if self._user is None:
+            return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment, cwd="/", user=self._user,
+            group=self._user, extra_groups=[],
+        )  # fmt: skip
 
     def _failure(self, said: BinaryIO) -> BackupFailure:
         words = self._words(said)

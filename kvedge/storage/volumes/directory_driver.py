@@ -2,7 +2,7 @@
 
 Called by `standalone/volumes`. Touches its place, loop devices, and links to them in a directory of /dev. In the place
 lie `<volume>/`, which is the volume itself or holds the file of a device; `.new-…` and `.gone-…`, which are not volumes
-yet or any more; and `.records/<volume>`, which says how large a volume may become.
+yet or any more; `.records/<volume>`, which says how large a volume may become; and `.manifests/`, notes on whose it is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.linux.files import syncfs
 from kvedge.runtime.linux.loop_devices import attach_loop, detach_loop, loop_of, refresh_size
 from kvedge.storage.volumes.place_identity import PlaceIdentity
+from kvedge.storage.volumes.place_notes import NOTES, drop_note, write_note
 from kvedge.storage.volumes.tree_copy import copy_tree, erase_tree, shares_blocks, tree_bytes
 from kvedge.storage.volumes.volume_driver import (
     ERASED,
@@ -49,7 +50,9 @@ _NEW: Final = ".new-"
 _GONE: Final = ".gone-"
 _RECORDS: Final = ".records"
 # Patterns of the entries of a place that are no volumes.
-OWN_ENTRIES: Final = (f"{_NEW}*", f"{_GONE}*", _RECORDS)
+OWN_ENTRIES: Final = (f"{_NEW}*", f"{_GONE}*", _RECORDS, NOTES)
+# No volume is smaller.
+_GRAIN: Final = 1 << 20
 # The group may write, and what it makes belongs to it, as with an fsGroup; nobody else sees anything.
 _VOLUME_MODE: Final = 0o2770
 
@@ -167,6 +170,15 @@ class DirectoryDriver:
             block = self._is_block(name)
             return VolumeUsage(size=self._size(name), used=tree_bytes(path), enforced=block)
 
+    def describe(self, name: str) -> tuple[int, bool]:
+        """How large a volume may become, and whether it is a device; by its file where the record is lost."""
+        with _translate_errors(self.place.path):
+            path = self._find_existing(name)
+            is_block = self._is_block(name) or (path / BLOCK_FILE).is_file()
+            file = path / (BLOCK_FILE if is_block else IMAGE_FILE)
+            length = file.lstat().st_size if file.is_file() and not file.is_symlink() else 0
+            return max(self._size(name), length + -length % _GRAIN, _GRAIN), is_block
+
     def attach(self, name: str) -> Path:
         """The volume's directory; of a device the link to its loop device, which is made when there is none."""
         with _translate_errors(self.place.path):
@@ -205,6 +217,18 @@ class DirectoryDriver:
             facts = os.statvfs(self.place.path)
             held = sum(self._bytes_of(name) for name in self.names())
             return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held)
+
+    def write_note(self, name: str, content: bytes) -> None:
+        """Keep a note beside the volumes."""
+        with _translate_errors(self.place.path):
+            self.place.check()
+            write_note(self.place.path, name, content)
+
+    def drop_note(self, name: str) -> None:
+        """Remove a note."""
+        with _translate_errors(self.place.path):
+            self.place.check()
+            drop_note(self.place.path, name)
 
     def _bytes_of(self, name: str) -> int:
         """What the disk of a volume takes; other files of a volume are not counted, as that would take long."""

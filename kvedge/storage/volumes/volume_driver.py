@@ -114,3 +114,9 @@ class VolumeDriver(Protocol):
 
     def space(self) -> PlaceSpace:
         """The room of the place."""
+
+    def write_note(self, name: str, content: bytes) -> None:
+        """Keep a note beside the volumes, durably; one that is there and says so is left."""
+
+    def drop_note(self, name: str) -> None:
+        """Remove a note, if it is there."""

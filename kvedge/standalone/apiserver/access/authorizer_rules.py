@@ -80,6 +80,8 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right((*READ, "update", "patch"), "core", "persistentvolumeclaims persistentvolumeclaims/status"),
         right((*READ, "create"), "storage.k8s.io", "storageclasses"),
         right(READ, "core", "nodes pods"),
+        # What it writes down beside their disks.
+        right(READ, "kubevirt.io", "virtualmachines"),
         # Its own condition: how full the places for volumes are.
         right(("patch",), "core", "nodes/status"),
     ),

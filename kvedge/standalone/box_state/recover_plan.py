@@ -1,0 +1,210 @@
+"""What `kvedge recover` makes of disks whose objects are lost: volumes that stay, their claims, and their VMs, stopped.
+
+Called by the run. Pure. Nothing that exists is changed: what has the place of something that would be made is told.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.meta import ObjectMeta, ObjectReference
+from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.storage import (
+    BLOCK,
+    FILESYSTEM,
+    LocalVolume,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    VolumeResources,
+)
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.quantities import format_bytes, parse_bytes
+from kvedge.standalone.volumes.kept_manifests import KeptManifest, claims_of_vm
+from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION
+from kvedge.standalone.volumes.volume_words import DATA_PROTECTION, HOST_NAME_LABEL, PROVISIONED_BY, PROVISIONER
+
+RECOVERED: Final = "kvedge.io/recovered"
+_PREFIX: Final = "pvc-"
+_RETAIN: Final = "Retain"
+Made: TypeAlias = Namespace | PersistentVolume | PersistentVolumeClaim | VirtualMachine
+Named = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVolume:
+    """One volume on disk: its name is the UID of the claim that it was made for."""
+
+    name: str
+    place: str
+    path: Path
+    size: int
+    block: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The names of claims, VMs and namespaces that the box has already."""
+
+    claims: Collection[Named] = ()
+    vms: Collection[Named] = ()
+    namespaces: Collection[str] = ()
+
+
+@dataclass(slots=True)
+class RecoverPlan:
+    """What is to be made, in this order, and what is not, with the reason."""
+
+    make: list[Made] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+
+def plan_recovery(
+    found: Iterable[FoundVolume], notes: Mapping[str, KeptManifest], present: Present, *, node: str, namespace: str
+) -> RecoverPlan:
+    """All that can be made anew of volumes that no object names; those without a note become claims in `namespace`."""
+    plan, claims = RecoverPlan(), set(present.claims)
+    by_volume = {note.volume: note.claim for note in notes.values() if note.claim is not None}
+    spaces: dict[str, Namespace] = {}
+    objects: list[Made] = []
+    for volume in sorted(found, key=lambda each: (each.place, each.name)):
+        claim = _claim(by_volume.get(volume.name), volume, namespace)
+        name = (claim.metadata.namespace, claim.metadata.name)
+        if name in claims:
+            plan.told.append(f"volume {volume.name}: claim {'/'.join(name)} exists and has another: left alone")
+            continue
+        claims.add(name)
+        _want_namespace(name[0], present, spaces)
+        objects += [_volume(volume, claim, node), claim]
+    for note in sorted(notes.values(), key=_made_at, reverse=True):
+        if note.vm is not None:
+            _add_vm(note.vm, claims, present, spaces, objects, plan)
+    plan.make = [*spaces.values(), *objects]
+    return plan
+
+
+def _add_vm(
+    document: JsonObject,
+    claims: Collection[Named],
+    present: Present,
+    spaces: dict[str, Namespace],
+    objects: list[Made],
+    plan: RecoverPlan,
+) -> None:
+    try:
+        vm = _vm(document)
+    except (DecodeError, TypeError, AttributeError) as error:
+        plan.told.append(f"a VM's note cannot be read: {error}")
+        return
+    space, name = vm.metadata.namespace, vm.metadata.name
+    made = {(each.metadata.namespace, each.metadata.name) for each in objects if isinstance(each, VirtualMachine)}
+    if (space, name) in present.vms:
+        return
+    if (space, name) in made:
+        plan.told.append(f"VM {space}/{name}: an older one of that name is noted too: the latest is made")
+        return
+    if lost := sorted(claim for claim in claims_of_vm(vm) if (space, claim) not in claims):
+        plan.told.append(f"VM {space}/{name}: its claims {', '.join(lost)} are not here: it is not made")
+        return
+    _want_namespace(space, present, spaces)
+    objects.append(vm)
+
+
+def _want_namespace(name: str, present: Present, spaces: dict[str, Namespace]) -> None:
+    if name not in present.namespaces:
+        spaces.setdefault(name, decode(Namespace, {"metadata": {"name": name}}))
+
+
+def _claim(document: JsonObject | None, volume: FoundVolume, namespace: str) -> PersistentVolumeClaim:
+    """The claim as it was, of that volume; one that nobody knows gets a name by the volume's."""
+    try:
+        was = None if document is None else decode(PersistentVolumeClaim, document)
+    except DecodeError:
+        was = None
+    if was is None or not was.metadata.name or not was.metadata.namespace:
+        metadata = ObjectMeta(name=f"recovered-{volume.name}", namespace=namespace, annotations={RECOVERED: "true"})
+        spec = PersistentVolumeClaimSpec(access_modes=["ReadWriteOnce"], storage_class_name=volume.place)
+        wanted = volume.size
+    else:
+        metadata = ObjectMeta(
+            name=was.metadata.name,
+            namespace=was.metadata.namespace,
+            labels=dict(was.metadata.labels),
+            annotations={**was.metadata.annotations, RECOVERED: "true"},
+        )
+        spec = PersistentVolumeClaimSpec(
+            access_modes=list(was.spec.access_modes), storage_class_name=was.spec.storage_class_name
+        )
+        wanted = min(volume.size, int(parse_bytes(was.spec.resources.requests.get("storage", volume.size))))
+    spec.volume_mode = BLOCK if volume.block else FILESYSTEM
+    spec.volume_name = f"{_PREFIX}{volume.name}"
+    spec.resources = VolumeResources(requests={"storage": format_bytes(wanted)})
+    return PersistentVolumeClaim(metadata=metadata, spec=spec)
+
+
+def _volume(volume: FoundVolume, claim: PersistentVolumeClaim, node: str) -> PersistentVolume:
+    """The volume as an object that stays when its claim goes, until somebody says otherwise."""
+    term = {"matchExpressions": [{"key": HOST_NAME_LABEL, "operator": "In", "values": [node]}]}
+    return PersistentVolume(
+        metadata=ObjectMeta(
+            name=f"{_PREFIX}{volume.name}",
+            annotations={PROVISIONED_BY: PROVISIONER, PLACE_ANNOTATION: volume.place, RECOVERED: "true"},
+            finalizers=[DATA_PROTECTION],
+        ),
+        spec=PersistentVolumeSpec(
+            capacity={"storage": format_bytes(volume.size)},
+            access_modes=list(claim.spec.access_modes),
+            volume_mode=claim.spec.volume_mode or FILESYSTEM,
+            storage_class_name=claim.spec.storage_class_name or "",
+            persistent_volume_reclaim_policy=_RETAIN,
+            claim_ref=ObjectReference(
+                api_version="v1",
+                kind="PersistentVolumeClaim",
+                namespace=claim.metadata.namespace,
+                name=claim.metadata.name,
+            ),
+            node_affinity={"required": {"nodeSelectorTerms": [term]}},
+            local=LocalVolume(path=str(volume.path)),
+        ),
+    )
+
+
+def _vm(document: JsonObject) -> VirtualMachine:
+    """The VM, which does not run; its DataVolumes have become the claims, as nothing may fill these anew."""
+    spec: JsonObject = copy.deepcopy(document.get("spec") or {})
+    if spec.pop("running", None) is not None:
+        spec["running"] = False
+    else:
+        spec["runStrategy"] = "Halted"
+    gone = set()
+    inner = (spec.get("template") or {}).get("spec") or {}
+    # A memory dump's claim is a VM's by its status, which is lost.
+    volumes = [each for each in inner.get("volumes") or () if "memoryDump" not in each]
+    for volume in volumes:
+        if data_volume := volume.pop("dataVolume", None):
+            gone.add(data_volume["name"])
+            more = {key: value for key, value in data_volume.items() if key != "name"}
+            volume["persistentVolumeClaim"] = {**more, "claimName": data_volume["name"]}
+    if inner.get("volumes"):
+        inner["volumes"] = volumes
+    templates = spec.pop("dataVolumeTemplates", None) or ()
+    if left := [each for each in templates if (each.get("metadata") or {}).get("name") not in gone]:
+        spec["dataVolumeTemplates"] = left
+    was = document.get("metadata") or {}
+    metadata = {
+        "name": was["name"],
+        "namespace": was["namespace"],
+        "labels": was.get("labels") or {},
+        "annotations": {**(was.get("annotations") or {}), RECOVERED: "true"},
+    }
+    return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def _made_at(note: KeptManifest) -> str:
+    return str(((note.vm or {}).get("metadata") or {}).get("creationTimestamp") or "")

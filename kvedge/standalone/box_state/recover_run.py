@@ -1,0 +1,99 @@
+"""Looks at the places of a box, and makes anew what the plan of recovery says.
+
+Called by `kvedge recover`, as root on the box, while kvedge runs. Reads places, attaches devices, and makes objects by
+the API; may be run again, and goes on where it was ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvedge.kube.errors import AlreadyExists, KubeError
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.standalone.box_state.recover_plan import FoundVolume, Made, Present, RecoverPlan, plan_recovery
+from kvedge.standalone.volumes.kept_manifests import KeptManifest, read_note
+from kvedge.standalone.volumes.space_plan import orphans
+from kvedge.storage.volumes.directory_driver import DirectoryDriver
+from kvedge.storage.volumes.place_notes import read_notes
+from kvedge.storage.volumes.volume_driver import VolumeDriverError
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One box that is recovered: its places, and the API that makes the objects."""
+
+    client: KubeClient
+    places: Mapping[str, DirectoryDriver]
+    node: str
+    namespace: str
+
+    def plan(self) -> RecoverPlan:
+        """What can be made anew.
+
+        Raises:
+            VolumeDriverError: a place cannot be looked at.
+            KubeError: the API cannot be asked.
+        """
+        client = self.client
+        troubles: list[str] = []
+        volumes = client.list(PersistentVolume)
+        found: list[FoundVolume] = []
+        notes: dict[str, KeptManifest] = {}
+        for place, driver in self.places.items():
+            found += self._look(place, driver, sorted(orphans(driver.names(), volumes)))
+            for name, content in self._notes(driver):
+                note = read_note(content)
+                if note is None:
+                    troubles.append(f"{driver.place.path}: note {name} is damaged, or of a newer kvedge: not used")
+                else:
+                    notes[name] = note
+        present = Present(
+            claims={(each.metadata.namespace, each.metadata.name) for each in client.list(PersistentVolumeClaim)},
+            vms={(each.metadata.namespace, each.metadata.name) for each in client.list(VirtualMachine)},
+            namespaces={each.metadata.name for each in client.list(Namespace)},
+        )
+        plan = plan_recovery(found, notes, present, node=self.node, namespace=self.namespace)
+        plan.told[:0] = troubles
+        return plan
+
+    def carry_out(self, plan: RecoverPlan, told: Callable[[Made, str], None]) -> None:
+        """Make everything; `told` hears of each object, with why it could not be made.
+
+        Raises:
+            VolumeDriverError: a device cannot be had.
+        """
+        for item in plan.make:
+            if isinstance(item, PersistentVolume) and item.spec.volume_mode == "Block":
+                self._attach(item)
+            try:
+                self.client.create(item)
+            except AlreadyExists:
+                told(item, "it exists: left alone")
+            except KubeError as error:
+                told(item, str(error))
+            else:
+                told(item, "")
+
+    def _look(self, place: str, driver: DirectoryDriver, names: list[str]) -> Iterator[FoundVolume]:
+        for name in names:
+            size, is_block = driver.describe(name)
+            path = driver.devices / name if is_block else driver.place.path / name
+            yield FoundVolume(name, place, path, size, is_block)
+
+    def _notes(self, driver: DirectoryDriver) -> Iterator[tuple[str, bytes]]:
+        try:
+            yield from read_notes(driver.place.path)
+        except OSError as error:
+            raise VolumeDriverError(f"{driver.place.path}: notes cannot be read: {error.strerror}") from error
+
+    def _attach(self, volume: PersistentVolume) -> None:
+        assert volume.spec.local is not None
+        path = Path(volume.spec.local.path)
+        for driver in self.places.values():
+            if path.parent == driver.devices and path.name in driver.names():
+                driver.attach(path.name)
