@@ -5,7 +5,6 @@ Run by the controller role. Reads informers, asks :func:`plan_clone`, and has `s
 
 from __future__ import annotations
 
-import logging
 from typing import Final, TypeVar
 
 from kvedge.controller.clones.clone_plan import of_vm, plan_clone, target_of
@@ -13,6 +12,7 @@ from kvedge.controller.clones.clone_view import CloneView
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.snapshot_actions import Delete, SnapshotPlan
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.controller.snapshots.snapshot_writes import PassLimits
 from kvedge.kube.errors import NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
@@ -24,9 +24,8 @@ from kvedge.resources.types.vm import VirtualMachine
 
 T = TypeVar("T", VirtualMachineSnapshot, VirtualMachineRestore, VirtualMachine)
 
-log = logging.getLogger(__name__)
-
-_MOST_STEPS: Final = 16
+# A clone says itself what becomes of it when the server refuses a part.
+_LIMITS: Final = PassLimits(16, None)
 _REFUSED_SECONDS: Final = 5.0
 _OF_SOURCE: Final = "clones-of-source"
 _OF_TARGET: Final = "clones-of-target"
@@ -66,24 +65,11 @@ class CloneLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
-        for _ in range(_MOST_STEPS):
-            clone = self._clones.get(*key)
-            if clone is None:
-                return None
-            plan = plan_clone(self._view(clone), self._sources.clock.now())
-            if not plan.actions:
-                return None if plan.again_after is None else Again(max(0.0, plan.again_after))
-            if self._waits_for_target(clone, plan):
-                return Again(_REFUSED_SECONDS)
-            refusal, wait = self._writes.carry_out(clone, plan)
-            if refusal:
-                self._refusals[clone.metadata.uid] = refusal
-            else:
-                self._refusals.pop(clone.metadata.uid, None)
-            if wait is not None:
-                return Again(wait)
-        log.error("a clone's plan does not settle", extra={"facts": {"clone": str(key)}})
-        return Again(5.0)
+        return self._writes.settle(lambda: self._clones.get(*key), self._plan, self._refusals, _LIMITS)
+
+    def _plan(self, clone: VirtualMachineClone) -> SnapshotPlan:
+        plan = plan_clone(self._view(clone), self._sources.clock.now())
+        return SnapshotPlan(again_after=_REFUSED_SECONDS) if self._waits_for_target(clone, plan) else plan
 
     def _view(self, clone: VirtualMachineClone) -> CloneView:
         namespace, uid, source = clone.metadata.namespace, clone.metadata.uid, clone.spec.source

@@ -5,13 +5,14 @@ Run by the controller role. Reads informers, asks :func:`plan_schedule`, and has
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.schedules.schedule_plan import ScheduleView, next_name, plan_schedule
+from kvedge.controller.snapshots.snapshot_actions import SnapshotPlan
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.controller.snapshots.snapshot_writes import PassLimits
 from kvedge.kube.informer import Informer
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -23,9 +24,8 @@ from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSc
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 
-log = logging.getLogger(__name__)
-
-_MOST_STEPS: Final = 8
+# A schedule counts refusals itself, and asks again when the next snapshot is due.
+_LIMITS: Final = PassLimits(8, None)
 # A clock that is set is seen after so long.
 _LONGEST_SECONDS: Final = 60.0
 _OF_VM: Final = "schedules-of-vm"
@@ -94,21 +94,12 @@ class ScheduleLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
-        for _ in range(_MOST_STEPS):
-            schedule = self._schedules.get(*key)
-            if schedule is None:
-                return None
-            plan = plan_schedule(self._view(schedule), self._sources.clock.now())
-            if not plan.actions:
-                self._refusals.pop(schedule.metadata.uid, None)
-                return None if plan.again_after is None else Again(min(_LONGEST_SECONDS, max(0.0, plan.again_after)))
-            refusal, wait = self._writes.carry_out(schedule, plan)
-            if refusal:
-                self._refusals[schedule.metadata.uid] = refusal
-            if wait is not None:
-                return Again(wait)
-        log.error("a schedule's plan does not settle", extra={"facts": {"schedule": str(key)}})
-        return Again(_LONGEST_SECONDS)
+        return self._writes.settle(lambda: self._schedules.get(*key), self._plan, self._refusals, _LIMITS)
+
+    def _plan(self, schedule: VirtualMachineSnapshotSchedule) -> SnapshotPlan:
+        plan = plan_schedule(self._view(schedule), self._sources.clock.now())
+        again = plan.again_after
+        return plan if again is None else replace(plan, again_after=min(_LONGEST_SECONDS, again))
 
     def _view(self, schedule: VirtualMachineSnapshotSchedule) -> ScheduleView:
         meta, sources = schedule.metadata, self._sources

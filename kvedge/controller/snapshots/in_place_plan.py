@@ -170,6 +170,7 @@ def _make_claim(view: RestoreView, each: Exchange) -> PersistentVolumeClaim:
         "namespace": view.restore.metadata.namespace,
         "labels": each.labels,
         "annotations": each.annotations,
+        "ownerReferences": each.owners,
     }
     return decode(PersistentVolumeClaim, {"metadata": metadata, "spec": each.spec})
 

@@ -18,6 +18,8 @@ from kvedge.controller.snapshots.volume_copies import claim_like
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.data_volume_names import CONTENT_TYPE
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_NAME
+from kvedge.resources.meta import OwnerReference
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VolumeRestore
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -52,6 +54,7 @@ class Exchange(msgspec.Struct, frozen=True):
     spec: JsonObject
     labels: dict[str, str]
     annotations: dict[str, str]
+    owners: list[JsonObject] = []
 
 
 def read_record(restore: VirtualMachineRestore) -> list[Exchange]:
@@ -106,12 +109,18 @@ def make_exchange(view: RestoreView, volume: VolumeRestore, places: dict[str, Pe
             RESTORE_NAME: restore.metadata.name,
             LAST_RESTORE: mark_of(restore),
         },
+        # A DataVolume takes the claim of its name over again by itself.
+        owners=[] if old is None else [encode(each) for each in old.metadata.owner_references if not _fills(each)],
     )
 
 
 def in_place_volumes(restore: VirtualMachineRestore) -> list[VolumeRestore]:
     """The volumes whose data come into the claims of their old ones."""
     return [each for each in restore.status.restores if is_in_place(restore, each)]
+
+
+def _fills(owner: OwnerReference) -> bool:
+    return owner.kind == DataVolume.KIND.kind
 
 
 def _lasting_notes(claim: PersistentVolumeClaim) -> dict[str, str]:

@@ -111,7 +111,8 @@ class RestoreLoop:
         """What a restore in place sees besides; volumes are not watched, and read each time."""
         sources, namespace = self._sources, restore.metadata.namespace
         volumes, record = in_place_volumes(restore), read_record(restore)
-        if not volumes or restore.is_final:
+        # One that has failed gives volumes back their policies.
+        if not volumes or restore.status.complete or (restore.is_final and not record):
             return {}
         names = [each.persistent_volume_claim for each in volumes]
         targets = {name: found for name in names if (found := sources.claims.get(namespace, name))}

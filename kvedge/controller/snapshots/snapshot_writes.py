@@ -30,6 +30,8 @@ from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
+from kvedge.resources.types.protection.clones import VirtualMachineClone
+from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolume
@@ -44,7 +46,15 @@ log = logging.getLogger(__name__)
 
 
 S = TypeVar(
-    "S", VirtualMachineSnapshot, VirtualMachineRestore, BackupRun, BackupRestore, BackupTask, VirtualMachineBackup
+    "S",
+    VirtualMachineSnapshot,
+    VirtualMachineRestore,
+    VirtualMachineClone,
+    VirtualMachineSnapshotSchedule,
+    BackupRun,
+    BackupRestore,
+    BackupTask,
+    VirtualMachineBackup,
 )
 
 
@@ -52,11 +62,13 @@ S = TypeVar(
 class PassLimits:
     """How many plans one pass may make, and in how many seconds another one follows: after a refusal, and at the least.
 
+    `refused` is None where a plan says itself what follows on a refusal.
+
     `rests`: what a plan has written is looked at again when the plan says so, and not at once.
     """
 
     steps: int
-    refused: float
+    refused: float | None
     shortest: float = 0.0
     rests: bool = False
 
@@ -118,8 +130,10 @@ class SnapshotWrites:
             refusal, wait = self.carry_out(item, made)
             if refusal:
                 refusals[item.metadata.uid] = refusal
-                return Again(limits.refused)
-            refusals.pop(item.metadata.uid, None)
+                if limits.refused is not None:
+                    return Again(limits.refused)
+            else:
+                refusals.pop(item.metadata.uid, None)
             if wait is not None:
                 return Again(wait)
             if limits.rests and again is not None:

@@ -15,10 +15,11 @@ from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE
+from kvedge.resources.meta import OwnerReference
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.runtime.clock import rfc3339
-from tests.support.builders import a_claim, patched
+from tests.support.builders import VM_UID, a_claim, patched
 from tests.unit.controller.snapshots.snapshot_world import COPIES, NEW, RESTORE_UID, World
 
 OLD = {"root": "web-root", "data": "web-data"}
@@ -191,6 +192,16 @@ def test_each_claim_gets_its_new_data_under_its_name(world: Places) -> None:
     assert status(world).deleted_data_volumes == []
     # The snapshot is still there.
     assert set(COPIES.values()) <= set(world.claims)
+
+
+def test_a_claim_keeps_its_owner_unless_that_fills_it(world: Places) -> None:
+    owner = OwnerReference(api_version="kubevirt.io/v1", kind="VirtualMachine", name="web", uid=VM_UID)
+    filler = OwnerReference(api_version="cdi.kubevirt.io/v1beta1", kind="DataVolume", name="web-root", uid="d")
+    for name in OLD.values():
+        world.claims[name].metadata.owner_references = [owner, filler]
+    world.fill_new()
+    world.settle_restore()
+    assert [world.claims[name].metadata.owner_references for name in OLD.values()] == [[owner], [owner]]
 
 
 def test_a_controller_that_is_killed_after_each_write_goes_on_and_loses_nothing(world: Places) -> None:
