@@ -70,7 +70,13 @@ def is_running(session: Session, vm: str) -> bool:
 
 
 def restore_snapshot(
-    session: Session, snapshot: VirtualMachineSnapshot, target: str, now: datetime, *, stop: bool = False
+    session: Session,
+    snapshot: VirtualMachineSnapshot,
+    target: str,
+    now: datetime,
+    *,
+    stop: bool = False,
+    in_place: bool = False,
 ) -> VirtualMachineRestore:
     """Ask for a snapshot to be put back into its VM, or into a new one of another name.
 
@@ -80,6 +86,8 @@ def restore_snapshot(
     spec: JsonObject = {"target": _refer(check_name(target)), "virtualMachineSnapshotName": snapshot.metadata.name}
     if stop:
         spec["targetReadinessPolicy"] = "StopTarget"
+    if in_place:
+        spec["volumeRestorePolicy"] = "InPlace"
     metadata = {"name": f"{target}-{now:%Y%m%d-%H%M%S}", "namespace": session.namespace}
     return session.client.create(decode(VirtualMachineRestore, {"metadata": metadata, "spec": spec}))
 

@@ -122,8 +122,8 @@ def list_(
     output: str,
 ) -> None:
     """Show the backups that this box has made, of one VM or of all; with --from what a repository has."""
+    from kvedge.cli.output import print_objects
     from kvedge.client.backups import HEADER, list_backups, make_cells
-    from kvedge.client.tables import columns
 
     session = open_session(kubeconfig, namespace)
     if repository is not None:
@@ -132,20 +132,8 @@ def list_(
         show_catalog(session, repository, vm, output, _LIST_SECONDS)
         return
     found = list_backups(session, vm, None if all_namespaces else session.namespace)
-    if output == "name":
-        for item in found:
-            click.echo(f"{item.KIND.kind.lower()}/{item.metadata.name}")
-    elif output in ("json", "yaml"):
-        from kvedge.cli.output import print_document
-        from kvedge.resources.codec import encode
-
-        print_document([encode(item) for item in found], output)
-    elif not found:
-        click.echo("No backups found: `kvedge backup create VM --to REPOSITORY` makes one.", err=True)
-    else:
-        header = (["NAMESPACE"] if all_namespaces else []) + HEADER
-        for line in columns([header, *(make_cells(item, with_namespace=all_namespaces) for item in found)]):
-            click.echo(line)
+    none = "No backups found: `kvedge backup create VM --to REPOSITORY` makes one."
+    print_objects(found, output, HEADER, make_cells, with_namespace=all_namespaces, none=none)
 
 
 @backup.command()

@@ -67,25 +67,13 @@ def create(
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="[table]")
 def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str) -> None:
     """Show the snapshots, of one VM or of all: whether each can be restored, and what it waits for."""
+    from kvedge.cli.output import print_objects
     from kvedge.client.snapshots import HEADER, list_snapshots, make_cells
-    from kvedge.client.tables import columns
 
     session = open_session(kubeconfig, namespace)
     found = list_snapshots(session, vm, None if all_namespaces else session.namespace)
-    if output == "name":
-        for item in found:
-            click.echo(f"{item.KIND.kind.lower()}/{item.metadata.name}")
-    elif output in ("json", "yaml"):
-        from kvedge.cli.output import print_document
-        from kvedge.resources.codec import encode
-
-        print_document([encode(item) for item in found], output)
-    elif not found:
-        click.echo("No snapshots found: `kvedge snapshot create VM` takes one.", err=True)
-    else:
-        header = (["NAMESPACE"] if all_namespaces else []) + HEADER
-        for line in columns([header, *(make_cells(item, with_namespace=all_namespaces) for item in found)]):
-            click.echo(line)
+    none = "No snapshots found: `kvedge snapshot create VM` takes one."
+    print_objects(found, output, HEADER, make_cells, with_namespace=all_namespaces, none=none)
 
 
 @snapshot.command()
@@ -94,6 +82,7 @@ def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_na
 @session_options
 @click.option("--into", default=None, metavar="NAME", help="Make a new VM of this name, which does not run.")
 @click.option("--stop", is_flag=True, help="Shut the VM down where it runs.")
+@click.option("--in-place", is_flag=True, help="Into the claims that the VM has, under their names.")
 @wait_options
 def restore(
     vm: str,
@@ -102,6 +91,7 @@ def restore(
     namespace: str | None,
     into: str | None,
     stop: bool,
+    in_place: bool,
     wait: bool,
     timeout: float,
 ) -> None:
@@ -110,10 +100,12 @@ def restore(
 
     if into is not None and stop:
         raise Refused("--stop: a new VM does not run; leave it out, or leave --into out", Exit.USAGE)
+    if into is not None and in_place:
+        raise Refused("--in-place: a new VM has no claims yet; leave it out, or leave --into out", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
     found = find_snapshot(session, vm, name)
     target = into or vm
-    made = restore_snapshot(session, found, target, datetime.now(UTC), stop=stop)
+    made = restore_snapshot(session, found, target, datetime.now(UTC), stop=stop, in_place=in_place)
     click.echo(f"restore {made.metadata.name} of snapshot {name} created")
     if wait:
         _wait(session, timeout).wait_until_restored(made)
