@@ -17,11 +17,11 @@ from yarl import URL
 
 from kvedge.api.exports.export_rules import (
     STALLED_SECONDS,
-    DownloadSlots,
-    ExportRefused,
+    download_slots,
     returned_headers,
     sent_headers,
 )
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.disks.exports import EXPORT_PORT, exporter_name, server_name, split_outside_path
@@ -46,7 +46,7 @@ class ExportReader:
         """An export that is served, and the address of its exporter.
 
         Raises:
-            ExportRefused: 404 when there is none, 503 when it is not served now.
+            TransferRefused: 404 when there is none, 503 when it is not served now.
         """
         return await asyncio.to_thread(self._find, namespace, name)
 
@@ -54,17 +54,17 @@ class ExportReader:
         try:
             export = self._client.get(VirtualMachineExport, namespace, name)
         except NotFound as error:
-            raise ExportRefused(404, f"VirtualMachineExport {namespace}/{name} not found") from error
+            raise TransferRefused(404, f"VirtualMachineExport {namespace}/{name} not found") from error
         except KubeError as error:
-            raise ExportRefused(503, f"the API server: {error.message or error}") from error
+            raise TransferRefused(503, f"the API server: {error.message or error}") from error
         if export.status.phase != "Ready":
-            raise ExportRefused(503, f"VirtualMachineExport {namespace}/{name} is not ready")
+            raise TransferRefused(503, f"VirtualMachineExport {namespace}/{name} is not ready")
         try:
             pod = self._client.get(Pod, namespace, exporter_name(name))
         except KubeError as error:
-            raise ExportRefused(503, f"the exporter: {error.message or error}") from error
+            raise TransferRefused(503, f"the exporter: {error.message or error}") from error
         if pod.status.phase != "Running" or not pod.status.pod_ip:
-            raise ExportRefused(503, f"VirtualMachineExport {namespace}/{name} has no exporter now")
+            raise TransferRefused(503, f"VirtualMachineExport {namespace}/{name} has no exporter now")
         return export, pod.status.pod_ip
 
 
@@ -78,7 +78,7 @@ class ExportProxy:
         """`material` holds the authority of exporters."""
         self._reader = reader
         self._tls = ClientTls(material)
-        self._slots = DownloadSlots()
+        self._slots = download_slots()
         self._session: aiohttp.ClientSession | None = None
 
     def routes(self) -> list[web.RouteDef]:
@@ -93,7 +93,7 @@ class ExportProxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
             return await self._serve(request)
-        except ExportRefused as error:
+        except TransferRefused as error:
             headers = {"X-Content-Type-Options": "nosniff"}
             return web.Response(status=error.status, text=f"{error.message}\n", headers=headers)
 
@@ -101,9 +101,9 @@ class ExportProxy:
         path, _, query = request.raw_path.partition("?")
         parts = split_outside_path(path)
         if parts is None:
-            raise ExportRefused(400, "the path leads to no export")
+            raise TransferRefused(400, "the path leads to no export")
         if request.method not in ("GET", "HEAD"):
-            raise ExportRefused(400, "exports are read by GET and HEAD")
+            raise TransferRefused(400, "exports are read by GET and HEAD")
         namespace, name, inner = parts
         with self._slots.take(namespace):
             export, address = await self._reader.find(namespace, name)
@@ -124,7 +124,7 @@ class ExportProxy:
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ExportRefused(503, "the exporter does not answer; try again") from error
+            raise TransferRefused(503, "the exporter does not answer; try again") from error
         async with answer:
             return await _hand_back(request, answer)
 

@@ -1,17 +1,16 @@
 """What the proxy of exports hands on, and for how many clients at a time.
 
-Used by export_proxy.py. Pure but for the counters.
+Used by export_proxy.py. Pure.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kvedge.api.transfer_slots import TransferSlots
 from kvedge.resources.disks.exports import TOKEN_HEADER, WAY_HEADER, outside_path
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 
@@ -35,15 +34,6 @@ _RETURNED: Final = (
     "retry-after",
     "x-content-type-options",
 )
-
-
-class ExportRefused(Exception):
-    """The call is refused: the HTTP status and a line of text for the user."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 def sent_headers(headers: Mapping[str, str], export: VirtualMachineExport) -> dict[str, str]:
@@ -76,29 +66,6 @@ def external_base(export: VirtualMachineExport) -> str:
     return base
 
 
-class DownloadSlots:
-    """How many downloads are under way, in all and by namespace."""
-
-    def __init__(self, most: int = MOST_DOWNLOADS, of_one: int = MOST_OF_ONE) -> None:
-        self._most = most
-        self._of_one = of_one
-        self._taken: Counter[str] = Counter()
-
-    @contextmanager
-    def take(self, namespace: str) -> Iterator[None]:
-        """One download more, until it ends.
-
-        Raises:
-            ExportRefused: 503 when there are too many.
-        """
-        if self._taken[namespace] >= self._of_one:
-            raise ExportRefused(503, f"{self._of_one} downloads from {namespace} are under way; try again later")
-        if self._taken.total() >= self._most:
-            raise ExportRefused(503, f"{self._most} downloads are under way; try again later")
-        self._taken[namespace] += 1
-        try:
-            yield
-        finally:
-            self._taken[namespace] -= 1
-            if not self._taken[namespace]:
-                del self._taken[namespace]
+def download_slots(most: int = MOST_DOWNLOADS, of_one: int = MOST_OF_ONE) -> TransferSlots:
+    """The downloads that may be under way."""
+    return TransferSlots(most, of_one, ("downloads", "from"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kvedge.api.uploads.upload_rules import UploadRefused
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.disks.uploads import upload_pod_name
@@ -22,13 +22,13 @@ class ClaimReader:
         self._client = client
 
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """The claim, or None. Raises UploadRefused when the API server does not say."""
+        """The claim, or None. Raises TransferRefused when the API server does not say."""
         try:
             return await asyncio.to_thread(self._client.get, PersistentVolumeClaim, namespace, name)
         except NotFound:
             return None
         except KubeError as error:
-            raise UploadRefused(503, f"the API server: {error.message or error}") from error
+            raise TransferRefused(503, f"the API server: {error.message or error}") from error
 
     async def find_worker_address(self, claim: PersistentVolumeClaim) -> str:
         """The address of the claim's worker, empty while it has none. Raises as :meth:`claim`."""
@@ -38,5 +38,5 @@ class ClaimReader:
         except NotFound:
             return ""
         except KubeError as error:
-            raise UploadRefused(503, f"the API server: {error.message or error}") from error
+            raise TransferRefused(503, f"the API server: {error.message or error}") from error
         return pod.status.pod_ip if pod.status.phase == "Running" else ""

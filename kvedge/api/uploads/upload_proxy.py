@@ -13,15 +13,15 @@ from typing import Final
 
 from aiohttp import BodyPartReader, hdrs, web
 
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.api.uploads.claim_reader import ClaimReader
 from kvedge.api.uploads.upload_rules import (
     UploadPace,
-    UploadRefused,
-    UploadSlots,
     bearer_token,
     not_ready_yet,
     takes_data,
     too_slow,
+    upload_slots,
 )
 from kvedge.api.uploads.upload_token import BadToken, UploadGrant, read_token
 from kvedge.api.uploads.worker_client import WorkerAnswer, WorkerClient
@@ -64,9 +64,9 @@ class UploadProxy:
         self._worker = worker
         self._keys = keys
         self._clock = clock
-        self._slots = UploadSlots()
+        self._slots = upload_slots()
         # A question is short, but it waits for a worker that is not ready, and holds connections meanwhile.
-        self._questions = UploadSlots()
+        self._questions = upload_slots()
 
     def routes(self) -> list[web.RouteDef]:
         """Everything that is served."""
@@ -91,7 +91,7 @@ class UploadProxy:
     async def _handle_upload(self, request: web.Request) -> web.StreamResponse:
         grant = self._read_grant(request)
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            raise UploadRefused(400, "the header Content-Encoding is not supported: send a compressed image as it is")
+            raise TransferRefused(400, "the header Content-Encoding is not supported: send a compressed image as it is")
         with self._slots.take(grant.namespace):
             claim, address = await self._find(grant)
             facts = {"claim": f"{grant.namespace}/{claim.metadata.name}", "call": request.path}
@@ -106,7 +106,7 @@ class UploadProxy:
             return read_token(self._keys(), token, self._clock.now())
         except BadToken as error:
             log.info("upload refused", extra={"facts": {"reason": f"the token: {error}"}})
-            raise UploadRefused(401, f"the token opens nothing: {error}; ask for a new one") from error
+            raise TransferRefused(401, f"the token opens nothing: {error}; ask for a new one") from error
 
     async def _find(self, grant: UploadGrant) -> tuple[PersistentVolumeClaim, str]:
         """The claim that takes the data, and its worker's address, waited for a while."""
@@ -135,7 +135,7 @@ class UploadProxy:
         pieces = body.read_file() if is_form else body.read_pieces()
         try:
             return await self._worker.call(address, claim.metadata.uid, "POST", path, headers, pieces)
-        except UploadRefused as error:
+        except TransferRefused as error:
             # The worker's connection ended because the client's did not go on.
             raise body.refusal or error from error
 
@@ -146,7 +146,7 @@ class _Body:
     def __init__(self, request: web.Request) -> None:
         self._request = request
         self._pace = UploadPace()
-        self.refusal: UploadRefused | None = None
+        self.refusal: TransferRefused | None = None
 
     async def read_pieces(self) -> AsyncIterator[bytes]:
         """All of the body."""
@@ -171,15 +171,15 @@ class _Body:
                     return part
                 await self._skip(part)
         except (ValueError, AssertionError, TimeoutError) as error:
-            raise self._note_refusal(UploadRefused(400, "the body is no form: send multipart/form-data")) from error
-        raise self._note_refusal(UploadRefused(400, "the form has no field `file` among its first fields"))
+            raise self._note_refusal(TransferRefused(400, "the body is no form: send multipart/form-data")) from error
+        raise self._note_refusal(TransferRefused(400, "the form has no field `file` among its first fields"))
 
     async def _skip(self, part: BodyPartReader) -> None:
         size = 0
         while piece := await self._read_piece(lambda: part.read_chunk(_PIECE)):
             size += len(piece)
             if size > _LONGEST_FIELD:
-                raise self._note_refusal(UploadRefused(400, "a field before `file` is too long: send `file` first"))
+                raise self._note_refusal(TransferRefused(400, "a field before `file` is too long: send `file` first"))
 
     async def _read_piece(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         loop = asyncio.get_running_loop()
@@ -190,11 +190,11 @@ class _Body:
             self._pace.note_arrival(loop.time() - begin, len(piece))
         except TimeoutError as error:
             raise self._note_refusal(too_slow()) from error
-        except UploadRefused as error:
+        except TransferRefused as error:
             raise self._note_refusal(error) from error
         return piece
 
-    def _note_refusal(self, refusal: UploadRefused) -> UploadRefused:
+    def _note_refusal(self, refusal: TransferRefused) -> TransferRefused:
         self.refusal = refusal
         return refusal
 
@@ -218,7 +218,7 @@ def _render_refusals(
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
-        except UploadRefused as error:
+        except TransferRefused as error:
             response = web.Response(status=error.status, text=f"{error.message}\n", headers=_ANYBODY)
             # The rest of what the client sends is not waited for.
             response.force_close()

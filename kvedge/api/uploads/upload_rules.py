@@ -6,11 +6,9 @@ Called by upload_proxy.py. Pure. Status codes and the words about claims are CDI
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
+from kvedge.api.transfer_slots import TransferRefused, TransferSlots
 from kvedge.resources.data_volume_names import POD_PHASE, POD_READY, UPLOAD_TARGET
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -26,26 +24,19 @@ PACE_SECONDS: Final = 60.0
 PACE_BYTES: Final = 60 << 10
 
 
-class UploadRefused(Exception):
-    """The upload is refused: the HTTP status and a line of text for the user."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-
 def bearer_token(header: str) -> str:
     """The token in an Authorization header.
 
     Raises:
-        UploadRefused: 400 when there is none.
+        TransferRefused: 400 when there is none.
     """
     if not header:
-        raise UploadRefused(400, "the header Authorization is missing: send `Bearer TOKEN` of an UploadTokenRequest")
+        raise TransferRefused(400, "the header Authorization is missing: send `Bearer TOKEN` of an UploadTokenRequest")
     found = _BEARER.fullmatch(header.strip())
     if found is None:
-        raise UploadRefused(400, "the header Authorization is malformed: send `Bearer TOKEN` of an UploadTokenRequest")
+        raise TransferRefused(
+            400, "the header Authorization is malformed: send `Bearer TOKEN` of an UploadTokenRequest"
+        )
     return found[1]
 
 
@@ -53,29 +44,29 @@ def takes_data(claim: PersistentVolumeClaim | None, name: str) -> bool:
     """Whether a claim's worker is ready; False while it may become so.
 
     Raises:
-        UploadRefused: 503 when it never will.
+        TransferRefused: 503 when it never will.
     """
     if claim is None:
-        raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that doesn't exist")
+        raise TransferRefused(503, f"rejecting Upload Request for PVC {name} that doesn't exist")
     annotations = claim.metadata.annotations
     if annotations.get(POD_PHASE) == "Succeeded":
-        raise UploadRefused(503, f"rejecting Upload Request for PVC {name} that already finished uploading")
+        raise TransferRefused(503, f"rejecting Upload Request for PVC {name} that already finished uploading")
     return annotations.get(POD_READY, "").lower() in ("true", "1", "t")
 
 
-def not_ready_yet(claim: PersistentVolumeClaim) -> UploadRefused:
+def not_ready_yet(claim: PersistentVolumeClaim) -> TransferRefused:
     """The refusal after a while in which the worker did not become ready."""
     name, phase = claim.metadata.name, claim.metadata.annotations.get(POD_PHASE, "")
     if claim.status.phase != "Bound":
         why = f"the PVC is {claim.status.phase or 'Pending'}: see `kubectl describe pvc {name}`"
     elif not phase and not _is_to_be_filled(claim):
         why = f"it has no worker: `image-upload pvc {name}` marks it with the annotation {UPLOAD_TARGET}"
-        return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}")
+        return TransferRefused(503, f"rejecting Upload Request for PVC {name}: {why}")
     elif not phase:
         why = "its worker is not there yet"
     else:
         why = f"its worker is {phase} and not ready yet"
-    return UploadRefused(503, f"rejecting Upload Request for PVC {name}: {why}; try again")
+    return TransferRefused(503, f"rejecting Upload Request for PVC {name}: {why}; try again")
 
 
 def _is_to_be_filled(claim: PersistentVolumeClaim) -> bool:
@@ -83,32 +74,9 @@ def _is_to_be_filled(claim: PersistentVolumeClaim) -> bool:
     return is_volume or UPLOAD_TARGET in claim.metadata.annotations
 
 
-class UploadSlots:
-    """How many uploads are under way, in all and by namespace."""
-
-    def __init__(self, most: int = MOST_UPLOADS, of_one: int = MOST_OF_ONE) -> None:
-        self._most = most
-        self._of_one = of_one
-        self._taken: Counter[str] = Counter()
-
-    @contextmanager
-    def take(self, namespace: str) -> Iterator[None]:
-        """One upload more, until it ends.
-
-        Raises:
-            UploadRefused: 503 when there are too many.
-        """
-        if self._taken[namespace] >= self._of_one:
-            raise UploadRefused(503, f"{self._of_one} uploads into {namespace} are under way; try again later")
-        if self._taken.total() >= self._most:
-            raise UploadRefused(503, f"{self._most} uploads are under way; try again later")
-        self._taken[namespace] += 1
-        try:
-            yield
-        finally:
-            self._taken[namespace] -= 1
-            if not self._taken[namespace]:
-                del self._taken[namespace]
+def upload_slots(most: int = MOST_UPLOADS, of_one: int = MOST_OF_ONE) -> TransferSlots:
+    """The uploads that may be under way."""
+    return TransferSlots(most, of_one, ("uploads", "into"))
 
 
 class UploadPace:
@@ -127,7 +95,7 @@ class UploadPace:
         """So many bytes came after a wait of so many seconds.
 
         Raises:
-            UploadRefused: 408 when they came too slowly; the wait for the first of them is one of its own.
+            TransferRefused: 408 when they came too slowly; the wait for the first of them is one of its own.
         """
         self._waited += waited
         self._bytes += size
@@ -137,9 +105,9 @@ class UploadPace:
             raise too_slow()
 
 
-def too_slow() -> UploadRefused:
+def too_slow() -> TransferRefused:
     """The refusal of a client that stalls or drips."""
     rate = PACE_BYTES // int(PACE_SECONDS)
-    return UploadRefused(
+    return TransferRefused(
         408, f"the upload was ended: less than {rate} bytes a second came for {PACE_SECONDS:g} seconds"
     )

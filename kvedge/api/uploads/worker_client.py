@@ -12,7 +12,7 @@ from typing import Final
 
 import aiohttp
 
-from kvedge.api.uploads.upload_rules import UploadRefused
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
 from kvedge.resources.types.import_job import UPLOAD_PORT
 from kvedge.runtime.tls.certificates import TlsMaterial
@@ -61,7 +61,7 @@ class WorkerClient:
         """Hand an upload on, or ask; there is no time limit once the worker is connected.
 
         Raises:
-            UploadRefused: 503 when the worker cannot be reached or hangs up.
+            TransferRefused: 503 when the worker cannot be reached or hangs up.
             Exception: what `body` raises, perhaps wrapped by aiohttp.
         """
         host = f"[{address}]" if ":" in address else address
@@ -80,7 +80,7 @@ class WorkerClient:
                 return WorkerAnswer(response.status, text.decode("utf-8", "replace"), resuming)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             detail = str(error) or type(error).__name__
-            raise UploadRefused(503, f"the worker of the upload does not answer: {detail}; try again") from error
+            raise TransferRefused(503, f"the worker of the upload does not answer: {detail}; try again") from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -1,3 +1,4 @@
+# Tests: kvedge/api/transfer_slots.py
 """What the proxy of exports hands on."""
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ import json
 import pytest
 
 from kvedge.api.exports.export_rules import (
-    DownloadSlots,
-    ExportRefused,
+    download_slots,
     external_base,
     returned_headers,
     sent_headers,
 )
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.resources.codec import decode
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 
@@ -52,12 +53,12 @@ def test_cookies_of_an_exporter_do_not_reach_the_client() -> None:
 
 
 def test_one_namespace_leaves_room_for_others() -> None:
-    slots = DownloadSlots(most=3, of_one=2)
+    slots = download_slots(most=3, of_one=2)
     with slots.take("a"), slots.take("a"):
-        with pytest.raises(ExportRefused) as refused, slots.take("a"):
+        with pytest.raises(TransferRefused) as refused, slots.take("a"):
             pass
         assert refused.value.status == 503
-        with slots.take("b"), pytest.raises(ExportRefused), slots.take("c"):
+        with slots.take("b"), pytest.raises(TransferRefused), slots.take("c"):
             pass
     with slots.take("a"), slots.take("c"):
         pass

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kvedge.api.transfer_slots import TransferRefused
 from kvedge.api.uploads.upload_rules import (
     PACE_BYTES,
     PACE_SECONDS,
     UploadPace,
-    UploadRefused,
-    UploadSlots,
     bearer_token,
     not_ready_yet,
     takes_data,
+    upload_slots,
 )
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
@@ -39,7 +39,7 @@ def test_a_bearer_token_is_found() -> None:
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "Bearer a.b", "Bearer <script>.a.b", "a.b.c"])
 def test_a_header_without_one_is_a_bad_request(header: str) -> None:
-    with pytest.raises(UploadRefused) as refused:
+    with pytest.raises(TransferRefused) as refused:
         bearer_token(header)
     assert refused.value.status == 400
 
@@ -53,7 +53,7 @@ def test_a_claim_takes_data_once_its_worker_is_ready() -> None:
 @pytest.mark.parametrize("words", ["doesn't exist", "already finished uploading"])
 def test_a_claim_that_never_will_is_refused_in_cdis_words(words: str) -> None:
     found = None if words == "doesn't exist" else claim({PHASE: "Succeeded"})
-    with pytest.raises(UploadRefused, match=f"^rejecting Upload Request for PVC disk that {words}$") as refused:
+    with pytest.raises(TransferRefused, match=f"^rejecting Upload Request for PVC disk that {words}$") as refused:
         takes_data(found, "disk")
     assert refused.value.status == 503
 
@@ -75,11 +75,11 @@ def test_a_claim_that_is_not_ready_in_time_says_what_it_waits_for(found: Persist
 
 
 def test_uploads_are_bounded_in_all_and_by_namespace() -> None:
-    slots = UploadSlots(most=3, of_one=2)
+    slots = upload_slots(most=3, of_one=2)
     with slots.take("a"), slots.take("a"):
-        with pytest.raises(UploadRefused, match="uploads into a are under way"), slots.take("a"):
+        with pytest.raises(TransferRefused, match="uploads into a are under way"), slots.take("a"):
             pass
-        with slots.take("b"), pytest.raises(UploadRefused, match="3 uploads are under way"), slots.take("c"):
+        with slots.take("b"), pytest.raises(TransferRefused, match="3 uploads are under way"), slots.take("c"):
             pass
     with slots.take("a"), slots.take("a"):
         pass
@@ -96,7 +96,7 @@ def test_a_client_that_drips_is_ended() -> None:
     pace = UploadPace()
     for _ in range(int(PACE_SECONDS) - 1):
         pace.note_arrival(1.0, 1)
-    with pytest.raises(UploadRefused, match="less than 1024 bytes a second") as refused:
+    with pytest.raises(TransferRefused, match="less than 1024 bytes a second") as refused:
         pace.note_arrival(1.0, 1)
     assert refused.value.status == 408
 
