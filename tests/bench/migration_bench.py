@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -66,6 +67,9 @@ def main() -> int:
     parser.add_argument("--vms", type=int, default=20, help="how many leave their node together (20)")
     parser.add_argument("--only", default=",".join(_PARTS), help="parts, with commas between them")
     wanted = parser.parse_args()
+    # As Ctrl-C, also in the background: what was started is ended.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     if missing := missing_programs() + missing_runtime():
         parser.error(f"needs {', '.join(missing)}")
     directory, report = Path(tempfile.mkdtemp(prefix="kvbench-")), Report()

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -87,6 +88,9 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(_CLASSES), help=f"of {', '.join(_CLASSES)} (all)")
     parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (100)")
     wanted = parser.parse_args()
+    # As Ctrl-C, also in the background: what was started is ended.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     report = Report()
     directory = Path(tempfile.mkdtemp(prefix="kvbench-replicas-"))
     try:

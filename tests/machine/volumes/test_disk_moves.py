@@ -176,7 +176,8 @@ def test_whoever_is_killed_on_the_way_the_disk_arrives(writer: Writer) -> None:
 def test_a_disk_moves_to_a_device_and_back(writer: Writer) -> None:
     box = writer.box
     (qemu,) = box.qemu_pids(writer.uid)
-    device = a_claim("device")
+    # On a larger one the disk would grow, and be too large for the next claims.
+    device = a_claim("device", str(writer.image(writer.claim() or "").stat().st_size))
     device["spec"]["volumeMode"] = "Block"
     box.apply(device)
     writer.exchange("device")
