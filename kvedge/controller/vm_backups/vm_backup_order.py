@@ -6,14 +6,12 @@ in the VMI's status, where the handler answers it. While it stands there no snap
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Final
 
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.vm_backups.vm_backup_view import VmBackupView
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.disks.vm_backups import backup_directory
+from kvedge.resources.disks.vm_backups import backup_directory, target_name
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
@@ -50,12 +48,6 @@ def order_id(backup: VirtualMachineBackup) -> str:
     return f"{ORDER_PREFIX}{backup.metadata.uid}"
 
 
-def target_name(backup: VirtualMachineBackup) -> str:
-    """The utility volume, which no volume of the VMI is called."""
-    digest = base64.b32encode(hashlib.sha256(backup.metadata.uid.encode()).digest()).decode().lower()[:16]
-    return f"backup-target-{digest}"
-
-
 def is_asked(vmi: VirtualMachineInstance | None, backup: VirtualMachineBackup) -> bool:
     """Whether the VMI has the order."""
     wanted = None if vmi is None else vmi.status.disk_copy
@@ -86,7 +78,7 @@ def ask(view: VmBackupView, checkpoint: str) -> Patch:
     assert vmi is not None
     name = backup.metadata.name
     order = BackupOrder(
-        target=target_name(backup),
+        target=target_name(backup.metadata.uid),
         directory=backup_directory(view.vm_name, checkpoint),
         prefix=name,
         # Without a tracker nobody asks for what changes afterwards.
@@ -109,6 +101,6 @@ def withdraw(view: VmBackupView) -> tuple[Patch, ...]:
     """The write by which the claim leaves and nothing is asked any more; none when it is so."""
     if view.vmi is None or not is_asked(view.vmi, view.backup):
         return ()
-    ours = target_name(view.backup)
+    ours = target_name(view.backup.metadata.uid)
     left = [encode(each) for each in view.vmi.spec.utility_volumes if each.name != ours]
     return (Patch(view.vmi, {"spec": {"utilityVolumes": left or None}, "status": {"diskCopy": None}}),)

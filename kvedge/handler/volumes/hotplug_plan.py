@@ -20,6 +20,7 @@ from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER,
 from kvedge.resources.disks.memory_dumps import dump_bytes
 from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.moved_volumes import attached_volumes
+from kvedge.resources.disks.vm_backups import is_directory_place
 from kvedge.resources.disks.volume_facts import hotplugged_disks, is_memory_dump
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.vmi import ClaimInfo, HotplugVolumeStatus, VirtualMachineInstance, VolumeStatus
@@ -72,8 +73,6 @@ class HandOver:
     # A copy goes into it: the UID of the VMI and the copy's name, with a space between. "" for a disk.
     copy: str = ""
     dump_bytes: int = 0
-    # The images of a backup go into it.
-    takes_backup: bool = False
 
     @property
     def block(self) -> bool:
@@ -85,15 +84,13 @@ class HandOver:
         """Whether the launcher is to have all of the claim: it writes a word beside the image of a disk that moves, and
         makes the images of a backup.
         """
-        return (is_moved_place(self.name) or self.takes_backup) and not self.block
+        return is_directory_place(self.name) and not self.block
 
 
 def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> list[HandOver]:
     """The volumes that are wanted, have an attachment Pod, and are not in the launcher's Pod."""
     wanted = {volume.name: volume for volume in attached_volumes(vmi) if volume.name not in present}
     copies = find_copies(vmi)
-    order = None if vmi.status.disk_copy is None else vmi.status.disk_copy.backup
-    backup_target = "" if order is None else order.target
     return [
         HandOver(
             entry.name,
@@ -101,7 +98,6 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
             entry.persistent_volume_claim_info or ClaimInfo(),
             copies.get(entry.name, ""),
             dump_bytes(vmi) if is_memory_dump(wanted[entry.name]) else 0,
-            entry.name == backup_target,
         )
         for entry in vmi.status.volume_status
         if entry.name in wanted

@@ -28,7 +28,7 @@ from kvedge.handler.volumes.claim_image import ImageRefused, hold_claim_image, m
 from kvedge.handler.volumes.copy_place import make_copy_place
 from kvedge.handler.volumes.device_rules import allow_device, deny_device
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, DUMP_SUFFIX, HOTPLUG_DIRECTORY
-from kvedge.resources.disks.moved_places import is_moved_place
+from kvedge.resources.disks.vm_backups import is_directory_place
 from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.vmi import ClaimInfo
@@ -84,7 +84,7 @@ def present_volumes(directory: int) -> dict[str, bool]:
             found[name.removesuffix(_IMAGE)] = False
         elif name.endswith(DUMP_SUFFIX) and is_mounted(directory, name):
             found[name.removesuffix(DUMP_SUFFIX)] = False
-        elif stat.S_ISDIR(facts.st_mode) and is_moved_place(name) and is_mounted(directory, name):
+        elif stat.S_ISDIR(facts.st_mode) and is_directory_place(name) and is_mounted(directory, name):
             found[name] = False
     return {name: is_device for name, is_device in found.items() if is_label(name)}
 
@@ -103,7 +103,7 @@ def leftovers(directory: int) -> set[str]:
             found.add(name.removesuffix(_IMAGE))
         if name.endswith(DUMP_SUFFIX) and not is_mounted(directory, name):
             found.add(name.removesuffix(DUMP_SUFFIX))
-        if stat.S_ISDIR(facts.st_mode) and is_moved_place(name):
+        if stat.S_ISDIR(facts.st_mode) and is_directory_place(name):
             found.add(name)
     return {name for name in found if is_label(name)}
 
@@ -303,7 +303,7 @@ def take_back(name: str, launcher: HeldProcess) -> None:
         places = (f"{name}{_IMAGE}", f"{name}{DUMP_SUFFIX}")
         files = [place for place in places if _find_facts(directory, place) is not None]
         there = _find_facts(directory, name)
-        is_directory = is_moved_place(name) and there is not None and stat.S_ISDIR(there.st_mode)
+        is_directory = is_directory_place(name) and there is not None and stat.S_ISDIR(there.st_mode)
         _take_back_device(name, (f"{_COMING}{name}", name), directory, launcher)
     for file in files:
         with launcher.namespace("mnt") as ours:

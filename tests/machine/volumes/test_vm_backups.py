@@ -147,7 +147,7 @@ def restore(guest: HotplugGuest, into: Path, *chain: VirtualMachineBackup) -> li
 
 def is_let_go(guest: HotplugGuest) -> bool:
     vmi = guest.vmi()
-    entries = [entry.name for entry in vmi.status.volume_status if entry.name.startswith("backup-target")]
+    entries = [entry.name for entry in vmi.status.volume_status if entry.name.startswith("kvedge-backup-")]
     return not vmi.spec.utility_volumes and vmi.status.disk_copy is None and not entries
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from kvedge.controller.exports.export_sources import SourceFacts, claims_of, hol
 from kvedge.resources.codec import decode
 from kvedge.resources.data_volume_names import CONTENT_TYPE
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.protection.export_job import ServedBackup
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
+from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import VM_UID, a_claim, a_vm, a_vmi, owned_by, small_vmi, vm_of
@@ -251,3 +254,55 @@ def test_who_may_write_a_claim_has_it() -> None:
     assert writing_pod([a_user("b", "disk"), a_user("a", "disk"), a_user("c", "other")], "disk") == "a"
     assert writing_pod([a_user("done", "disk", "Succeeded"), a_user("reader", "disk", read_only=True)], "disk") == ""
     assert writing_pod([a_user("coming", "disk", "Pending")], "disk") == "coming"
+
+
+def a_backup(reason: str, **spec: Any) -> VirtualMachineBackup:
+    document = {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"pvcName": "usb", "mode": "Pull", **spec},
+        "status": {
+            "type": "Incremental",
+            "checkpointName": "b-1",
+            "includedVolumes": [{"volumeName": "root"}],
+            "conditions": [{"type": "Progressing", "status": "True", "reason": reason}],
+        },
+    }
+    return decode(VirtualMachineBackup, document)
+
+
+def test_of_a_pulled_backup_its_images_are_served_and_nothing_else_of_the_claim() -> None:
+    facts = SourceFacts(backup=a_backup("PreparingExport"), backed_up_vm="web")
+    asked = export("VirtualMachineBackup", "b")
+    assert claims_of(asked, facts) == ["usb"]
+    seen = judge_source(asked, replace(facts, claims=claims("usb")))
+    (volume,) = seen.volumes
+    assert (seen.reason, volume.disk, seen.vm) == ("", False, "web")
+    assert volume.backup == ServedBackup(directory="web/b-1", images={"root": "b-root.qcow2"}, incremental=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        pytest.param(SourceFacts(), "BackupNotFound", id="no backup"),
+        pytest.param(SourceFacts(backup=a_backup("Initiated"), backed_up_vm="web"), "Initializing", id="not whole"),
+        pytest.param(
+            SourceFacts(backup=a_backup("ExportReady", mode="Push"), backed_up_vm="web"), "Initializing", id="pushed"
+        ),
+        pytest.param(SourceFacts(backup=a_backup("ExportReady"), backed_up_vm="web"), "BackupNotFound", id="no claim"),
+        pytest.param(
+            SourceFacts(backup=a_backup("ExportReady"), claims=claims("usb")), "BackupNotFound", id="no tracker"
+        ),
+        pytest.param(
+            SourceFacts(
+                backup=a_backup("ExportReady"),
+                backed_up_vm="web",
+                claims=claims("usb"),
+                users={"usb": "VirtualMachineInstance web"},
+            ),
+            "InUse",
+            id="the VM still has the claim",
+        ),
+    ],
+)
+def test_a_backup_that_is_not_to_be_pulled_waits(facts: SourceFacts, reason: str) -> None:
+    assert judge_source(export("VirtualMachineBackup", "b"), facts).reason == reason

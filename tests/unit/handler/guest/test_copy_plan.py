@@ -8,6 +8,7 @@ import pytest
 
 from kvedge.handler.guest.copy_plan import CopyStep, make_request, plan_copy, wait
 from kvedge.resources.types.vmi import (
+    BackupOrder,
     BackupStatus,
     ChangedBlockTracking,
     ClaimInfo,
@@ -119,3 +120,42 @@ def test_a_time_beyond_the_calendar_is_none() -> None:
     told = plan_copy(asked(), launcher(m.DISK_COPY_ACTIVE, started_unix_ms=1 << 63), THERE).status
     assert told is not None
     assert told.start_timestamp is None
+
+
+BACKUP = DiskCopyRequest(
+    name="snap",
+    volumes=[CopiedVolume(volume_name="root")],
+    backup=BackupOrder(
+        target="t", directory="web/b-1", prefix="b", checkpoint="b-1", since="b-0", kept_checkpoints=["b-0"]
+    ),
+)
+
+
+def test_a_backup_begins_when_its_claim_is_there_and_has_all_that_was_ordered() -> None:
+    status = launcher()
+    status.backs_up = True
+    assert plan_copy(asked(BACKUP), status, ()).step is CopyStep.NOTHING
+    assert plan_copy(asked(BACKUP), status, {"t"}).step is CopyStep.BEGIN
+    made = make_request(asked(BACKUP), BACKUP)
+    assert [each.volume for each in made.disks] == ["root"]
+    order = made.backup
+    assert (order.target, order.directory, order.name, order.vm) == ("t", "web/b-1", "b", "web")
+    assert (order.checkpoint, order.base, list(order.keep), order.skip_quiesce) == ("b-1", "b-0", ["b-0"], False)
+    assert not make_request(asked(), REQUEST).HasField("backup")
+
+
+def test_a_launcher_that_writes_no_backups_fails_it_with_the_remedy() -> None:
+    told = plan_copy(asked(BACKUP), launcher(), {"t"}).status
+    assert told is not None
+    assert told.failed
+    assert "writes no backups" in (told.backup_msg or "")
+
+
+@pytest.mark.parametrize(("incremental", "type_"), [(True, "Incremental"), (False, "Full")])
+def test_of_a_whole_backup_its_type_is_told_and_why_it_has_all(incremental: bool, type_: str) -> None:
+    why = "" if incremental else "disk root is not known"
+    more = {"started_unix_ms": 1_700_000_000_000, "incremental": incremental, "full_because": why, "percent": 100}
+    told = plan_copy(asked(BACKUP), launcher(m.DISK_COPY_COMPLETE, **more), {"t"}).status
+    assert told is not None
+    assert (told.completed, told.backup_type, told.checkpoint_name) == (True, type_, "b-1")
+    assert told.backup_msg == (why or None)

@@ -23,9 +23,11 @@ from kvedge.handler.volumes.hotplug_plan import (
 )
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.moved_places import moved_place
+from kvedge.resources.disks.vm_backups import is_directory_place, target_name
 from kvedge.resources.names import START_WITHOUT_VOLUMES
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.vmi import (
+    BackupOrder,
     CopiedVolume,
     DiskCopyRequest,
     UtilityVolume,
@@ -244,6 +246,17 @@ def test_what_a_copy_goes_into_is_handed_over_as_one_and_never_becomes_ready() -
     mounted = volume_entries(copied(), domain(), seen, copied().status.volume_status, NOW)
     assert [entry.phase for entry in mounted] == ["MountedToPod"]
     assert volume_entries(copied("MountedToPod"), domain(), seen, mounted, NOW) == mounted
+
+
+def test_what_a_backup_goes_into_is_handed_over_as_a_directory() -> None:
+    name = target_name("0f5c")
+    made = vmi({name: "AttachedToNode"}, name)
+    made.spec.utility_volumes = [UtilityVolume(name=name, claim_name="usb", type="Backup")]
+    order = BackupOrder(target=name, directory="web/b", prefix="b")
+    made.status.disk_copy = DiskCopyRequest(name="b", volumes=[CopiedVolume(volume_name="root")], backup=order)
+    (item,) = plan_hand_over(made, ())
+    assert (item.name, item.is_directory, item.copy) == (name, True, "")
+    assert not is_directory_place("root")
 
 
 def test_a_guest_does_not_wait_for_what_a_copy_goes_into() -> None:
