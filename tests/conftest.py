@@ -7,6 +7,7 @@ file, and last: no process is left with a long directory at the end.
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,9 @@ _LONGEST = (
     "tests/machine/agent",
     "tests/machine/volumes",
 )
-# Kubernetes' servers, which are a quarter of what a run costs, clean up less often: there is memory for it.
-os.environ.setdefault("GOGC", "400")
+# Kubernetes' servers, which are a quarter of what a run costs, clean up when they have to: there is memory for it.
+os.environ.setdefault("GOGC", "1600")
+os.environ.setdefault("GOMEMLIMIT", "1000MiB")
 # How long an example takes says more about the machine than about what it tries.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
@@ -60,6 +62,16 @@ class ByDirectory(LoadScopeScheduling):
             if scope in self.workqueue:
                 self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
+
+
+def pytest_collection_finish() -> None:
+    """Called by pytest once it has all tests, in each process that runs some.
+
+    They and what they import stay to the end: a look at all of that for garbage takes seconds, and some tests ask for
+    one again and again.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -81,12 +81,10 @@ def items(shape: shapes.Type, count: int, distinct: bool) -> Any:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _young_objects_only() -> Iterator[None]:
+def _young_objects_only() -> None:
     """Keep what other tests have loaded out of the collections before each measurement: they would take longest."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def cost(asked: AdmissionRequest) -> float:
