@@ -95,3 +95,13 @@ def test_what_is_left_of_a_failed_move_goes_with_its_claim(to: str | None) -> No
     assert plan_disk_move(a_vmi(to=to), word, [NEW, OTHER], NOW).goal is Goal.ABORT
     taken_back = plan_disk_move(a_vmi(to=to), word, [OTHER], NOW).goal
     assert taken_back is (Goal.COPY if to else Goal.NOTHING)
+
+
+def test_a_guest_that_stands_goes_on_once_the_vmi_names_its_old_claims() -> None:
+    word = a_word(pb.DISK_MOVE_FAILED)
+    word.stands = True
+    assert plan_disk_move(a_vmi(named="new"), word, [NEW], NOW).goal is Goal.RETURN
+    # Also when the same move is wanted still: it is begun again after that.
+    for vmi in (a_vmi(), a_vmi(to=None), a_vmi(to="other")):
+        plan = plan_disk_move(vmi, word, [NEW], NOW)
+        assert (plan.goal, plan.move, [copy.claim for copy in plan.disks]) == (Goal.ABORT, word.move_id, ["new"])
