@@ -95,6 +95,12 @@ def template_volumes(vm: VirtualMachine) -> dict[str, Volume]:
     return {volume.name: volume for volume in (vm.spec.template or VirtualMachineInstanceTemplate()).spec.volumes}
 
 
+def named_claims(vm: VirtualMachine) -> set[str]:
+    """The claims that a VM's template names."""
+    found = (claim_of(volume) for volume in template_volumes(vm).values())
+    return {claim for claim in found if claim is not None}
+
+
 def find_exchanges(
     vm: VirtualMachine, vmi: VirtualMachineInstance, sights: ClaimSights | None = None
 ) -> list[MigratedVolume]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from kvedge.controller.vm.claim_changes import named_claims
 from kvedge.controller.vm.claim_sights import ClaimWatch
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
@@ -272,7 +273,10 @@ class VmLoop:
                 why = f"{text} cannot be changed to name the claims again that have its data: {error}"
                 self._events.record(vm, "Warning", "FailedVolumesPutBack", why)
             raise
-        self._events.record(vm, "Warning", "VolumesPutBack", f"{text} names the claims again that have its data")
+        left = sorted(named_claims(vm) - named_claims(patched))
+        # Nobody deletes what may be somebody's: its user is told what is of no use.
+        more = f"; {', '.join(left)} has at most an unfinished copy: delete it unless you need it" if left else ""
+        self._events.record(vm, "Warning", "VolumesPutBack", f"{text} names the claims again that have its data{more}")
         return patched
 
     def _patch_vmi(self, vmi: VirtualMachineInstance, body: JsonObject) -> None:

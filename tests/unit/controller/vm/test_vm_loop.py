@@ -193,3 +193,21 @@ def test_a_vm_hears_why_its_claims_are_not_put_back(error: KubeError, told: list
     with pytest.raises(type(error)):
         server.loop._do(server.vms.item, PutBack({"spec": {}}))
     assert server.told() == told
+
+
+def on_claim(vm: VirtualMachine, claim: str) -> VirtualMachine:
+    """The VM with one volume more."""
+    changed = encode(vm)
+    guest = changed["spec"]["template"]["spec"]
+    guest["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return decode(VirtualMachine, changed)
+
+
+def test_a_vm_hears_which_claims_are_left_once_its_own_are_put_back() -> None:
+    server = Server()
+    vm = on_claim(server.vms.item, "new")
+    server.patch = MagicMock(return_value=on_claim(vm, "old"))  # type: ignore[method-assign]
+    server.loop._do(vm, PutBack({"spec": {}}))
+    assert server.told() == [("Warning", "VolumesPutBack")]
+    text = server.events.record.call_args.args[3]
+    assert "new has at most an unfinished copy: delete it unless you need it" in text
