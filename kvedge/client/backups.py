@@ -22,14 +22,15 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.core import Secret
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.nearest_names import or_nearest
 
-T = TypeVar("T", BackupRun, BackupRestore, BackupTask)
+T = TypeVar("T", BackupRun, BackupRestore, BackupTask, BackupTest)
 
-_WORDS: Final[dict[type, str]] = {BackupRun: "backup", BackupRestore: "restore", BackupTask: "task"}
+_WORDS: Final[dict[type, str]] = {BackupRun: "backup", BackupRestore: "restore", BackupTask: "task", BackupTest: "test"}
 HEADER: Final = ["NAME", "VM", "REPOSITORY", "PHASE", "COMPLETED", "SIZE", "ADDED", "WAITS FOR OR FAILED BY"]
 _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
@@ -163,12 +164,12 @@ def make_cells(run: BackupRun, *, with_namespace: bool) -> list[str]:
     return [run.metadata.namespace, *cells] if with_namespace else cells
 
 
-def describe(item: BackupRun | BackupRestore | BackupTask) -> str:
+def describe(item: BackupRun | BackupRestore | BackupTask | BackupTest) -> str:
     """What it waits for, how far it is, or why it failed; empty when it has succeeded."""
     status = item.status
     if status.phase == "Succeeded":
         return ""
-    progress = "" if isinstance(item, BackupTask) else item.status.progress
+    progress = "" if isinstance(item, (BackupTask, BackupTest)) else item.status.progress
     return status.message or progress or ("not seen by the controller yet" if not status.phase else status.phase)
 
 

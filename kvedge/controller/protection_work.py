@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kvedge.controller.backups.restore_loop import make_return_work
 from kvedge.controller.backups.run_loop import BackupSources, make_run_work
+from kvedge.controller.backups.upkeep.boot_test_loop import make_boot_test_work
 from kvedge.controller.backups.upkeep.schedule_loop import make_backup_schedule_work
 from kvedge.controller.backups.upkeep.task_loop import make_task_work
 from kvedge.controller.backups.worker_pods import BACKUP_WORKER
@@ -30,6 +31,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig, DataVolume
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
@@ -86,6 +88,7 @@ def make_protection_work(sources: ProtectionSources) -> dict[str, LateWork]:
         "block tracking": make_tracking_work(
             TrackingSources(sources.client, sources.vms, sources.vmis, sources.events, sources.configuration)
         ),
+        "backup-tests": make_boot_test_work(backups),
     }
 
 
@@ -147,6 +150,8 @@ def _backup_sources(sources: ProtectionSources, snapshots: SnapshotSources) -> B
         Informer(sources.client, BackupRepository),
         Informer(sources.client, BackupTask),
         Informer(sources.client, BackupSchedule),
+        Informer(sources.client, BackupTest),
+        sources.vmis,
         Informer(sources.client, Pod, label_selector=BACKUP_WORKER),
         snapshots.snapshots,
         snapshots.contents,

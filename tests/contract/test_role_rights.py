@@ -100,7 +100,11 @@ _USED_ELSEWHERE = {
     ),
     "backups (controller/test_backups and test_backup_schedules, under these very rights)": (
         "kvedge:controllers: create backupruns.backup.kvedge.io",
+        "kvedge:controllers: create backuprestores.backup.kvedge.io",
         "kvedge:controllers: create backuptasks.backup.kvedge.io",
+        "kvedge:controllers: delete backuprestores.backup.kvedge.io",
+        "kvedge:controllers: patch backuptests/status.backup.kvedge.io",
+        "kvedge:controllers: update backuptests/finalizers.backup.kvedge.io",
         "kvedge:controllers: delete backupruns.backup.kvedge.io",
         "kvedge:controllers: delete backuptasks.backup.kvedge.io",
         "kvedge:controllers: patch backuprepositories/status.backup.kvedge.io",

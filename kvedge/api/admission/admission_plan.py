@@ -12,7 +12,7 @@ from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.backups.backup_verdict import judge_backup, judge_repository, judge_return
-from kvedge.api.admission.backups.upkeep_verdict import judge_backup_schedule, judge_task
+from kvedge.api.admission.backups.upkeep_verdict import judge_backup_schedule, judge_task, judge_test
 from kvedge.api.admission.backups.vm_backup_verdict import judge_vm_backup
 from kvedge.api.admission.exports.export_verdict import judge_export
 from kvedge.api.admission.instancetypes.matcher_rules import matchers_are_complete, matchers_follow_their_revision
@@ -63,6 +63,7 @@ from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineIns
 from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BACKUP_GROUP, BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP
@@ -88,6 +89,7 @@ _BACKUP_RULES: Final[Mapping[str, Callable[[AdmissionRequest, JsonObject], Verdi
     BackupRestore.KIND.plural: judge_return,
     BackupTask.KIND.plural: judge_task,
     BackupSchedule.KIND.plural: judge_backup_schedule,
+    BackupTest.KIND.plural: judge_test,
 }
 _SPEC: Final = Field("spec")
 _TEMPLATE_SPEC: Final = _SPEC.at("template", "spec")

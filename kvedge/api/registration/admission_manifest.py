@@ -27,6 +27,7 @@ from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import CLONE_GROUP, CLONE_VERSIONS, VirtualMachineClone
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, EXPORT_VERSION, OLDER_EXPORT_VERSIONS
@@ -210,9 +211,18 @@ def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
                       served=(SNAPSHOT_GROUP, (SNAPSHOT_VERSION,)))  # fmt: skip
 
 
+_BACKUP_KINDS: Final = (
+    BackupRepository.KIND,
+    BackupRun.KIND,
+    BackupRestore.KIND,
+    BackupTask.KIND,
+    BackupSchedule.KIND,
+    BackupTest.KIND,
+)
+
+
 def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
-    ours = (BackupRepository.KIND, BackupRun.KIND, BackupRestore.KIND, BackupTask.KIND, BackupSchedule.KIND)
-    for kind in (*ours, VirtualMachineBackup.KIND, VirtualMachineBackupTracker.KIND):
+    for kind in (*_BACKUP_KINDS, VirtualMachineBackup.KIND, VirtualMachineBackupTracker.KIND):
         yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                       served=(kind.group, (kind.version,)))  # fmt: skip

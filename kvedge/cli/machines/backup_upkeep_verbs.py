@@ -1,4 +1,4 @@
-"""`kvedge backup prune|verify|catalog`: errands in a repository of backups.
+"""`kvedge backup prune|verify|test|catalog`: errands in a repository of backups.
 
 Added to the group of `backup_verbs`. Prints one line when something was asked for, and with --wait one for how it
 ended.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,6 +20,9 @@ from kvedge.cli.wait_options import wait_options
 if TYPE_CHECKING:
     from kvedge.client.session import Session
     from kvedge.resources.types.protection.backup_tasks import BackupTask
+    from kvedge.resources.types.protection.backup_tests import BackupTest
+
+T = TypeVar("T", "BackupTask", "BackupTest")
 
 
 @click.command()
@@ -86,6 +89,45 @@ def verify(
 
 
 @click.command()
+@click.argument("vm")
+@click.option("--from", "repository", required=True, metavar="REPOSITORY", help="Where it is.")
+@session_options
+@click.option("--id", "backup_id", default="", metavar="ID", help="Which backup; the latest one unless given.")
+@click.option("--seconds", type=int, default=None, metavar="N", help="A guest without an agent must run so long [180].")
+@click.option("--require-agent", is_flag=True, help="The guest's agent must answer.")
+@click.option("--storage-class", default="", metavar="NAME", help="The class of the disks that are made for it.")
+@wait_options
+def test(
+    vm: str,
+    repository: str,
+    kubeconfig: Path | None,
+    namespace: str | None,
+    backup_id: str,
+    seconds: int | None,
+    require_agent: bool,
+    storage_class: str,
+    wait: bool,
+    timeout: float,
+) -> None:
+    """Boot a backup in a VM without networks, wait for its agent, and remove it again."""
+    from kvedge.client.upkeep.backup_tasks import ask_test
+
+    given = {
+        "backupID": backup_id,
+        "seconds": seconds,
+        "requireAgent": require_agent,
+        "storageClassName": storage_class,
+    }
+    session = open_session(kubeconfig, namespace)
+    spec = {key: value for key, value in given.items() if value}
+    made = ask_test(session, vm, repository, datetime.now(UTC), spec)
+    click.echo(f"test {made.metadata.name} created")
+    if wait:
+        done = _wait(session, made, timeout)
+        click.echo(f"backup {done.status.backup_id} of VM {vm}: {done.status.message}")
+
+
+@click.command()
 @click.argument("repository")
 @session_options
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="[table]")
@@ -118,7 +160,7 @@ def show_catalog(session: Session, repository: str, vm: str | None, output: str,
         click.echo(f"{done.status.left_out} older ones are not shown.", err=True)
 
 
-def _wait(session: Session, task: BackupTask, timeout: float) -> BackupTask:
+def _wait(session: Session, task: T, timeout: float) -> T:
     from kvedge.cli.progress import Progress
     from kvedge.client.backups import BackupWait
 

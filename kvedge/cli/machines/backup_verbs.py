@@ -14,7 +14,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.machines.backup_schedule_verbs import schedule, schedules, unschedule
-from kvedge.cli.machines.backup_upkeep_verbs import catalog, prune, show_catalog, verify
+from kvedge.cli.machines.backup_upkeep_verbs import catalog, prune, show_catalog, test, verify
 from kvedge.cli.repository_keys import KEYS, read_key, split_key
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup, vm_argument
@@ -33,7 +33,7 @@ def backup() -> None:
     """Backups: VMs with their disks, encrypted, outside this box."""
 
 
-for _verb in (schedule, schedules, unschedule, prune, verify, catalog):
+for _verb in (schedule, schedules, unschedule, prune, verify, test, catalog):
     backup.add_command(_verb)
 
 

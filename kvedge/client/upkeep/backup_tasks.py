@@ -14,6 +14,7 @@ from kvedge.client.errors import NotFoundError
 from kvedge.client.session import Session, check_name
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.protection.backup_tasks import BackupTask, CatalogEntry
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRun
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -65,6 +66,18 @@ def ask_catalog(session: Session, repository: str, now: datetime) -> BackupTask:
         KubeError: when the server refuses, or there is no such repository.
     """
     return _ask(session, repository, "list", now, {"action": "List"})
+
+
+def ask_test(session: Session, vm: str, repository: str, now: datetime, spec: JsonObject) -> BackupTest:
+    """Ask for a backup of a VM to be tried; `spec` has more of its fields.
+
+    Raises:
+        KubeError: when the server refuses, or there is no such repository.
+    """
+    find_repository(session, repository)
+    metadata = {"name": f"{vm}-test-{now:%Y%m%d-%H%M%S}", "namespace": session.namespace}
+    body = {"vmName": check_name(vm), "repositoryName": repository, **spec}
+    return session.client.create(decode(BackupTest, {"metadata": metadata, "spec": body}))
 
 
 def find_places(session: Session, name: str) -> list[str]:

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
+from kvedge.controller.backups.isolated_vm import isolate
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.snapshot_names import RETURNED_BY, restored_name
 from kvedge.resources.meta import ObjectMeta, owner_reference
@@ -105,6 +106,17 @@ def make_vm(
     annotations = {
         key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
     }
+    if restore.spec.isolated:
+        name, owner = restore.spec.target_name or restore.spec.vm_name, owner_reference(restore)
+        return VirtualMachine(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=restore.metadata.namespace,
+                annotations={RETURNED_BY: restore.metadata.uid},
+                owner_references=[owner],
+            ),
+            spec=decode(VirtualMachine, {"spec": isolate(spec, {each.claim_name for each in volumes})}).spec,
+        )
     metadata = {
         "name": restore.spec.target_name or restore.spec.vm_name,
         "namespace": restore.metadata.namespace,

@@ -24,10 +24,12 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import Clock
 
 # Of both loops: workers take their time.
@@ -47,6 +49,8 @@ class BackupSources:
     repositories: Informer[BackupRepository]
     tasks: Informer[BackupTask]
     schedules: Informer[BackupSchedule]
+    tests: Informer[BackupTest]
+    vmis: Informer[VirtualMachineInstance]
     workers: Informer[Pod]
     snapshots: Informer[VirtualMachineSnapshot]
     contents: Informer[VirtualMachineSnapshotContent]
@@ -64,6 +68,7 @@ class BackupSources:
             BackupRepository: self.repositories,
             BackupTask: self.tasks,
             BackupSchedule: self.schedules,
+            BackupTest: self.tests,
             VirtualMachineSnapshot: self.snapshots,
             VirtualMachine: self.vms,
             PersistentVolumeClaim: self.claims,

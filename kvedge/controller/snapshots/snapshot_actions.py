@@ -15,6 +15,7 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.exports import VirtualMachineExport
@@ -40,13 +41,14 @@ Made: TypeAlias = (
     | Pod
     | BackupRun
     | BackupTask
+    | BackupRestore
 )
 Written: TypeAlias = (
     VirtualMachineClone
     | VirtualMachineSnapshotSchedule
     | BackupRepository
-    | BackupRestore
     | BackupSchedule
+    | BackupTest
     | VirtualMachineInstance
     | PersistentVolume
     | VirtualMachineBackup
@@ -63,6 +65,7 @@ About: TypeAlias = (
     | BackupRun
     | BackupRestore
     | BackupTask
+    | BackupTest
     | BackupSchedule
     | VirtualMachineBackup
 )

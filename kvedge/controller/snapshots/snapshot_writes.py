@@ -29,6 +29,7 @@ from kvedge.kube.patches import JsonPatch, at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.schedules import VirtualMachineSnapshotSchedule
@@ -54,6 +55,7 @@ S = TypeVar(
     BackupRun,
     BackupRestore,
     BackupTask,
+    BackupTest,
     VirtualMachineBackup,
 )
 

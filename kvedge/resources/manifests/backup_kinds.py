@@ -15,6 +15,7 @@ from kvedge.resources.types.protection.backup_schedules import (
     BackupScheduleStatus,
 )
 from kvedge.resources.types.protection.backup_tasks import BackupTask, BackupTaskSpec, BackupTaskStatus
+from kvedge.resources.types.protection.backup_tests import BackupTest, BackupTestSpec, BackupTestStatus
 from kvedge.resources.types.protection.backups import (
     BackupRepository,
     BackupRepositorySpec,
@@ -104,6 +105,21 @@ BACKUP_KINDS: Final[Sequence[CustomKind]] = (
         ),
     ),
     _kind(
+        BackupTest,
+        "One try to boot a backup, beside everything else.",
+        BackupTestSpec,
+        BackupTestStatus,
+        short_names=("backuptest",),
+        required_spec=("vmName", "repositoryName"),
+        columns=(
+            column("VM", ".spec.vmName"),
+            column("Repository", ".spec.repositoryName"),
+            column("Phase", ".status.phase"),
+            column("Completed", ".status.completionTime", type_="date"),
+            column("Message", ".status.message"),
+        ),
+    ),
+    _kind(
         BackupSchedule,
         "Backups of VMs that are made again and again, and old ones that go.",
         BackupScheduleSpec,
@@ -184,6 +200,22 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backups": "List: what is in the repository, the newest first.",
         "leftOut": "List: how many older ones there are besides.",
     },
+    "BackupTestSpec": {
+        "repositoryName": _REPOSITORY,
+        "vmName": "The VM that was backed up.",
+        "vmNamespace": "The namespace that it was in, where that is another one.",
+        "backupID": "Which backup; the latest one of the VM unless given.",
+        "storageClassName": "The class of the disks that are made for it; that of the old ones unless given.",
+        "seconds": "After so long a guest that runs, and whose agent does not answer, has passed; 180 unless given.",
+        "requireAgent": "It has not: the agent must answer.",
+        "deadline": "After so long it fails; 4h unless given.",
+    },
+    "BackupTestStatus": {
+        **{name: text for name, text in _STATE.items() if name not in ("progress", "attempts", "attemptTime")},
+        "phase": "Pending, Restoring, Booting, then Succeeded or Failed.",
+        "restoreName": "The restore, and the VM, that are made for it.",
+        "agentConnected": "Whether the guest's agent has answered.",
+    },
     "BackupScheduleSpec": {
         "vmNames": "VMs, in the same namespace.",
         "selector": "VMs with these labels, besides those named; an empty one means all of the namespace.",
@@ -244,6 +276,7 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "vmName": "The VM that was backed up.",
         "vmNamespace": "The namespace that it was in, where that is another one.",
         "targetName": "The name of the VM that is made; its old one unless given.",
+        "isolated": "The VM only tries the backup: it boots without networks, and goes with the restore.",
         "storageClassName": "The class of its disks; that of the old ones unless given.",
     },
     "RestoredVolume": {

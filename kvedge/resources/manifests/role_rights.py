@@ -124,17 +124,19 @@ _CONTROLLER: Final = (
     right(("update",), "backup.kubevirt.io", "virtualmachinebackups/finalizers"),
     # It carries backups away and brings them back, by snapshots of its own, and by schedules; of what it has made by
     # one, old objects go.
-    right(READ, "backup.kvedge.io", "backuprepositories backuprestores backupschedules"),
-    right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks"),
+    right(READ, "backup.kvedge.io", "backuprepositories backupschedules backuptests"),
+    right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks backuprestores"),
     right(
         ("patch",),
         "backup.kvedge.io",
-        "backuprepositories/status backupruns/status backuprestores/status backuptasks/status backupschedules/status",
+        "backuprepositories/status backupruns/status backuprestores/status backuptasks/status backupschedules/status"
+        " backuptests/status",
     ),
     right(
         ("update",),
         "backup.kvedge.io",
-        "backupruns/finalizers backuprestores/finalizers backuptasks/finalizers backupschedules/finalizers",
+        "backupruns/finalizers backuprestores/finalizers backuptasks/finalizers backupschedules/finalizers"
+        " backuptests/finalizers",
     ),
     # A launcher whose guest gets a NIC, or has released one, is on other networks by its annotation.
     right((*READ, "create", "patch", "delete"), "core", "pods"),

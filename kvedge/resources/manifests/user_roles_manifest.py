@@ -44,7 +44,10 @@ _SCALE: Final = (
 _KINDS: Final = (
     ("kubevirt.io", (VM_PLURAL, VMI_PLURAL, "virtualmachineinstancepresets", "virtualmachineinstancereplicasets")),
     ("snapshot.kubevirt.io", ("virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores")),
-    ("backup.kvedge.io", ("backuprepositories", "backupruns", "backuprestores", "backuptasks", "backupschedules")),
+    (
+        "backup.kvedge.io",
+        ("backuprepositories", "backupruns", "backuprestores", "backuptasks", "backupschedules", "backuptests"),
+    ),
     ("snapshot.kvedge.io", ("virtualmachinesnapshotschedules",)),
     ("backup.kubevirt.io", ("virtualmachinebackups", "virtualmachinebackuptrackers")),
     ("export.kubevirt.io", ("virtualmachineexports",)),

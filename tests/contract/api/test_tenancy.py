@@ -116,6 +116,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "backup.kvedge.io/backuprepositories/status": ("", "", ""),
     "backup.kvedge.io/backupschedules": (READ, CHANGE, "deletecollection"),
     "backup.kvedge.io/backupschedules/status": ("", "", ""),
+    "backup.kvedge.io/backuptests": (READ, CHANGE, "deletecollection"),
+    "backup.kvedge.io/backuptests/status": ("", "", ""),
     "backup.kvedge.io/backuptasks": (READ, CHANGE, "deletecollection"),
     "backup.kvedge.io/backuptasks/status": ("", "", ""),
     "backup.kvedge.io/backupruns": (READ, CHANGE, "deletecollection"),

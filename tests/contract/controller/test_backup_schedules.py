@@ -14,7 +14,8 @@ from kvedge.resources.meta import condition
 from kvedge.resources.types.protection.backup_job import BackupOutcome
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
-from kvedge.resources.types.protection.backups import BackupRepository, BackupRun
+from kvedge.resources.types.protection.backup_tests import BackupTest
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from tests.contract.controller.test_backups import add_repository, play_end, wait_for_phase, worker_of
 from tests.contract.controller.test_snapshots import controller, fill, is_gone, make_vm
@@ -119,3 +120,21 @@ def test_a_task_waits_for_its_repository_and_fails_without_a_vm(either_server: E
     add_repository(either_server, namespace)
     done = wait_for_phase(either_server, BackupTask, namespace, "t", "Failed")
     assert done.status.message == "no VM of these is there: gone"
+
+
+def test_a_backup_that_is_tried_owns_all_that_is_made_for_it(either_server: EitherServer) -> None:
+    namespace = either_server.new_namespace()
+    add_repository(either_server, namespace)
+    spec = {"vmName": "web", "repositoryName": "usb"}
+    document = {"metadata": {"name": "t", "namespace": namespace}, "spec": spec}
+    made = either_server.admin.create(decode(BackupTest, document))
+    name = f"backup-test-{made.metadata.uid}"
+    restore = find(either_server, BackupRestore, namespace, name)
+    owner = restore.metadata.controller_reference()
+    assert owner is not None
+    assert (owner.uid, restore.spec.isolated) == (made.metadata.uid, True)
+    reader = worker_of(either_server, namespace, f"read-{restore.metadata.uid}")
+    play_end(either_server, reader, BackupOutcome(message="no backup of it", fatal=True), well=False)
+    done = wait_for_phase(either_server, BackupTest, namespace, "t", "Failed")
+    assert done.status.message == "it cannot be restored: no backup of it"
+    wait_until(lambda: is_gone(either_server, BackupRestore, namespace, name), "the restore goes", 30)

@@ -1,4 +1,4 @@
-"""Whether a schedule of backups or a task in a repository may enter.
+"""Whether a schedule of backups, a task in a repository or a test of a backup may enter.
 
 Called by admission_plan.py. Pure. Whether there are such VMs and such a repository is no matter of admission: the
 object waits, and says for what.
@@ -20,6 +20,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.label_selectors import selector_problems
 from kvedge.resources.types.protection.backup_schedules import MOST_VMS, BackupSchedule, BackupScheduleSpec
 from kvedge.resources.types.protection.backup_tasks import MOST_PARTS, BackupTask, BackupTaskSpec, KeepRules
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.values.cron_schedule import IllegalSchedule, due_after
 
 _SPEC: Final = Field("spec")
@@ -30,6 +31,7 @@ _SHORTEST_SECONDS: Final = 300.0
 _LONGEST_SECONDS: Final = 366 * 86400.0
 _MOST_KEPT: Final = 10000
 _MOST_IDS: Final = 100
+_LONGEST_BOOT: Final = 3600
 # Any moment serves to see whether an expression is one.
 _A_MOMENT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,6 +83,30 @@ def judge_task(request: AdmissionRequest, document: JsonObject) -> Verdict:
         *(_prunes_clearly(spec) if spec.action == "Prune" else ()),
         *_parts_are_sane(spec.parts, _SPEC.at("parts")),
     ]
+    return Verdict(tuple(distinct(causes)))
+
+
+def judge_test(request: AdmissionRequest, document: JsonObject) -> Verdict:
+    """Judge one write of a test of a backup, which cannot be changed."""
+    if request.old_object is not None:
+        return Verdict(tuple(is_unchanged(request.old_object, document)))
+    if too_large := tuple(size_is_sane(parts_to_judge(document))):
+        return Verdict(too_large)
+    causes = list(unknown_fields(BackupTest, body_of(document), Field("")))
+    try:
+        spec = decode(BackupTest, document).spec
+    except DecodeError as error:
+        causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
+        return Verdict(tuple(distinct(causes)))
+    causes += [
+        *is_vm(spec.vm_name, _SPEC.at("vmName")),
+        *is_name(spec.repository_name, _SPEC.at("repositoryName"), "the BackupRepository"),
+        *(is_name(spec.vm_namespace, _SPEC.at("vmNamespace"), "the namespace") if spec.vm_namespace else ()),
+        *(is_backup_id(spec.backup_id, _SPEC.at("backupID")) if spec.backup_id else ()),
+        *duration_is_one(spec.deadline, _SPEC.at("deadline")),
+    ]
+    if spec.seconds is not None and not 1 <= spec.seconds <= _LONGEST_BOOT:
+        causes.append(invalid_value(_SPEC.at("seconds"), str(spec.seconds), f"between 1 and {_LONGEST_BOOT}"))
     return Verdict(tuple(distinct(causes)))
 
 

@@ -17,7 +17,8 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.label_selectors import selector_of
 from kvedge.resources.types.protection.backup_schedules import MOST_VMS, SCHEDULE, SCHEDULE_UID, BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
-from kvedge.resources.types.protection.backups import BackupRun
+from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
+from kvedge.resources.types.vm import VirtualMachine
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class BackupScheduleLoop:
         there = {
             each.metadata.name: each.metadata.labels
             for each in self._sources.vms.list()
-            if each.metadata.namespace == namespace and each.metadata.deletion_timestamp is None
+            if each.metadata.namespace == namespace and each.metadata.deletion_timestamp is None and not _is_tried(each)
         }
         chosen = {name for name in spec.vm_names if name in there}
         if spec.selector is not None:
@@ -121,6 +122,12 @@ class BackupScheduleLoop:
         assert item is not None
         for name in _schedule_of(item):
             self.loop.add(Key(*name.split("/", 1)))
+
+
+def _is_tried(vm: VirtualMachine) -> bool:
+    """Whether it only tries a backup: a schedule of all VMs does not mean it."""
+    owner = vm.metadata.controller_reference()
+    return owner is not None and owner.kind == BackupRestore.KIND.kind
 
 
 def _schedule_of(item: BackupRun | BackupTask) -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class BackupRestoreSpec(KubeStruct, kw_only=True):
     target_name: str = ""
     storage_class_name: str | None = None
     volumes: list[ReturningVolume] = []
+    # The VM boots at once, reaches nobody, and goes with the restore: it only tries whether the backup is one.
+    isolated: bool | None = None
 
 
 class RestoredVolume(KubeStruct, kw_only=True):

@@ -59,6 +59,7 @@ def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
         "backupschedules",
         "virtualmachinebackups",
         "virtualmachinebackuptrackers",
+        "backuptests",
         "kubevirts",
         "datavolumes",
         "datasources",

@@ -29,6 +29,10 @@ def task(action: str, **spec: Any) -> JsonObject:
     return document("BackupTask", {"action": action, "repositoryName": "usb", **spec})
 
 
+def boot_test(**spec: Any) -> JsonObject:
+    return document("BackupTest", {"vmName": "web", "repositoryName": "usb", **spec})
+
+
 PRUNE = {"vmNames": ["web"], "keep": {"last": 1}}
 
 
@@ -46,6 +50,10 @@ PRUNE = {"vmNames": ["web"], "keep": {"last": 1}}
         task("Verify", parts=7),
         task("Verify", full=True, deadline="8h"),
         task("List"),
+        boot_test(),
+        boot_test(
+            backupID=ID, vmNamespace="old", seconds=60, requireAgent=True, storageClassName="fast", deadline="1h"
+        ),
     ],
 )
 def test_what_is_right_enters(written: JsonObject) -> None:
@@ -82,6 +90,9 @@ def test_what_is_right_enters(written: JsonObject) -> None:
         (task("Prune", vmNames=["web"], backupIDs=[ID] * 101), "spec.backupIDs", "at most 100"),
         (task("Prune", **PRUNE, parts=3), "spec.parts", "means nothing for action Prune"),
         (task("Verify", vmNames=["web"]), "spec.vmNames", "means nothing for action Verify"),
+        (boot_test(vmName=""), "spec.vmName", "must be given"),
+        (boot_test(seconds=0), "spec.seconds", "between 1 and 3600"),
+        (boot_test(backupID="latest"), "spec.backupID", "no ID of a backup"),
         (task("List", full=True), "spec.full", "means nothing for action List"),
     ],
 )
@@ -93,5 +104,7 @@ def test_what_is_wrong_is_refused_with_its_field(written: JsonObject, field: str
 
 def test_a_task_does_not_change_and_a_schedule_does() -> None:
     changed = plan_verdict(request(task("List"), task("Verify")), CLUSTER)
+    assert [each.field for each in changed.causes] == ["spec"]
+    changed = plan_verdict(request(boot_test(seconds=9), boot_test()), CLUSTER)
     assert [each.field for each in changed.causes] == ["spec"]
     assert plan_verdict(request(schedule(every="48h"), schedule()), CLUSTER).causes == ()
