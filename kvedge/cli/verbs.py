@@ -113,7 +113,8 @@ _HOST: Final[dict[str, Verb]] = {
     ),
     "state": Verb("host.state_verbs", "Copy, put back and check what makes a box: objects, authorities, certificates."),
     "recover": Verb(
-        "host.recover_verb", "Make claims and VMs anew of the disks of a box whose store is lost; nothing is touched."
+        "host.recover_verb",
+        "Make claims and VMs anew of the disks of this box whose objects are lost; what exists stays.",
     ),
     "report": Verb(
         "host.report_verb",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def recover(
     kubeconfig: Path | None, namespace: str | None, config: Path | None, data_dir: str | None, dry_run: bool
 ) -> None:
-    """Make claims and VMs anew of the disks of this box, whose objects are lost; nothing that exists is touched.
+    """Make claims and VMs anew of the disks of this box whose objects are lost; what exists stays.
 
     Volumes that stay (Retain) and claims are made of all disks that no object names, and VMs of the notes beside them;
     they do not run. Disks without a note become claims named recovered-UID. `kvedge state restore` brings back more

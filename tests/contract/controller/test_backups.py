@@ -129,3 +129,35 @@ def test_a_restore_reads_the_record_first_and_touches_no_vm(either_server: Eithe
     either_server.admin.create(decode(BackupRestore, {"metadata": {"name": "s", "namespace": namespace}, "spec": spec}))
     done = wait_for_phase(either_server, BackupRestore, namespace, "s", "Failed")
     assert "VM web exists" in done.status.message
+
+
+def test_a_pod_that_only_has_a_worker_s_name_is_told_and_does_not_count(either_server: EitherServer) -> None:
+    namespace = either_server.new_namespace()
+    make_vm(either_server, namespace)
+    take_snapshot(either_server, namespace, "before")
+    run = ask_backup(either_server, namespace, snapshotName="before")
+    owner = {
+        "apiVersion": "backup.kvedge.io/v1alpha1", "kind": "BackupRun", "name": "b", "uid": run.metadata.uid,
+        "controller": True,
+    }  # fmt: skip
+    metadata = {
+        "name": f"backup-{run.metadata.uid}", "namespace": namespace, "ownerReferences": [owner],
+        "labels": {BACKUP_WORKER: run.metadata.uid},
+    }  # fmt: skip
+    spec = {"containers": [{"name": "backup", "image": "example.com/mine", "command": ["true"]}]}
+    foreign = either_server.admin.create(decode(Pod, {"metadata": metadata, "spec": spec}))
+    add_repository(either_server, namespace)
+    play_end(either_server, foreign, BackupOutcome(message="Backup Complete", size=7))
+
+    def is_told() -> bool:
+        found = either_server.admin.get(BackupRun, namespace, "b")
+        assert not found.is_final, found.status
+        return "is in the way" in found.status.message
+
+    wait_until(is_told, "the Pod in the way is told", 30)
+    either_server.admin.delete(Pod, namespace, foreign.metadata.name)
+    wait_until(
+        lambda: worker_of(either_server, namespace, foreign.metadata.name).metadata.uid != foreign.metadata.uid,
+        "a worker is made",
+        40,
+    )
