@@ -19,7 +19,7 @@ _ASKS: Final = "Is there a repository at the following location?"
 _SSH: Final = "subprocess ssh: "
 _ABSENT: Final = re.compile(
     r"no such file or directory|file does not exist|specified (?:bucket|key) does not exist|\(404\)|404 Not Found"
-    r"|<config/\w+> does not exist"
+    r"|<config/\w*> does not exist"
 )
 
 
