@@ -50,8 +50,9 @@ class FoundVolume:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The names of claims, VMs and namespaces that the box has already."""
+    """The names of claims, VMs and namespaces that the box has already, and the UIDs of the claims."""
 
+    uids: Collection[str] = ()
     claims: Collection[Named] = ()
     vms: Collection[Named] = ()
     namespaces: Collection[str] = ()
@@ -74,6 +75,9 @@ def plan_recovery(
     spaces: dict[str, Namespace] = {}
     objects: list[Made] = []
     for volume in sorted(found, key=lambda each: (each.place, each.name)):
+        if volume.name in present.uids:
+            plan.told.append(f"volume {volume.name} is being made for a claim that is there: left alone")
+            continue
         claim = _claim(by_volume.get(volume.name), volume, namespace)
         name = (claim.metadata.namespace, claim.metadata.name)
         if name in claims:

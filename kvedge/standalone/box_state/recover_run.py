@@ -52,8 +52,11 @@ class Recovery:
                     troubles.append(f"{driver.place.path}: note {name} is damaged, or of a newer kvedge: not used")
                 else:
                     notes[name] = note
+        # After the volumes: what is made for a claim meanwhile is that claim's.
+        claims = client.list(PersistentVolumeClaim)
         present = Present(
-            claims={(each.metadata.namespace, each.metadata.name) for each in client.list(PersistentVolumeClaim)},
+            uids={each.metadata.uid for each in claims},
+            claims={(each.metadata.namespace, each.metadata.name) for each in claims},
             vms={(each.metadata.namespace, each.metadata.name) for each in client.list(VirtualMachine)},
             namespaces={each.metadata.name for each in client.list(Namespace)},
         )

@@ -139,3 +139,9 @@ def test_a_note_with_a_broken_document_is_told_and_stops_nothing() -> None:
     made = plan(found(ROOT), **{vm_note_name(VM): KeptManifest(vm={"spec": {"template": 7}})})
     assert names(made, PersistentVolumeClaim) == ["web-root"]
     assert "cannot be read" in made.told[0]
+
+
+def test_a_volume_that_is_just_made_for_a_claim_is_left_to_it() -> None:
+    made = plan(found(OTHER), present=Present(uids={OTHER}, namespaces={"default"}))
+    assert made.make == []
+    assert made.told == [f"volume {OTHER} is being made for a claim that is there: left alone"]
