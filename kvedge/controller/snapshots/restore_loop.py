@@ -6,6 +6,7 @@ worker, so that of two restores of a VM one sees that the other has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
@@ -13,7 +14,7 @@ from kvedge.controller.snapshots.in_place_record import in_place_volumes, is_of_
 from kvedge.controller.snapshots.restore_plan import plan_restore
 from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Patch
-from kvedge.controller.snapshots.snapshot_loop import BY_CLAIM, SnapshotSources
+from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
 from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits
 from kvedge.controller.vmi.launcher_pod_status import has_ended
@@ -22,6 +23,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.snapshot_names import RESTORE_NAME
 from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolume
@@ -121,6 +123,8 @@ class RestoreLoop:
         wanted = {name for each in record for name in (each.new_volume, each.old_volume) if name}
         if not record and len(staged) == len(volumes):
             wanted = {each.spec.volume_name for each in (*targets.values(), *staged.values()) if each.spec.volume_name}
+        # Also Pods that nobody here watches, such as those of exports, keep a claim.
+        pods = sources.client.list(Pod, namespace) if wanted else []
         return {
             "targets": targets,
             "target_volumes": self._data_volumes(namespace, names),
@@ -130,7 +134,7 @@ class RestoreLoop:
                 for name in wanted
                 if (place := self._read_place(name)) and is_of_claims(place, namespace, {*names, *fillers})
             },
-            "users": {name: user for name in names if (user := self._user_of(namespace, name))},
+            "users": {name: user for name in names if (user := self._user_of(namespace, name, pods))},
         }
 
     def _read_place(self, name: str) -> PersistentVolume | None:
@@ -139,12 +143,12 @@ class RestoreLoop:
         except NotFound:
             return None
 
-    def _user_of(self, namespace: str, claim: str) -> str:
-        """A Pod of a guest, or a VMI, that has a claim; empty when none has."""
-        for pods in (self._sources.pods, self._sources.attachments):
-            for pod in pods.find_indexed(BY_CLAIM, f"{namespace}/{claim}"):
-                if not has_ended(pod):
-                    return f"Pod {pod.metadata.name}"
+    def _user_of(self, namespace: str, claim: str, pods: Sequence[Pod]) -> str:
+        """A Pod or a VMI that has a claim; empty when none has."""
+        for pod in pods:
+            sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+            if not has_ended(pod) and any(each is not None and each.claim_name == claim for each in sources):
+                return f"Pod {pod.metadata.name}"
         for vmi in self._sources.vmis.list():
             named = {name for _, name in claims(vmi.spec.volumes)} if vmi.metadata.namespace == namespace else ()
             if claim in named and not vmi.is_final:

@@ -49,7 +49,7 @@ _UNLOCKING_WRITES: Final = 2
 _OF_VM: Final = "snapshots-of-vm"
 _OF_SNAPSHOT: Final = "contents-of-snapshot"
 _LOCKED_BY: Final = "vms-by-snapshot"
-BY_CLAIM: Final = "pods-by-claim"
+_BY_CLAIM: Final = "pods-by-claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class SnapshotLoop:
         self._contents.add_index(_OF_SNAPSHOT, _snapshot_of)
         self._vms.add_index(_LOCKED_BY, _lock_of)
         for pods in (sources.pods, sources.attachments):
-            pods.add_index(BY_CLAIM, _claims_of)
+            pods.add_index(_BY_CLAIM, _claims_of)
         self.loop = ReconcileLoop("snapshots", self.reconcile)
         self._snapshots.on_change(self._on_snapshot)
         self._contents.on_change(self._on_content)
@@ -194,7 +194,7 @@ class SnapshotLoop:
                 pod.metadata.name
                 for claim in claims
                 for pods in (self._sources.pods, self._sources.attachments)
-                for pod in pods.find_indexed(BY_CLAIM, f"{namespace}/{claim}")
+                for pod in pods.find_indexed(_BY_CLAIM, f"{namespace}/{claim}")
                 if not has_ended(pod)
             }
         )

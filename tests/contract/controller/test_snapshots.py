@@ -29,6 +29,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.contract
 CLASS = "snapshot-tests"
+MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -297,12 +298,24 @@ def test_new_data_come_into_the_claims_that_there_were(either_server: EitherServ
     make_vm(server, namespace)
     old = {name: give_volume(server, namespace, name) for name in ("root", "data")}
     take_snapshot(server, namespace, "before")
+    # Such as an export's; it keeps the claim until it ends.
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    reader = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    server.admin.request("POST", pods, {"metadata": {"name": "reader"}, "spec": reader})
     restore = ask_restore(server, namespace, "back", "web", volumeRestorePolicy="InPlace")
     new = {}
     for volume in ("root", "data"):
         bound_claim(server, namespace, f"restore-{restore.metadata.uid}-{volume}")
         new[volume] = give_volume(server, namespace, f"restore-{restore.metadata.uid}-{volume}")
         play(server, worker_of(server, namespace, f"restore-{restore.metadata.uid}-{volume}"), "Succeeded", {})
+
+    def waits() -> bool:
+        found = condition(server.admin.get(VirtualMachineRestore, namespace, "back").status.conditions, "Progressing")
+        return found is not None and "PVC data is in use by Pod reader" in (found.message or "")
+
+    wait_until(waits, "it waits for the one that reads")
+    server.admin.request("PATCH", f"{pods}/reader/status", {"status": {"phase": "Succeeded"}}, None, MERGE)
 
     def done() -> bool:
         bind_volumes(server, namespace)
