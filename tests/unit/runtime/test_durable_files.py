@@ -6,6 +6,7 @@ A power cut itself cannot be had here; what the kernel is asked for, and in whic
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import sqlite3
 from collections.abc import Callable
@@ -19,7 +20,15 @@ from kvedge.appliance.install.install_steps import replace_file
 from kvedge.kube.kubeconfigs import kubeconfig_writer
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Pod
-from kvedge.runtime.durable_files import put_durably, write_durably, write_whole
+from kvedge.runtime import durable_files
+from kvedge.runtime.durable_files import (
+    find_unfinished,
+    name_unfinished,
+    put_durably,
+    put_new_durably,
+    write_durably,
+    write_whole,
+)
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
 from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
@@ -302,3 +311,34 @@ def test_a_file_is_whole_for_each_reader_and_synced_only_where_asked_for(
     assert list(tmp_path.iterdir()) == [path]
     assert ("rename", path) in calls.made
     assert any(what == "fsync" for what, _ in calls.made) is durable
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["with links", "without"])
+def test_a_new_file_takes_nobodys_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, links: bool) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    if not links:
+        monkeypatch.setattr(durable_files.os, "link", refuse)
+    staged, path = tmp_path / "staged", tmp_path / "file"
+    staged.write_text("first")
+    put_new_durably(staged, path)
+    assert (path.read_text(), staged.exists()) == ("first", False)
+    staged.write_text("second")
+    with pytest.raises(FileExistsError):
+        put_new_durably(staged, path)
+    assert (path.read_text(), staged.read_text()) == ("first", "second")
+    # A link that leads nowhere is a name, too.
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        put_new_durably(staged, path)
+
+
+def test_what_killed_writers_left_is_found_and_what_others_write_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    ours = name_unfinished(path)
+    left = [tmp_path / ".file.4194304000-0a.unfinished", tmp_path / ".file.old.unfinished"]
+    for each in (ours, *left, tmp_path / ".other.4194304000-0a.unfinished"):
+        each.touch()
+    assert sorted(find_unfinished(path)) == sorted(left)
