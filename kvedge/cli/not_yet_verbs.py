@@ -20,7 +20,5 @@ NOT_YET: Final[dict[str, str]] = {
 
 # Kinds that `virtctl create` makes beside a VM → the remedy here.
 NOT_CREATED: Final[dict[str, str]] = {
-    "instancetype": "kvedge has no instance types yet: write cpu and memory into the VM's manifest",
-    "preference": "kvedge has no preferences yet: write the devices into the VM's manifest",
     "clone": "kvedge clones no VMs yet: `kvedge get vm NAME -o yaml` is where another manifest starts",
 }

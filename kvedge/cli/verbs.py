@@ -53,7 +53,7 @@ _MACHINES: Final[dict[str, Verb]] = {
     "clone": Verb(
         "machines.clone_verb", "Make a VM like another one, with disks and addresses of its own; it does not run."
     ),
-    "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm`."),
+    "create": Verb("machines.create_verb", "Print a manifest: `kvedge create vm|instancetype|preference`."),
     "expand": Verb("machines.expand_verb", "Show a VM with its instance type and preference worked in."),
     "expose": Verb("machines.expose_verb", "Make a Service for a port of a VM."),
 }

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from kvedge.kube.errors import NotFound
 from kvedge.resources.meta import condition
 from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.vm_types.preferences import VirtualMachineClusterPreference
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
 from tests.support.guest_box import guest_box
 from tests.support.kubectl import current_kubectl
@@ -133,3 +136,28 @@ def test_a_vm_with_a_container_disk_runs_when_the_gate_of_image_volumes_is_disab
     box.apply(small_vm("gated", IMAGE, terminationGracePeriodSeconds=0))
     box.wait_phase("gated", "Running")
     box.remove_vm("gated")
+
+
+def test_a_vm_of_a_ready_made_size_runs_with_its_cpus_and_memory(box: Box) -> None:
+    """All of it as a user has it: the sizes and systems that are there, named in one line."""
+    path = VirtualMachineClusterPreference.KIND.path(name="alpine")
+
+    def is_there() -> bool:
+        try:
+            return bool(box.client.request("GET", path))
+        except NotFound:
+            return False
+
+    wait_until(is_there, "the ready-made preferences are there", 60)
+    box.cli("launch", IMAGE, "sized", "--type", "u1.nano", "--os", "alpine")
+    sized = box.wait_phase("sized", "Running")
+    domain = sized.spec.domain
+    assert domain.cpu is not None
+    assert domain.memory is not None
+    assert (domain.cpu.sockets, domain.cpu.cores, domain.memory.guest) == (1, 1, "512Mi")
+    assert [disk.disk.bus for disk in domain.devices.disks if disk.disk is not None] == ["virtio"]
+    command = qemu_command(box, sized.metadata.uid)
+    assert "-smp 1" in command
+    assert "size=524288k" in command
+    box.client.delete(VirtualMachineInstance, "default", "sized", grace_seconds=0)
+    box.remove_vm("sized")

@@ -12,22 +12,18 @@ from typing import Any, Final, TypeVar
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.machines.create_type_verbs import instancetype, preference
 from kvedge.cli.machines.login_options import read_password, split_keys
 from kvedge.cli.verb_command import VerbCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_INSTANCE_TYPES: Final = "kvedge has no instance types and preferences: set --memory, and the rest in the manifest"
 _IMPORTS: Final = (
     "kvedge imports no volumes: put the disk into the box's image store with `kvedge image import` or `kvedge image "
     "pull`, and name it with --volume-containerdisk=src:NAME"
 )
 # Flags of virtctl's that kvedge cannot do, and what to do instead.
 _REFUSED: Final = {
-    "instancetype": _INSTANCE_TYPES,
-    "infer-instancetype-from": _INSTANCE_TYPES,
-    "preference": _INSTANCE_TYPES,
-    "infer-preference-from": _INSTANCE_TYPES,
     "volume-import": _IMPORTS,
     "volume-datasource": _IMPORTS,
     "volume-clone-pvc": _IMPORTS,
@@ -39,8 +35,6 @@ _SOURCES: Final = ("nocloud", "configdrive", "none")
 def _add_refused_options(function: F) -> F:
     for flag in reversed(_REFUSED):
         function = click.option(f"--{flag}", multiple=True, hidden=True)(function)
-    for flag in ("infer-instancetype", "infer-preference"):
-        function = click.option(f"--{flag}", is_flag=True, hidden=True)(function)
     return function
 
 
@@ -59,14 +53,40 @@ class _CreateGroup(click.Group):
 
 @click.group(cls=_CreateGroup)
 def create() -> None:
-    """Print a manifest: `kvedge create vm`."""
+    """Print a manifest: `kvedge create vm|instancetype|preference`."""
+
+
+create.add_command(instancetype)
+create.add_command(preference)
 
 
 @create.command(cls=VerbCommand)
 @click.option("--name", default="", help="The VM's name [vm- and five letters].")
 @click.option("--run-strategy", default="Always", show_default=True, help="When it should run.")
 @click.option("--termination-grace-period", type=int, default=180, show_default=True, help="Seconds to shut down in.")
-@click.option("--memory", default="512Mi", show_default=True, help="The guest's memory.")
+@click.option("--memory", default=None, help="The guest's memory [512Mi].")
+@click.option(
+    "--instancetype", default="", metavar="[KIND/]NAME", help="The instance type, which gives CPUs and memory."
+)
+@click.option(
+    "--infer-instancetype",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=None,
+    help="Read it from the volume that is booted.",
+)
+@click.option("--infer-instancetype-from", default="", metavar="VOLUME", help="Read it from this volume.")
+@click.option("--preference", default="", metavar="[KIND/]NAME", help="The preference, for the guest's system.")
+@click.option(
+    "--infer-preference",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    default=None,
+    help="Read it from the volume that is booted.",
+)
+@click.option("--infer-preference-from", default="", metavar="VOLUME", help="Read it from this volume.")
 @click.option(
     "--volume-containerdisk", multiple=True, metavar="src:IMAGE[,name:N][,bootorder:N]", help="A container disk."
 )
@@ -100,15 +120,20 @@ def _refuse(flags: dict[str, Any]) -> None:
     for flag, remedy in _REFUSED.items():
         if flags[flag.replace("-", "_")]:
             raise Refused(f"--{flag}: {remedy}", Exit.USAGE)
-    for flag in ("infer-instancetype", "infer-preference"):
-        if flags[flag.replace("-", "_")]:
-            raise Refused(f"--{flag}: {_INSTANCE_TYPES}", Exit.USAGE)
+    for names in (
+        ("memory", "instancetype", "infer-instancetype", "infer-instancetype-from"),
+        ("preference", "infer-preference", "infer-preference-from"),
+    ):
+        given = [name for name in names if flags[name.replace("-", "_")] not in (None, "")]
+        if len(given) > 1:
+            raise Refused(f"--{given[0]} and --{given[1]} exclude each other", Exit.USAGE)
     for flag in ("user", "password_file", "ssh_key", "ga_manage_ssh"):
         if flags[flag] and flags["cloud_init_user_data"]:
             raise Refused(f"--cloud-init-user-data and --{flag.replace('_', '-')} exclude each other", Exit.USAGE)
 
 
 def _options(flags: dict[str, Any]) -> Any:
+    from kvedge.client.manifests.type_manifests import TypeChoice
     from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, VmOptions
     from kvedge.client.manifests.volume_params import flag_error
     from kvedge.client.random_names import random_name
@@ -125,7 +150,13 @@ def _options(flags: dict[str, Any]) -> Any:
         name=name,
         run_strategy=flags["run_strategy"],
         grace_period=flags["termination_grace_period"],
-        memory=flags["memory"],
+        memory=flags["memory"] or "",
+        instancetype=TypeChoice(
+            flags["instancetype"],
+            False if flags["memory"] else flags["infer_instancetype"],
+            flags["infer_instancetype_from"],
+        ),
+        preference=TypeChoice(flags["preference"], flags["infer_preference"], flags["infer_preference_from"]),
         container_disks=disks,
         claims=claims,
         sysprep=_sysprep(flags["volume_sysprep"]),

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 @click.argument("image")
 @click.argument("name", required=False)
 @session_options
-@click.option("--memory", default="1Gi", show_default=True, help="The guest's memory.")
-@click.option("--cpu", "cpus", type=click.IntRange(1, 512), default=1, show_default=True, help="The guest's CPUs.")
+@click.option("--memory", default=None, help="The guest's memory [1Gi].")
+@click.option("--cpu", "cpus", type=click.IntRange(1, 512), default=None, help="The guest's CPUs [1].")
+@click.option(
+    "--type", "type_", default="", metavar="[KIND/]NAME", help="The instance type, instead of both, such as u1.small."
+)
+@click.option("--os", default="", metavar="[KIND/]NAME", help="The preference of the guest's system, such as debian.")
 @click.option("--disk", default="", help="Copy the image to a disk of this size that lasts as long as the VM.")
 @click.option("--storage-class", default="", help="The storage class of that disk; the default one without it.")
 @click.option("--disk-size", default="", help="An empty disk of this size beside the image's; it ends with the run.")
@@ -65,6 +69,7 @@ def launch(
     \b
     kvedge launch local/debian:12 web --memory 512Mi --ssh-key ~/.ssh/id_ed25519.pub --wait
     kvedge launch local/debian:12 db --disk 20Gi --wait
+    kvedge launch local/debian:12 big --type u1.small --os debian
     kvedge launch ./debian.qcow2 db --disk 20Gi
     kvedge launch quay.io/containerdisks/fedora:43 --dry-run -o yaml > vm.yaml
 
@@ -196,6 +201,9 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptio
         raise Refused(f"{image!r} is no image: write a name such as local/debian:12", Exit.USAGE)
     if flags["run_strategy"] not in RUN_STRATEGIES:
         raise Refused(f"--run-strategy: {flags['run_strategy']} is not one of {', '.join(RUN_STRATEGIES)}", Exit.USAGE)
+    for flag in ("memory", "cpus"):
+        if flags["type_"] and flags[flag] is not None:
+            raise Refused(f"--type and --{flag.removesuffix('s')} exclude each other", Exit.USAGE)
     if not flags["disk"] and (flags["storage_class"] or needs_disk(image)):
         why = "--storage-class" if flags["storage_class"] else f"{image} is a file or a URL, and"
         raise Refused(f"{why} needs --disk SIZE, such as --disk 20Gi: the disk that the image is copied to", Exit.USAGE)
@@ -205,8 +213,10 @@ def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptio
     return LaunchOptions(
         name=check_name(name) if name else random_name("vm"),
         image=image,
-        memory=flags["memory"],
-        cpus=flags["cpus"],
+        memory=flags["memory"] or "1Gi",
+        cpus=flags["cpus"] or 1,
+        type=flags["type_"],
+        os=flags["os"],
         disk_size=flags["disk_size"],
         disk=disk,
         run_strategy=flags["run_strategy"],

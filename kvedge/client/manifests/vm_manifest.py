@@ -13,14 +13,17 @@ from typing import Final
 from kvedge.client.errors import UsageError
 from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
+from kvedge.client.manifests.type_manifests import TypeChoice, matcher_of
 from kvedge.client.manifests.volume_params import VolumeParams
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
 from kvedge.resources.values.quantities import QuantityError, parse_quantity
 
 RUN_STRATEGIES: Final = ("Always", "Manual", "Halted", "Once", "RerunOnFailure")
 _BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m", "u", "n")
+DEFAULT_MEMORY: Final = "512Mi"
 _CLOUD_INIT_DISK: Final = "cloudinitdisk"
 
 
@@ -44,7 +47,10 @@ class VmOptions:
     name: str
     run_strategy: str = "Always"
     grace_period: int = 180
-    memory: str = "512Mi"
+    # Empty: by an instance type, or the default.
+    memory: str = ""
+    instancetype: TypeChoice = field(default_factory=TypeChoice)
+    preference: TypeChoice = field(default_factory=TypeChoice)
     container_disks: Sequence[VolumeParams] = ()
     claims: Sequence[VolumeParams] = ()
     sysprep: JsonObject | None = None
@@ -60,6 +66,9 @@ class LaunchOptions:
     image: str
     memory: str = "1Gi"
     cpus: int = 1
+    # The instance type, instead of memory and CPUs, and the preference of the guest's system: [KIND/]NAME.
+    type: str = ""
+    os: str = ""
     disk_size: str = ""
     # The image copied into a claim; without it the guest's disk ends with its run.
     disk: LaunchDisk | None = None
@@ -89,12 +98,18 @@ def vm_manifest(options: VmOptions) -> JsonObject:
         for volume in (*options.container_disks, *options.claims)
         if volume.boot_order is not None
     ]
+    orders = {disk["bootOrder"]: str(disk["name"]) for disk in disks}
+    first = orders[min(orders)] if orders else str(volumes[0]["name"]) if volumes else ""
+    matchers = {
+        part.member: matcher
+        for part, choice in ((INSTANCETYPE, options.instancetype), (PREFERENCE, options.preference))
+        if (matcher := matcher_of(part, choice, volumes, first)) is not None
+    }
+    # A type that may be read from a volume may also not be there: the VM has memory for that case.
+    has_type = INSTANCETYPE.member in matchers and (options.instancetype.name or options.instancetype.is_asked_for)
+    memory = {} if has_type else {"memory": {"guest": canonical_size("memory", options.memory or DEFAULT_MEMORY)}}
     spec: JsonObject = {
-        "domain": {
-            "devices": {"disks": disks} if disks else {},
-            "memory": {"guest": canonical_size("memory", options.memory)},
-            "resources": {},
-        },
+        "domain": {"devices": {"disks": disks} if disks else {}, **memory, "resources": {}},
         "terminationGracePeriodSeconds": options.grace_period,
     }
     if options.access_credentials:
@@ -105,7 +120,7 @@ def vm_manifest(options: VmOptions) -> JsonObject:
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachine",
         "metadata": {"name": options.name},
-        "spec": {"runStrategy": options.run_strategy, "template": {"metadata": {}, "spec": spec}},
+        "spec": {**matchers, "runStrategy": options.run_strategy, "template": {"metadata": {}, "spec": spec}},
         "status": {},
     }
 
@@ -129,15 +144,24 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
     if len(options.name) <= LABEL_LENGTH:
         # For Services and selectors, as KubeVirt's own examples label their VMs.
         labels.setdefault("kubevirt.io/vm", options.name)
+    size: JsonObject = {
+        # Preferences count sockets unless they say something else.
+        "cpu": {"sockets" if options.os else "cores": options.cpus},
+        "memory": {"guest": canonical_size("memory", options.memory)},
+    }
+    devices: JsonObject = {
+        "disks": [{"name": volume["name"], "disk": {"bus": "virtio"}} for volume in volumes],
+        "rng": {},
+    }
+    if options.os:
+        devices = {"disks": [{"name": volume["name"], "disk": {}} for volume in volumes]}
+    matchers = {
+        part.member: matcher
+        for part, name in ((INSTANCETYPE, options.type), (PREFERENCE, options.os))
+        if name and (matcher := matcher_of(part, TypeChoice(name), volumes, "")) is not None
+    }
     spec: JsonObject = {
-        "domain": {
-            "cpu": {"cores": options.cpus},
-            "memory": {"guest": canonical_size("memory", options.memory)},
-            "devices": {
-                "disks": [{"name": volume["name"], "disk": {"bus": "virtio"}} for volume in volumes],
-                "rng": {},
-            },
-        },
+        "domain": {**({} if options.type else size), "devices": devices},
         "volumes": volumes,
     }
     if options.networks:
@@ -152,6 +176,7 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         "kind": "VirtualMachine",
         "metadata": {"name": options.name, **({"labels": labels} if labels else {})},
         "spec": {
+            **matchers,
             "runStrategy": options.run_strategy,
             **({"dataVolumeTemplates": templates} if templates else {}),
             "template": {"metadata": {"labels": labels}, "spec": spec},

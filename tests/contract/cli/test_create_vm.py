@@ -44,3 +44,28 @@ def test_the_manifest_is_the_one_that_virtctl_makes(
     ours = CliRunner().invoke(kvedge, arguments, catch_exceptions=False)
     assert ours.exit_code == 0, ours.output
     assert yaml.safe_load(ours.stdout) == yaml.safe_load(theirs.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "instancetype --name x --cpu 2 --memory 1024Mi",
+        "instancetype --name x --cpu 2 --memory 256Mi --namespaced --iothreadspolicy shared",
+        "instancetype --name x --cpu 1 --memory 1Gi --gpu name:g,devicename:d --hostdevice name:h,devicename:e",
+        "preference --name x",
+        "preference --name x --cpu-topology spread --volume-storage-class fast --machine-type q35 --namespaced",
+    ],
+)
+def test_instance_types_and_preferences_are_those_that_virtctl_makes(words: str, virtctl: Path, tmp_path: Path) -> None:
+    arguments = ["create", *words.split()]
+    theirs = subprocess.run(
+        [str(virtctl), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "HOME": str(tmp_path), "KUBECONFIG": ""},
+        timeout=60,
+    )
+    ours = CliRunner().invoke(kvedge, arguments, catch_exceptions=False)
+    assert ours.exit_code == 0, ours.output
+    assert yaml.safe_load(ours.stdout) == yaml.safe_load(theirs.stdout)

@@ -51,12 +51,32 @@ CREATE_CASES: Final = {
     "create-own-user-data": [*_VM, "--cloud-init-user-data=I2Nsb3VkLWNvbmZpZwo=", "--volume-sysprep=src:a,type:secret"],
     "create-keys-by-agent": [*_VM, "--user=joe", "--access-cred=type:ssh,src:keys", "--access-cred=src:more,user:ann"],
     "create-keys-by-cloud-init": [*_VM, "--access-cred=type:ssh,src:keys,method:noCloud"],
+    "create-types": [
+        *_VM,
+        "--instancetype=virtualmachineinstancetype/small",
+        "--preference=debian",
+        "--volume-pvc=src:p",
+    ],
+    "create-types-from-a-volume": [
+        *_VM,
+        "--infer-instancetype-from=q",
+        "--infer-preference-from=p",
+        "--volume-pvc=src:p",
+        "--volume-pvc=src:q",
+    ],
+    "create-types-if-the-first-volume-says-them": [
+        *_VM,
+        "--volume-pvc=src:p",
+        "--volume-pvc=src:q,bootorder:1",
+    ],
     "create-password-by-agent": [*_VM, "--access-cred=type:password,src:pw,method:ga"],
 }
 
 _LAUNCH: Final = ["launch", "local/debian:12", "web", "--dry-run"]
 LAUNCH_CASES: Final = {
     "launch-plain": _LAUNCH,
+    "launch-type-and-system": [*_LAUNCH, "--type=u1.small", "--os=debian", "--network=plant"],
+    "launch-system": [*_LAUNCH, "--os=virtualmachinepreference/debian", "--cpu=2", "--memory=2Gi"],
     "launch-everything": [
         *_LAUNCH,
         *("--memory", "2048Mi", "--cpu", "2", "--disk-size", "10Gi", "--run-strategy", "Halted"),

@@ -50,8 +50,11 @@ def test_each_golden_file_has_a_case() -> None:
         (["--volume-import", "type:blank,size:1Gi"], "--volume-import: kvedge imports no volumes: put the disk"),
         (["--volume-datasource", "src:a"], "`kvedge image pull`"),
         (["--volume-blank", "size:1Gi"], "--volume-blank: kvedge makes no volumes"),
-        (["--instancetype", "small"], "--instancetype: kvedge has no instance types"),
-        (["--infer-preference"], "--infer-preference: kvedge has no instance types"),
+        (["--instancetype", "pod/small"], 'invalid instancetype kind "pod", supported values are: virtualmachine'),
+        (["--infer-preference"], "at least one volume is needed to infer"),
+        (["--infer-instancetype-from", "x", "--volume-pvc", "src:p"], 'there is no volume with name "x"'),
+        (["--infer-instancetype", "--volume-containerdisk", "src:p"], "works only with datasources, datavolumes or"),
+        (["--instancetype", "small", "--memory", "1Gi"], "--memory and --instancetype exclude each other"),
         (["--run-strategy", "Sometimes"], 'invalid run strategy "Sometimes"'),
         (["--memory", "lots"], 'failed to parse "--memory" flag'),
         (["--memory", "-1Gi"], "-1Gi is not more than 0"),
@@ -238,3 +241,18 @@ def test_a_launched_vm_joins_the_networks_that_it_is_told_of() -> None:
     assert named == ["default", "lan", "site-lan", "default-3", "a-b", "a-b-5"]
     assert [network["multus"]["networkName"] for network in spec["networks"][1:]] == list(networks)
     assert [interface["name"] for interface in spec["domain"]["devices"]["interfaces"]] == named
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("instancetype --name x --cpu 0 --memory 1Gi", "--cpu"),
+        ("instancetype --name x --cpu 1 --memory much", 'failed to parse "--memory" flag'),
+        ("instancetype --name x --cpu 1 --memory 1Gi --gpu name:g", "devicename must be specified"),
+        ("instancetype --name x --cpu 1 --memory 1Gi --iothreadspolicy many", "IOThread must be of value auto or"),
+        ("preference --name x --cpu-topology pyramid", "CPU topology must have a value of"),
+    ],
+)
+def test_what_is_no_type_is_refused_by_its_flag(words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["create", *words.split()]) == Exit.USAGE
+    assert told in capsys.readouterr().err
