@@ -91,7 +91,7 @@ _USED_ELSEWHERE = {
     "a dump of a guest's memory needs room (api/test_memory_dumps, under these very rights)": (
         "kvedge:apis: read cdiconfigs.cdi.kubevirt.io",
     ),
-    "KubeVirt's backups (machine/volumes/test_vm_backups, on one box)": (
+    "KubeVirt's backups (controller/test_vm_backups, under these very rights)": (
         "kvedge:controllers: create virtualmachineexports.export.kubevirt.io",
         "kvedge:controllers: patch virtualmachinebackups.backup.kubevirt.io",
         "kvedge:controllers: patch virtualmachinebackups/status.backup.kubevirt.io",
