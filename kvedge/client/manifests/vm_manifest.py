@@ -93,13 +93,10 @@ def vm_manifest(options: VmOptions) -> JsonObject:
         volumes.append({"name": "sysprepdisk", "sysprep": options.sysprep})
     volumes += _cloud_init_volumes(options.cloud_init)
     # Without orders, guests boot from the volumes as they stand.
-    disks = [
-        {"name": volume.name, "bootOrder": volume.boot_order}
-        for volume in (*options.container_disks, *options.claims)
-        if volume.boot_order is not None
-    ]
-    orders = {disk["bootOrder"]: str(disk["name"]) for disk in disks}
-    first = orders[min(orders)] if orders else str(volumes[0]["name"]) if volumes else ""
+    ordered = [volume for volume in (*options.container_disks, *options.claims) if volume.boot_order is not None]
+    disks = [{"name": volume.name, "bootOrder": volume.boot_order} for volume in ordered]
+    names = [volume.name for volume in sorted(ordered, key=lambda volume: volume.boot_order or 0)]
+    first = next(iter([*names, *(str(volume["name"]) for volume in volumes)]), "")
     matchers = {
         part.member: matcher
         for part, choice in ((INSTANCETYPE, options.instancetype), (PREFERENCE, options.preference))
