@@ -14,6 +14,7 @@ from kvedge.resources.data_volume_names import CLONE_TARGET, UPLOAD_TARGET, WORK
 from kvedge.resources.disks import memory_dumps
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER, EXPORTER_PREFIX, TOKEN_SECRET_PREFIX
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RETURNED_BY, UNPATCHED
+from kvedge.resources.disks.state_claims import STATE_LABEL
 from kvedge.resources.disks.uploads import UPLOAD_PREFIX
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
@@ -93,6 +94,10 @@ _CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnap
 # What copies of running guests' disks go into: empty at first, and nobody else's claim becomes one.
 _COPIED: Final = (
     f"({_CONTENT_OWNED.format('owners')}) && ({_CREATE} ? ({_EMPTY}) : ({_CONTENT_OWNED.format('oldOwners')}))"
+)
+# What keeps the state of a VM's TPM and UEFI firmware.
+_STATE: Final = f"{_CREATE} && '{STATE_LABEL}' in variables.labels && {_EMPTY} && ({_VM_OWNED} || {_OWNED})".replace(
+    "{0}", "owners"
 )
 # A user's claim that a guest's memory was dumped to: which dump is in it, and nothing else.
 _DUMPED: Final = (
@@ -286,9 +291,9 @@ _RULES: Final = (
     (
         f"{_CLAIM} && !({_DUMPED})",
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
-        f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED})",
+        f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED}) || ({_STATE})",
         "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
-        " disks move to, are copied to or come back to",
+        " disks move to, are copied to or come back to, or that keep the state of a TPM or of firmware",
     ),
     (
         f"{_CLAIM} && {_UPDATE}",

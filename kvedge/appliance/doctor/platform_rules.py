@@ -125,6 +125,8 @@ def check_programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding
     yield _program("QEMU", facts.qemu, _QEMU, f"apt-get install {package}")
     if "qemu-img" not in facts.commands:
         yield Finding("qemu-img", Level.FAIL, "is not installed", "apt-get install qemu-utils")
+    if not {"swtpm", "swtpm_setup"} <= facts.commands:
+        yield Finding("swtpm", Level.INFO, "is not installed: guests get no TPM", "apt-get install swtpm swtpm-tools")
     to_load = sorted(name for name in _MODULES if facts.modules.get(name) is False)
     if to_load and "modprobe" not in facts.commands:
         detail = f"is not installed, and must load {', '.join(to_load)}"

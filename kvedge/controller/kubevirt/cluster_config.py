@@ -40,6 +40,8 @@ class ClusterConfig:
     memory_overhead_ratio: Fraction = Fraction(1)
     # Container disks are volumes that the kubelet mounts; otherwise containers of the images hold them.
     image_volumes: bool = True
+    # The class of the claims that keep what is in TPMs and UEFI variables; "" for the default one.
+    state_storage_class: str = ""
     # Network binding plugins.
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
     # A webhook of somebody else's asks for the virtual functions of launchers' networks.
@@ -58,6 +60,7 @@ class ClusterConfig:
             cpu_allocation_ratio=configuration.cpu_allocation_ratio,
             node_selectors=configuration.node_selectors,
             memory_overhead_ratio=configuration.memory_overhead_ratio,
+            state_storage_class=configuration.state_storage_class,
             bindings=configuration.bindings,
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),

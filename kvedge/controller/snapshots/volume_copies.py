@@ -13,6 +13,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
 from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
+from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_state
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (
@@ -44,14 +45,19 @@ def lasting_claims(vm: VirtualMachine) -> dict[str, str]:
 
 def left_out_volumes(vm: VirtualMachine) -> list[str]:
     """The volumes of which a snapshot holds no data."""
-    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
-    return [volume.name for volume in volumes if lasting_claim(volume) is None]
+    if vm.spec.template is None:
+        return []
+    spec = vm.spec.template.spec
+    state = [STATE_VOLUME] if keeps_state(spec) else []
+    return [*(volume.name for volume in spec.volumes if lasting_claim(volume) is None), *state]
 
 
 def loses_data(vm: VirtualMachine) -> bool:
-    """Whether the VM has data that lasts and that no snapshot holds: files of its node."""
-    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
-    return any(volume.host_disk is not None for volume in volumes)
+    """Whether the VM has data that lasts and that no snapshot holds: files of its node, what is in its TPM."""
+    if vm.spec.template is None:
+        return False
+    spec = vm.spec.template.spec
+    return keeps_state(spec) or any(volume.host_disk is not None for volume in spec.volumes)
 
 
 def make_copy(

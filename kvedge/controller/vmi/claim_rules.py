@@ -15,6 +15,7 @@ from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.state_claims import STATE_VOLUME, is_state_of, state_volumes
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.data_volumes import CdiConfig
@@ -30,7 +31,8 @@ WRONG_MODE: Final = "PVCWrongMode"
 NOT_POPULATED: Final = "PVCNotPopulated"
 IN_USE: Final = "PVCInUse"
 NOT_BOUND: Final = "PVCNotBound"
-REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED, IN_USE, NOT_BOUND})
+NOT_OURS: Final = "PVCNotOfThisVM"
+REASONS: Final = frozenset({NOT_FOUND, LOST, WRONG_MODE, NOT_POPULATED, IN_USE, NOT_BOUND, NOT_OURS})
 # When to look again at a claim that another VM has.
 IN_USE_SECONDS: Final = 2.0
 # A worker's words are cut before they are told on.
@@ -71,7 +73,13 @@ def claim_wait(vmi: VirtualMachineInstance, view: ClaimView) -> ClaimWait | None
 
 def find_needed_claims(vmi: VirtualMachineInstance) -> Sequence[tuple[Volume, str]]:
     """The volumes whose claims must be there before the launcher is, with the claims' names."""
-    return [(volume, name) for volume, name in claims(vmi.spec.volumes) if not is_hotpluggable(volume)]
+    own = [*vmi.spec.volumes, *state_volumes(vmi)]
+    return [(volume, name) for volume, name in claims(own) if not is_hotpluggable(volume)]
+
+
+def lacks_state_claim(vmi: VirtualMachineInstance, view: ClaimView) -> bool:
+    """Whether the claim for the VM's own state is still to be made."""
+    return any(name not in view.found for _, name in claims(state_volumes(vmi)))
 
 
 def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
@@ -79,6 +87,8 @@ def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimW
         claim = view.found.get(name)
         if claim is None:
             yield _make_not_found_wait(vmi, volume, name)
+        elif volume.name == STATE_VOLUME and not is_state_of(claim, vmi):
+            yield _wait(NOT_OURS, _explain_foreign_state(claim))
         elif claim.status.phase == "Lost":
             lost = f"its volume {claim.spec.volume_name} is gone" if claim.spec.volume_name else "its volume is gone"
             text = (
@@ -168,6 +178,15 @@ def in_use(volume: str, claim: str, holder: VirtualMachineInstance, then: str) -
         f" by itself when {name} has ended or has detached it; stop that, use another claim, or set shareable: true"
         " on the disks of both when their guests can share a disk"
     )
+
+
+def _explain_foreign_state(claim: PersistentVolumeClaim) -> str:
+    name = claim.metadata.name
+    what = "is another one's: its TPM or UEFI variables would be there" if claim.metadata.owner_references else "is not"
+    text = f"PVC {name} is to keep the state of this VM's TPM and UEFI firmware, and {what} this VM's"
+    if claim.metadata.deletion_timestamp is not None:
+        return f"{text}; it is being deleted, and the VM starts by itself once it is gone"
+    return f"{text}; rename or delete that claim, and the VM starts by itself"
 
 
 def _explain_unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:

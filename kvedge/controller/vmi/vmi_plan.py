@@ -15,7 +15,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.vmi.awaited_plan import plan_awaited
-from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait
+from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait, lacks_state_claim
 from kvedge.controller.vmi.eviction_marks import plan_annotation
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
@@ -35,6 +35,7 @@ from kvedge.controller.vmi.vmi_status import Facts, after_hand_over, before_hand
 from kvedge.controller.vmi.vmi_view import (
     OUR_PHASES,
     ConfirmPodLost,
+    CreateClaim,
     CreatePod,
     DeletePod,
     ForgetPod,
@@ -48,6 +49,7 @@ from kvedge.controller.vmi.vmi_view import (
     patch_vmi,
 )
 from kvedge.resources.codec import encode
+from kvedge.resources.disks.state_claims import make_state_claim
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.moves.crossing import is_awaited
 from kvedge.resources.names import LAUNCHER_SILENT, NODE_NAME, UNPAUSED_GATE, VMI_FINALIZER
@@ -107,6 +109,8 @@ def _plan_pending(view: VmiView, pod: Pod | None, config: ClusterConfig, now: da
             # Admission adds the finalizer. Without it a deleted VMI would leave its Pod to the garbage collector.
             finalizers = [*vmi.metadata.finalizers, VMI_FINALIZER]
             return VmiPlan((PatchVmi({"metadata": {"finalizers": finalizers}}),))
+        if lacks_state_claim(vmi, view.claims):
+            return VmiPlan((CreateClaim(make_state_claim(vmi, config.state_storage_class)),))
         wait = claim_wait(vmi, view.claims)
         if wait is not None:
             return _plan_wait(view, wait, config, now)

@@ -24,6 +24,7 @@ from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
 from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
+    CreateClaim,
     CreatePod,
     DeletePod,
     ForgetPod,
@@ -39,6 +40,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
+from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP, claims
 from kvedge.resources.names import APP, CREATED_BY
 from kvedge.resources.types.core import Pod
@@ -138,7 +140,7 @@ class VmiSteps:
 
     def view_claims(self, vmi: VirtualMachineInstance) -> ClaimView:
         """The claims of a VMI as they are, and who has taken them."""
-        names = {name for _, name in claims(vmi.spec.volumes)}
+        names = {name for _, name in claims([*vmi.spec.volumes, *state_volumes(vmi)])}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
         holders = ((name, self._holders.holder(vmi, name)) for name in names)
         return ClaimView(
@@ -156,6 +158,8 @@ class VmiSteps:
         match action:
             case CreatePod(pod):
                 return self._create(vmi, pod)
+            case CreateClaim(claim):
+                return self._create_claim(vmi, claim)
             case PatchVmi(body):
                 meta = vmi.metadata
                 patch = at_version(body, meta.resource_version)
@@ -207,6 +211,20 @@ class VmiSteps:
             if any(self._holders.holder(vmi, name) for _, name in find_needed_claims(vmi)):
                 return _CAUGHT_UP_SECONDS
             return self._create_pod(vmi, pod)
+
+    def _create_claim(self, vmi: VirtualMachineInstance, claim: PersistentVolumeClaim) -> float | None:
+        wait = self._patience.count_seconds_left(vmi.metadata.uid)
+        if wait > 0:
+            return wait
+        if not self._is_as_read(vmi):
+            return _CAUGHT_UP_SECONDS
+        try:
+            self._claims.observe(self._client.create(claim))
+        except AlreadyExists:
+            return _CAUGHT_UP_SECONDS
+        except KubeError as error:
+            return self._note_refusal(vmi, error)
+        return None
 
     def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata

@@ -23,6 +23,7 @@ from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.core import Pod
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceStatus
 
 # The controller writes a VMI in these phases.
@@ -36,6 +37,13 @@ class CreatePod:
     """Start the launcher; the loop does so only if the server still has the VMI as it was read."""
 
     pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Make the claim that keeps the VM's own state."""
+
+    claim: PersistentVolumeClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,9 @@ class ConfirmPodLost:
     known: frozenset[str] = frozenset()
 
 
-VmiAction: TypeAlias = CreatePod | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ForgetPod | ConfirmPodLost
+VmiAction: TypeAlias = (
+    CreatePod | CreateClaim | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ForgetPod | ConfirmPodLost
+)
 
 
 @dataclass(frozen=True, slots=True)

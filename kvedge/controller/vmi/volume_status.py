@@ -11,6 +11,7 @@ import msgspec
 from kvedge.controller.claim_copy import claim_info
 from kvedge.controller.local_path_rules import LIMITED, limits_of
 from kvedge.controller.vmi.claim_rules import ClaimView
+from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance, VolumeStatus
@@ -22,7 +23,7 @@ def with_claims(vmi: VirtualMachineInstance, view: ClaimView) -> list[VolumeStat
     Hotplugged volumes get their entries from those who bring them.
     """
     entries = {entry.name: entry for entry in vmi.status.volume_status}
-    for volume in vmi.spec.volumes:
+    for volume in (*vmi.spec.volumes, *state_volumes(vmi)):
         if is_hotpluggable(volume) and volume.name not in entries:
             continue
         entry = entries.get(volume.name) or VolumeStatus(name=volume.name, target="")

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.moved_volumes import attached_volumes, destinations, find_uncopied
+from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
@@ -59,7 +60,9 @@ def judge_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Cond
 def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Condition:
     """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
     found = next(
-        itertools.chain(_of_networks(vmi), _of_devices(vmi, launcher), _of_reservations(vmi), _of_moved_disks(vmi)),
+        itertools.chain(
+            _of_networks(vmi), _of_devices(vmi, launcher), _of_state(vmi), _of_reservations(vmi), _of_moved_disks(vmi)
+        ),
         None,
     )
     if found is None and not launcher.move:
@@ -89,6 +92,7 @@ def choose_method(vmi: VirtualMachineInstance) -> Method:
 def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[Obstacle]:
     yield from _of_networks(vmi)
     yield from _of_devices(vmi, launcher)
+    yield from _of_state(vmi)
     yield from _of_volumes(vmi)
     yield from _of_moved_disks(vmi)
 
@@ -120,6 +124,15 @@ def _of_devices(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[
         )
     if devices.filesystems:
         yield Obstacle("VirtIOFSNotLiveMigratable", "cannot migrate VMI with filesystems")
+
+
+def _of_state(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    if keeps_state(vmi.spec):
+        yield Obstacle(
+            "DisksNotLiveMigratable",
+            f"cannot migrate VMI: PVC {state_claim_name(vmi.metadata.name)} with the state of its TPM or UEFI firmware"
+            " does not move along yet; stop the VM to start it on another node",
+        )
 
 
 def _of_volumes(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

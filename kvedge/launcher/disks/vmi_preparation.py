@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
 from kvedge.launcher.disks.hotplug_sources import check_arrival, with_present_volumes
+from kvedge.launcher.disks.lasting_state import nvram_path, prepare_state
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain.context import (
     BALLOON_STATS_SECONDS,
@@ -67,6 +68,7 @@ class VmiPreparation:
             vmi, coming = with_present_volumes(asked, self._options.root)
             if self._options.incoming:
                 check_arrival(asked, coming)
+            prepare_state(vmi, self._options)
             sources = prepare_volumes(vmi, self._options, copied) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
             notes = tuple(source.note for source in sources.values() if source.note)
@@ -117,7 +119,7 @@ class VmiPreparation:
         wanted = platform_of(vmi, this_architecture())
         if wanted.firmware != "uefi":
             return None
-        nvram = f"{self._options.run_directory}/{vmi.metadata.name}_VARS.fd"
+        nvram = nvram_path(vmi, self._options)
         return find_ovmf(node.ovmf_path, nvram, secure=wanted.secure_boot)
 
 

@@ -41,8 +41,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
         yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
     if domain.firmware is not None:
         yield "spec.domain.firmware.acpi", domain.firmware.acpi is not None
-        efi = domain.firmware.bootloader.efi if domain.firmware.bootloader is not None else None
-        yield "spec.domain.firmware.bootloader.efi.persistent", efi is not None and efi.persistent
 
 
 def _list_unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:

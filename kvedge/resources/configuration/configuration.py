@@ -163,6 +163,8 @@ class Configuration:
     eviction_strategy: str = "None"
     memory_overhead_ratio: Fraction = Fraction(1)
     serial_console_log: bool = True
+    # The storage class for what is in TPMs and UEFI variables that last; "" for the default one.
+    state_storage_class: str = ""
     # Whether guests give unused pages back.
     free_page_reporting: bool = True
     # 0: no statistics.

@@ -173,6 +173,7 @@ def _with_guests(made: Configuration, given: KubeVirtConfiguration, checks: Chec
             f"{_AT}.memBalloonStatsPeriod", given.mem_balloon_stats_period, made.balloon_stats_seconds, 0, _DAY
         ),
         vmis_per_node=most,
+        state_storage_class=given.vm_state_storage_class,
     )
 
 

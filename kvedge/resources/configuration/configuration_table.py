@@ -251,10 +251,9 @@ _GUESTS: Final = (
         "all changes take effect with the next start, as Stage has it",
         same=("Stage",),
     ),
-    _make_later(
+    _make_applied(
         "configuration.vmStateStorageClass",
-        "The storage class for TPM and UEFI variables that last.",
-        "neither lasts yet",
+        "The storage class for TPM and UEFI variables that last; the default class unless given.",
     ),
     _make_applied(
         "configuration.changedBlockTrackingLabelSelectors",

@@ -152,7 +152,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "interfaces": "NICs; each is called like its network.",
         "inputs": "Tablets, for a mouse pointer that is where it is shown.",
         "panicDevices": "Devices by which a guest tells that its kernel has crashed.",
-        "tpm": "A TPM 2.0, played by swtpm; it begins empty with each start.",
+        "tpm": "A TPM 2.0, played by swtpm.",
         "gpus": _LATER,
         "hostDevices": _LATER,
         "filesystems": _LATER,
@@ -256,7 +256,10 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     "WatchdogModel": {"action": "What happens when the guest does not feed it: poweroff, reset or shutdown."},
     "VideoDevice": {"type": "vga, bochs, virtio, cirrus or ramfb; by the firmware unless given."},
     "Sound": {"name": "A name, for reference.", "model": "ich9 or ac97; ich9 unless given."},
-    "TpmDevice": {"enabled": "false for none; true unless given.", "persistent": _LATER},
+    "TpmDevice": {
+        "enabled": "false for none; true unless given.",
+        "persistent": "Whether what is in it lasts from run to run.",
+    },
     "PanicDevice": {"model": "isa, hyperv or pvpanic."},
 }
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,18 @@ while :; do
     printf 'block %010d' $i | dd of=/dev/vdb bs=4096 seek=$i conv=sync,fsync 2>/dev/null && echo "acked $i" >/dev/ttyS0
     i=$((i+1))
 done
+"""
+# Asks the TPM for a place of its own in it, by TPM2_NV_ReadPublic, and makes that by TPM2_NV_DefineSpace.
+SEALER = r"""#!/bin/sh
+exec 3<>/dev/tpm0
+asked() { dd bs=4096 count=1 <&3 2>/dev/null | od -An -tx1 -j6 -N4 | tr -d ' \n'; }
+printf '\200\001\000\000\000\016\000\000\001\151\001\120\000\040' >&3
+before=$(asked)
+define='\200\002\000\000\000\055\000\000\001\052\100\000\000\001\000\000\000\011\100\000'
+define="$define"'\000\011\000\000\000\000\000\000\000\000\016\001\120\000\040\000\013\000\006\000'
+define="$define"'\006\000\000\000\010'
+printf "$define" >&3
+echo "before=$before made=$(asked)" >/www/tpm
 """
 ACKED = re.compile(rb"acked (\d+)\r?\n")
 
@@ -184,3 +197,54 @@ def test_what_a_guest_was_told_is_written_is_there_when_the_box_was_killed(box: 
         uid = box.client.get(PersistentVolumeClaim, "default", f"killed-{number}").metadata.uid
         assert (box.data_dir / f"volumes/{uid}/disk.img").read_bytes().startswith(IMPORTED)
     remove(box, "writer")
+
+
+def test_what_a_guest_has_in_its_tpm_is_there_after_a_restart_and_goes_with_the_vm(box: Box) -> None:
+    box.apply(sealed_vm("sealed"))
+    first = box.wait_phase("sealed", "Running")
+    # A handle that the TPM does not know, and one that it has made.
+    assert tpm_of(box, "sealed") == "before=0000018b made=00000000"
+    box.cli("restart", "sealed")
+    wait_until(lambda: (vmi := box.vmi("sealed")) and vmi.metadata.uid != first.metadata.uid, "another run")
+    box.wait_phase("sealed", "Running")
+    # It knows the place, and does not make it twice.
+    assert tpm_of(box, "sealed") == "before=00000000 made=0000014c"
+    claim = box.client.get(PersistentVolumeClaim, "default", "persistent-state-for-sealed")
+    assert claim.metadata.labels == {"persistent-state-for": "sealed"}
+    remove(box, "sealed")
+    wait_until(lambda: not has_claim(box, claim.metadata.name), "its claim is gone", 60)
+
+
+def sealed_vm(name: str) -> JsonObject:
+    """The small guest with a TPM that lasts."""
+    made = small_vm(name, IMAGE)
+    spec: Any = made["spec"]["template"]["spec"]
+    spec["terminationGracePeriodSeconds"] = 5
+    spec["domain"]["devices"]["tpm"] = {"persistent": True}
+    spec["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": SEALER}})
+    return made
+
+
+def tpm_of(box: Box, name: str) -> str:
+    """What the guest has heard from its TPM."""
+    box.wait_answer(name)
+    vmi = box.vmi(name)
+    assert vmi is not None
+    url = f"http://{vmi.status.interfaces[0].ip_address}/tpm"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def told() -> str:
+        with contextlib.suppress(OSError), opener.open(url, timeout=2) as answer:
+            return str(answer.read(256).decode().strip())
+        return ""
+
+    return wait_until(told, "the guest tells of its TPM", 60)
+
+
+def has_claim(box: Box, name: str) -> bool:
+    try:
+        box.client.get(PersistentVolumeClaim, "default", name)
+    except NotFound:
+        return False
+    return True

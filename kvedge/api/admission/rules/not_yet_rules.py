@@ -46,7 +46,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Firmware and confidential computing
     NotYet("domain.firmware.acpi"),
-    NotYet("domain.firmware.bootloader.efi.persistent", "set it to false"),
     NotYet("domain.launchSecurity"),
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
@@ -59,7 +58,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.filesystems"),
     NotYet("domain.devices.gpus"),
     NotYet("domain.devices.hostDevices"),
-    NotYet("domain.devices.tpm.persistent", "set it to false: the TPM then begins empty with each start"),
     # Network
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
+from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import claim_directory, claim_of, device_path, is_hotpluggable
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, VolumeDevice, VolumeMount
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -20,13 +21,13 @@ MountedClaim = tuple[PodVolume, VolumeMount | VolumeDevice]
 def make_mounted_claims(
     vmi: VirtualMachineInstance, claims: Mapping[str, PersistentVolumeClaim], taken: set[str]
 ) -> list[MountedClaim]:
-    """Each volume with a claim of its own, in the VMI's order.
+    """Each volume with a claim of its own, in the VMI's order, and the claim for the VM's own state.
 
     `claims` are those that there are, by name; `taken` are the names of the Pod's other volumes. A claim that is not
     there counts as a file system: its Pod is not created.
     """
     made = []
-    for volume in vmi.spec.volumes:
+    for volume in (*vmi.spec.volumes, *state_volumes(vmi)):
         name = claim_of(volume)
         if name is None or is_hotpluggable(volume):
             continue

@@ -17,16 +17,15 @@ _FIELD: Final = "spec.domain.devices.tpm"
 
 
 def add_tpm(devices: Element, tpm: TpmDevice | None, context: DomainContext) -> None:
-    """A TPM that begins empty with each run.
+    """A TPM that begins empty with each run, or one that lasts; the two models are KubeVirt's.
 
     Raises:
-        ConversionError: where the node has no swtpm, or the TPM is to last.
+        ConversionError: where the node has no swtpm.
     """
     if tpm is None or not tpm.is_wanted:
         return
-    if tpm.persistent:
-        raise ConversionError(f"{_FIELD}.persistent", "not supported by kvedge", "set it to false")
     if not context.has_tpm_emulator:
         raise ConversionError(_FIELD, "this node has no swtpm", "install the packages swtpm and swtpm-tools")
-    element = add(devices, "tpm", model="tpm-tis")
-    add(element, "backend", type="emulator", version="2.0")
+    lasts = bool(tpm.persistent)
+    element = add(devices, "tpm", model="tpm-crb" if lasts else "tpm-tis")
+    add(element, "backend", type="emulator", version="2.0", persistent_state="yes" if lasts else None)

@@ -200,7 +200,7 @@ def test_events_tell_of_a_change_once() -> None:
     assert [(told.type, told.reason) for told in events_of(good, bad)] == [("Warning", "ConfigurationInvalid")]
     assert events_of(bad, bad) == []
     assert [(told.type, told.reason) for told in events_of(bad, good)] == [("Normal", "ConfigurationValid")]
-    without = status_of(kubevirt(vmStateStorageClass="fast"))
+    without = status_of(kubevirt(liveUpdateConfiguration={"maxCpuSockets": 4}))
     assert [(told.type, told.reason) for told in events_of(good, without)] == [("Normal", "KeysWithoutEffect")]
 
 
@@ -215,7 +215,9 @@ def test_the_controllers_numbers_follow_the_configuration() -> None:
     config = configured(
         developerConfiguration={"memoryOvercommit": 200, "cpuAllocationRatio": 2, "nodeSelectors": {"a": "b"}},
         additionalGuestMemoryOverheadRatio="2.0",
+        vmStateStorageClass="fast",
     )
+    assert config.state_storage_class == "fast"
     assert (config.memory_overcommit_percent, config.cpu_allocation_ratio) == (200, 2)
     assert config.node_selectors == {"a": "b"}
     assert overhead_bytes(a_vmi(), config) == 2 * overhead_bytes(a_vmi(), CONFIG)

@@ -39,7 +39,6 @@ def _config_drive(devices: dict[str, Any]) -> VirtualMachineInstance:
 
 CASES: list[tuple[str, VirtualMachineInstance]] = [
     # Not there yet.
-    (f"{DEVICES}.tpm.persistent", _devices(tpm={"persistent": True})),
     (f"{DEVICES}.gpus", _devices(gpus=[{"name": "g"}])),
     (f"{DEVICES}.hostDevices", _devices(hostDevices=[{"name": "h"}])),
     (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
@@ -52,7 +51,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ("spec.domain.cpu.numa", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
     ("spec.domain.cpu.realtime", vmi({"cpu": {"realtime": {}}})),
     ("spec.domain.firmware.acpi", _firmware(acpi={"slicNameRef": "x"})),
-    (f"{EFI}.persistent", _efi({"secureBoot": False, "persistent": True})),
     (f"{DEVICES}.disks[0].tag", _config_drive({"disks": [{"name": "d", "disk": {}, "tag": "t"}]})),
     # The computer itself.
     ("spec.architecture", vmi(architecture="s390x")),

@@ -1,0 +1,58 @@
+"""Where a VM's own state is in its launcher's Pod: UEFI's variables and what is in the TPM, on a claim where they last.
+
+Called by `vmi_preparation`. Makes directories on the claim, and the link by which libvirt finds a TPM's state there.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from kvedge.launcher.domain.elements.identity_xml import domain_uuid
+from kvedge.launcher.launcher_errors import ClaimUnusable
+from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.resources.disks.claim_places import claim_directory
+from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_firmware, keeps_state, keeps_tpm, state_claim_name
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+_FIRMWARE: Final = "nvram"
+_TPM: Final = "swtpm"
+
+
+def nvram_path(vmi: VirtualMachineInstance, options: LauncherOptions) -> str:
+    """The file of UEFI's variables; libvirt makes it of the firmware's template where there is none."""
+    place = f"{_directory(options)}/{_FIRMWARE}" if keeps_firmware(vmi.spec) else options.run_directory
+    return f"{place}/{vmi.metadata.name}_VARS.fd"
+
+
+def prepare_state(vmi: VirtualMachineInstance, options: LauncherOptions) -> None:
+    """Have the directories there.
+
+    Raises:
+        ClaimUnusable: when the claim cannot be written.
+    """
+    if not keeps_state(vmi.spec):
+        return
+    try:
+        for name, is_kept in ((_FIRMWARE, keeps_firmware(vmi.spec)), (_TPM, keeps_tpm(vmi.spec))):
+            if is_kept:
+                os.makedirs(f"{_directory(options)}/{name}", mode=0o700, exist_ok=True)
+        if keeps_tpm(vmi.spec):
+            _link(f"{_directory(options)}/{_TPM}", f"{options.libvirt_root}/lib/{_TPM}", domain_uuid(vmi))
+    except OSError as error:
+        claim = state_claim_name(vmi.metadata.name)
+        field = "spec.domain.devices.tpm" if keeps_tpm(vmi.spec) else "spec.domain.firmware.bootloader.efi"
+        detail = f"cannot be written, and keeps the state of TPM and UEFI firmware: {error.strerror}"
+        raise ClaimUnusable(field, claim, detail) from error
+
+
+def _link(target: str, place: str, uuid: str) -> None:
+    """libvirt keeps a TPM's state by the domain's UUID, which may change from run to run."""
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    link = f"{place}/{uuid}"
+    if not os.path.islink(link):
+        os.symlink(target, link)
+
+
+def _directory(options: LauncherOptions) -> str:
+    return f"{options.root}{claim_directory(STATE_VOLUME)}"

@@ -1,0 +1,98 @@
+"""The claim that keeps a VM's own state from run to run: the variables of its UEFI firmware, and what is in its TPM.
+
+Called by the controller, which makes it before the first launcher, and by the launcher's preparation. Pure. The label,
+the volume's name in the status and the size are KubeVirt's. The name is not: KubeVirt has the server choose one, while
+here it follows from the VM's, so that no two passes make two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
+from kvedge.resources.types.storage import (
+    READ_WRITE_ONCE,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    VolumeResources,
+)
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+
+# Its name in a VMI's volumeStatus, and in its launcher's Pod.
+STATE_VOLUME: Final = "persistent-state-for-this-vm"
+# On the claim: the name of the VM.
+STATE_LABEL: Final = "persistent-state-for"
+STATE_SIZE: Final = "10Mi"
+_PREFIX: Final = "persistent-state-for-"
+_LONGEST_NAME: Final = 253
+_DIGEST: Final = 10
+
+
+def keeps_firmware(spec: VirtualMachineInstanceSpec) -> bool:
+    """Whether the variables of UEFI are to last."""
+    firmware = spec.domain.firmware
+    loader = firmware.bootloader if firmware is not None else None
+    return loader is not None and loader.efi is not None and bool(loader.efi.persistent)
+
+
+def keeps_tpm(spec: VirtualMachineInstanceSpec) -> bool:
+    """Whether what is in the TPM is to last."""
+    tpm = spec.domain.devices.tpm
+    return tpm is not None and tpm.is_wanted and bool(tpm.persistent)
+
+
+def keeps_state(spec: VirtualMachineInstanceSpec) -> bool:
+    """Whether the VM has such a claim at all."""
+    return keeps_firmware(spec) or keeps_tpm(spec)
+
+
+def state_claim_name(vm: str) -> str:
+    """The name of the claim of a VM.
+
+    >>> state_claim_name("web")
+    'persistent-state-for-web'
+    """
+    name = _PREFIX + vm
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(vm.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: _LONGEST_NAME - _DIGEST - 1]}-{digest}"
+
+
+def state_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The claim as if it were a volume of the VMI; none where nothing is to last."""
+    if not keeps_state(vmi.spec):
+        return []
+    source = PersistentVolumeClaimSource(claim_name=state_claim_name(vmi.metadata.name))
+    return [Volume(name=STATE_VOLUME, persistent_volume_claim=source)]
+
+
+def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> PersistentVolumeClaim:
+    """The claim, which goes with the VM, or with a VMI that has none; `storage_class` is "" for the default one."""
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            namespace=vmi.metadata.namespace,
+            name=state_claim_name(vmi.metadata.name),
+            labels={STATE_LABEL: vmi.metadata.name},
+            owner_references=[_owner(vmi)],
+        ),
+        spec=PersistentVolumeClaimSpec(
+            access_modes=[READ_WRITE_ONCE],
+            resources=VolumeResources(requests={"storage": STATE_SIZE}),
+            storage_class_name=storage_class or None,
+        ),
+    )
+
+
+def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bool:
+    """Whether the claim keeps the state of this very VM: not that of an earlier one of the same name, which goes."""
+    owner = _owner(vmi)
+    return any((each.kind, each.uid) == (owner.kind, owner.uid) for each in claim.metadata.owner_references)
+
+
+def _owner(vmi: VirtualMachineInstance) -> OwnerReference:
+    found = vmi.metadata.controller_reference()
+    return found if found is not None and found.kind == VirtualMachine.KIND.kind else owner_reference(vmi)
