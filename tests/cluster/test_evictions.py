@@ -68,7 +68,7 @@ def test_a_drain_waits_for_a_budget_and_then_ends_guests_as_their_run_strategies
     for name in strategies:
         cluster.wait_answer(name)
     with cluster.cordoned("n2"):
-        hindered = cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=30s", check=False)
+        hindered = cluster.kubectl("drain", "n2", *_DRAIN, "--timeout=15s", check=False)
         assert hindered.returncode != 0
         assert _REFUSED in hindered.stderr
         # The one went by ACPI: nothing has failed, so nothing is run again.
