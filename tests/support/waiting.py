@@ -35,7 +35,8 @@ def wait_until(check: Callable[[], T], what: str, seconds: float = 60.0, pause: 
     """The first true answer of `check`; fails the test with `what` and the last answer when there is none in time.
 
     `seconds` is for a machine that does nothing else: beside other tests it is `patience()` times as long. A test that
-    must see something short says how long to `pause` between two looks; others look less often the longer they wait.
+    must see something short says how long to `pause` between two looks, which is longer after a look by a program that
+    took much; others look less often the longer they wait.
     """
     answer = _first(check, seconds * patience(), pause)
     if not answer:
@@ -53,12 +54,16 @@ def _first(check: Callable[[], T], seconds: float, pause: float | None) -> T:
     """The first true answer in this time, or the last one."""
     begun = time.monotonic()
     while True:
-        spent = _processor_seconds()
+        spent, programs = _processor_seconds()
         answer = check()
         waited = time.monotonic() - begun
         if answer or waited > seconds:
             return answer
-        time.sleep(next_pause(waited, _processor_seconds() - spent) if pause is None else pause)
+        spent_now, programs_now = _processor_seconds()
+        if pause is None:
+            time.sleep(next_pause(waited, spent_now - spent))
+        else:
+            time.sleep(max(pause, min(2 * (programs_now - programs), _LONGEST_AFTER_WORK)))
 
 
 def next_pause(waited: float, spent: float) -> float:
@@ -66,6 +71,7 @@ def next_pause(waited: float, spent: float) -> float:
     return max(min(max(_SHORTEST, waited / 10), _LONGEST), min(2 * spent, _LONGEST_AFTER_WORK))
 
 
-def _processor_seconds() -> float:
-    """What this process and the programs that it has run took."""
-    return sum(os.times()[:4])
+def _processor_seconds() -> tuple[float, float]:
+    """What this process and the programs that it has run took, and the programs' share of it."""
+    own, programs = sum(os.times()[:2]), sum(os.times()[2:4])
+    return own + programs, programs
