@@ -102,6 +102,8 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: create backupruns.backup.kvedge.io",
         "kvedge:controllers: create backuprestores.backup.kvedge.io",
         "kvedge:controllers: create backuptasks.backup.kvedge.io",
+        "kvedge:controllers: create backuptests.backup.kvedge.io",
+        "kvedge:controllers: delete backuptests.backup.kvedge.io",
         "kvedge:controllers: delete backuprestores.backup.kvedge.io",
         "kvedge:controllers: patch backuptests/status.backup.kvedge.io",
         "kvedge:controllers: update backuptests/finalizers.backup.kvedge.io",

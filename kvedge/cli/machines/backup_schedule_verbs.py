@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 @click.option("--deadline", default=None, metavar="DURATION", help="Give a backup up after so long, such as 8h. [24h]")
 @click.option("--verify-every", default="", metavar="DURATION", help="Read a part of the repository back so often.")
 @click.option("--verify-parts", type=int, default=None, metavar="N", help="Read all of it within so many times [10].")
+@click.option(
+    "--test-every", default="", metavar="DURATION", help="Boot the latest backup of one VM, each in its turn."
+)
 @click.option("--suspend", is_flag=True, help="Make none for now.")
 def schedule(
     vms: tuple[str, ...],
@@ -45,6 +48,7 @@ def schedule(
     deadline: str | None,
     verify_every: str,
     verify_parts: int | None,
+    test_every: str,
     suspend: bool,
     **keep: int | None,
 ) -> None:
@@ -70,6 +74,7 @@ def schedule(
         "deadline": in_hours(deadline) if deadline else None,
         "verifyEvery": in_hours(verify_every),
         "verifyParts": verify_parts,
+        "testEvery": in_hours(test_every),
     }
     spec = {key: value for key, value in given.items() if value}
     made, was_there = schedule_backups(open_session(kubeconfig, namespace), name or vms[0], spec)

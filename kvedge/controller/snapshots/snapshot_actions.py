@@ -41,6 +41,7 @@ Made: TypeAlias = (
     | Pod
     | BackupRun
     | BackupTask
+    | BackupTest
     | BackupRestore
 )
 Written: TypeAlias = (
@@ -48,7 +49,6 @@ Written: TypeAlias = (
     | VirtualMachineSnapshotSchedule
     | BackupRepository
     | BackupSchedule
-    | BackupTest
     | VirtualMachineInstance
     | PersistentVolume
     | VirtualMachineBackup

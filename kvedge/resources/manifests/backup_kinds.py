@@ -230,6 +230,7 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "failedRunsHistoryLimit": "How many failed ones do; 3 unless given.",
         "verifyEvery": "How often a part of the repository is read back, such as 24h; never unless given.",
         "verifyParts": "All is read in so many turns; 10 unless given.",
+        "testEvery": "How often the latest backup of one VM is booted, each in its turn; never unless given.",
     },
     "ScheduledVm": {
         "name": "The VM.",
@@ -253,6 +254,9 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "lastVerifyTime": "When the last verification ended.",
         "nextVerifyTime": "When the next one is due.",
         "verifyMessage": "Why the last one failed; empty when it did not.",
+        "nextTestTime": "When the next backup is booted.",
+        "lastTestedVM": "The VM whose backup was booted last.",
+        "testMessage": "Which VM's latest backup did not boot, and why.",
         "vms": "What became of each VM's backups.",
         "conditions": "Ready: whether the latest backup of each VM succeeded, none is late, and what is kept is whole.",
     },

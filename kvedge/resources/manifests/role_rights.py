@@ -124,8 +124,8 @@ _CONTROLLER: Final = (
     right(("update",), "backup.kubevirt.io", "virtualmachinebackups/finalizers"),
     # It carries backups away and brings them back, by snapshots of its own, and by schedules; of what it has made by
     # one, old objects go.
-    right(READ, "backup.kvedge.io", "backuprepositories backupschedules backuptests"),
-    right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks backuprestores"),
+    right(READ, "backup.kvedge.io", "backuprepositories backupschedules"),
+    right((*READ, "create", "delete"), "backup.kvedge.io", "backupruns backuptasks backuptests backuprestores"),
     right(
         ("patch",),
         "backup.kvedge.io",

@@ -136,6 +136,8 @@ def _has_times(spec: BackupScheduleSpec) -> Iterator[Cause]:
         yield from duration_is_one(spec.every, _SPEC.at("every"), _SHORTEST_SECONDS, _LONGEST_SECONDS)
     if spec.verify_every:
         yield from duration_is_one(spec.verify_every, _SPEC.at("verifyEvery"), _SHORTEST_SECONDS, _LONGEST_SECONDS)
+    if spec.test_every:
+        yield from duration_is_one(spec.test_every, _SPEC.at("testEvery"), _SHORTEST_SECONDS, _LONGEST_SECONDS)
     if spec.cron:
         try:
             due_after(spec.cron, _A_MOMENT)

@@ -19,6 +19,7 @@ from kvedge.resources.types.protection.backup_schedules import (
     BackupSchedule,
 )
 from kvedge.resources.types.protection.backup_tasks import BackupTask, BackupTaskSpec, TaskAction
+from kvedge.resources.types.protection.backup_tests import BackupTest, BackupTestSpec
 from kvedge.resources.types.protection.backups import BackupRun, BackupRunSpec
 
 # Of each action: the last one, and the one before it to compare with.
@@ -59,6 +60,29 @@ def make_verification(schedule: BackupSchedule, due: datetime, sequence: int) ->
     return _make_task(schedule, "Verify", name, sequence, parts=schedule.spec.verify_parts)
 
 
+def make_test(schedule: BackupSchedule, vm: str, backup_id: str, due: datetime, sequence: int) -> BackupTest:
+    """The try to boot a VM's backup."""
+    meta = _meta(schedule, f"{schedule.metadata.name}-test-{due:%Y%m%d-%H%M%S}", sequence)
+    meta.owner_references = [owner_reference(schedule)]
+    spec = BackupTestSpec(vm_name=vm, repository_name=schedule.spec.repository_name, backup_id=backup_id)
+    return BackupTest(metadata=meta, spec=spec)
+
+
+def latest_tests(tests: Iterable[BackupTest]) -> dict[str, BackupTest]:
+    """The last one that has ended, by VM."""
+    return {each.spec.vm_name: each for each in sorted(tests, key=order_of_tasks) if each.is_final}
+
+
+def find_old_tests(tests: Sequence[BackupTest], vms: Sequence[str]) -> list[BackupTest]:
+    """Ended ones that a later one of the same VM stands for, or whose VM the schedule does not mean any more."""
+    stay = {each.metadata.uid for vm, each in latest_tests(tests).items() if vm in vms}
+    return [
+        each
+        for each in tests
+        if each.is_final and each.metadata.uid not in stay and each.metadata.deletion_timestamp is None
+    ]
+
+
 def find_old_runs(schedule: BackupSchedule, runs: Iterable[BackupRun]) -> list[BackupRun]:
     """Ended runs behind the limits of the history, VM by VM; the backups themselves stay in their repository."""
     spec, gone = schedule.spec, []
@@ -89,8 +113,8 @@ def find_old_tasks(tasks: Iterable[BackupTask]) -> list[BackupTask]:
     return gone
 
 
-def order_of_tasks(task: BackupTask) -> tuple[str, str]:
-    """By which tasks of one action follow each other."""
+def order_of_tasks(task: BackupTask | BackupTest) -> tuple[str, str]:
+    """By which tasks of one action, or tests, follow each other."""
     return task.metadata.creation_timestamp or "", task.metadata.name
 
 

@@ -6,7 +6,7 @@ Run by the controller role. Reads informers, asks :func:`plan_schedule`, and has
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, TypeAlias
 
 from kvedge.controller.backups.run_loop import BackupSources
 from kvedge.controller.backups.upkeep.rounds import run_name
@@ -17,6 +17,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.label_selectors import selector_of
 from kvedge.resources.types.protection.backup_schedules import MOST_VMS, SCHEDULE, SCHEDULE_UID, BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -25,12 +26,13 @@ log = logging.getLogger(__name__)
 _MOST_STEPS: Final = 8
 # A clock that is set, and a VM that is selected now, are seen after so long.
 _LONGEST_SECONDS: Final = 60.0
+_Made: TypeAlias = BackupRun | BackupTask | BackupTest
 _OF_SCHEDULE: Final = "backups-of-schedule"
 
 
 def make_backup_schedule_work(sources: BackupSources) -> LateWork:
     """What makes backups by schedules; the informers of other kinds are started and stopped by others."""
-    shared = (sources.vms, sources.runs, sources.repositories, sources.tasks)
+    shared = (sources.vms, sources.runs, sources.repositories, sources.tasks, sources.tests)
     return LateWork("backup-schedules", (sources.schedules,), shared, BackupScheduleLoop(sources))
 
 
@@ -45,10 +47,12 @@ class BackupScheduleLoop:
         self._refusals: dict[str, str] = {}
         sources.runs.add_index(_OF_SCHEDULE, _schedule_of)
         sources.tasks.add_index(_OF_SCHEDULE, _schedule_of)
+        sources.tests.add_index(_OF_SCHEDULE, _schedule_of)
         self.loop = ReconcileLoop("backup-schedules", self.reconcile)
         sources.schedules.on_change(self._on_schedule)
         sources.runs.on_change(self._on_made)
         sources.tasks.on_change(self._on_made)
+        sources.tests.on_change(self._on_made)
 
     def stop(self) -> None:
         """End the worker."""
@@ -91,6 +95,7 @@ class BackupScheduleLoop:
             too_many=max(0, len(vms) - MOST_VMS),
             runs=runs,
             tasks=tasks,
+            tests=[each for each in sources.tests.find_indexed(_OF_SCHEDULE, at) if _is_of(each, meta.uid)],
             taken={each.metadata.name for each in there if each is not None and not _is_of(each, meta.uid)},
             has_repository=sources.repositories.get(meta.namespace, spec.repository_name) is not None,
             refusal=self._refusals.get(meta.uid, ""),
@@ -117,7 +122,7 @@ class BackupScheduleLoop:
             self._refusals.pop(item.metadata.uid, None)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
-    def _on_made(self, old: BackupRun | BackupTask | None, new: BackupRun | BackupTask | None) -> None:
+    def _on_made(self, old: _Made | None, new: _Made | None) -> None:
         item = new or old
         assert item is not None
         for name in _schedule_of(item):
@@ -130,10 +135,10 @@ def _is_tried(vm: VirtualMachine) -> bool:
     return owner is not None and owner.kind == BackupRestore.KIND.kind
 
 
-def _schedule_of(item: BackupRun | BackupTask) -> tuple[str, ...]:
+def _schedule_of(item: _Made) -> tuple[str, ...]:
     name = item.metadata.labels.get(SCHEDULE)
     return (f"{item.metadata.namespace}/{name}",) if name else ()
 
 
-def _is_of(item: BackupRun | BackupTask, uid: str) -> bool:
+def _is_of(item: _Made, uid: str) -> bool:
     return item.metadata.labels.get(SCHEDULE_UID) == uid

@@ -16,21 +16,29 @@ import msgspec
 from kvedge.controller.backups.upkeep.rounds import (
     find_old_runs,
     find_old_tasks,
+    find_old_tests,
     make_prune,
     make_run,
+    make_test,
     make_verification,
     run_name,
     sequence_of,
 )
-from kvedge.controller.backups.upkeep.schedule_results import describe_outcome, take_results, take_task_results
+from kvedge.controller.backups.upkeep.schedule_results import (
+    describe_outcome,
+    take_results,
+    take_task_results,
+    take_test_results,
+)
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.schedules.due_times import Cron, Every, Times, anchor
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import encode
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.types.protection.backup_schedules import BackupSchedule, BackupScheduleStatus
+from kvedge.resources.types.protection.backup_schedules import BackupSchedule, BackupScheduleStatus, ScheduledVm
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRun
 from kvedge.resources.values.cron_schedule import IllegalSchedule
 from kvedge.resources.values.durations import DurationError, parse_duration
@@ -57,6 +65,7 @@ class ScheduleView:
     too_many: int = 0
     runs: Sequence[BackupRun] = ()
     tasks: Sequence[BackupTask] = ()
+    tests: Sequence[BackupTest] = ()
     taken: Collection[str] = ()
     has_repository: bool = True
     refusal: str = ""
@@ -69,7 +78,7 @@ def plan_schedule(view: ScheduleView, now: datetime) -> SnapshotPlan:
         # What it has made stays.
         return SnapshotPlan()
     status, told = take_results(schedule.status, view.vms, view.runs, view.refusal, now)
-    status = take_task_results(status, view.tasks)
+    status = take_test_results(take_task_results(status, view.tasks), view.tests)
     try:
         times = _times_of(schedule)
         last, due = anchor(times, status.last_schedule_time, status.next_schedule_time, now)
@@ -79,7 +88,9 @@ def plan_schedule(view: ScheduleView, now: datetime) -> SnapshotPlan:
             next_schedule_time=rfc3339(due),
         )
         if schedule.spec.suspend:
-            status = msgspec.structs.replace(status, next_schedule_time=None, next_verify_time=None)
+            status = msgspec.structs.replace(
+                status, next_schedule_time=None, next_verify_time=None, next_test_time=None
+            )
             return _report(view, now, status, ("True", "Suspended", ""), told=told)
         return _plan_round(view, now, status, times, told)
     except (DurationError, OverflowError) as error:
@@ -114,6 +125,7 @@ def _plan_round(
     schedule = view.schedule
     history: list[SnapshotAction] = [Delete(each) for each in find_old_runs(schedule, view.runs)]
     history += [Delete(each) for each in find_old_tasks(view.tasks)]
+    history += [Delete(each) for each in find_old_tests(view.tests, view.vms)]
     due = parse_rfc3339(status.next_schedule_time or rfc3339(now))
     open_vms = {each.spec.vm_name for each in view.runs if not each.is_final}
     number = next_sequence(schedule, view.runs)
@@ -153,8 +165,11 @@ def _plan_upkeep(
     """Between two rounds: old backups go, and then a part of the repository is read back; one task at a time."""
     schedule = view.schedule
     keep, last = schedule.spec.keep, status.last_sequence or 0
-    status, is_due = _next_verification(schedule, status, now)
-    if has_open or not view.has_repository or any(not each.is_final for each in view.tasks):
+    verified, is_due = _next_time(schedule.spec.verify_every, status.next_verify_time, now)
+    tested, is_test_due = _next_time(schedule.spec.test_every, status.next_test_time, now)
+    status = msgspec.structs.replace(status, next_verify_time=verified, next_test_time=tested)
+    has_open = has_open or not all(each.is_final for each in view.tasks) or not all(t.is_final for t in view.tests)
+    if has_open or not view.has_repository:
         return status, []
     done = status.pruned_sequence or 0
     succeeded = any(each.status.phase == "Succeeded" and sequence_of(each.metadata) > done for each in view.runs)
@@ -163,23 +178,36 @@ def _plan_upkeep(
         return status, [Create(make_prune(schedule, view.vms, last))]
     if is_due:
         due = parse_rfc3339(status.next_verify_time or rfc3339(now))
-        turn = Every(timedelta(seconds=parse_duration(schedule.spec.verify_every))).take(due, now)
-        status = msgspec.structs.replace(status, next_verify_time=rfc3339(turn.following))
-        return status, [Create(make_verification(schedule, due, last))]
+        following = _following(schedule.spec.verify_every, due, now)
+        return msgspec.structs.replace(status, next_verify_time=following), [
+            Create(make_verification(schedule, due, last))
+        ]
+    if is_test_due and (chosen := _choose_tested(status)) is not None:
+        due = parse_rfc3339(status.next_test_time or rfc3339(now))
+        following = _following(schedule.spec.test_every, due, now)
+        status = msgspec.structs.replace(status, next_test_time=following, last_tested_vm=chosen.name)
+        return status, [Create(make_test(schedule, chosen.name, chosen.last_backup_id, due, last))]
     return status, []
 
 
-def _next_verification(
-    schedule: BackupSchedule, status: BackupScheduleStatus, now: datetime
-) -> tuple[BackupScheduleStatus, bool]:
-    """The status with the time of the next one, and whether that has come."""
-    if not schedule.spec.verify_every:
-        return msgspec.structs.replace(status, next_verify_time=None), False
-    every = timedelta(seconds=parse_duration(schedule.spec.verify_every))
-    due = now + every if status.next_verify_time is None else parse_rfc3339(status.next_verify_time)
+def _choose_tested(status: BackupScheduleStatus) -> ScheduledVm | None:
+    """The VM after the one that was tested last, of those with a backup."""
+    known = sorted((each for each in status.vms if each.last_backup_id), key=lambda each: each.name)
+    return next((each for each in known if each.name > status.last_tested_vm), known[0] if known else None)
+
+
+def _following(every: str, due: datetime, now: datetime) -> str:
+    return rfc3339(Every(timedelta(seconds=parse_duration(every))).take(due, now).following)
+
+
+def _next_time(given: str, told: str | None, now: datetime) -> tuple[str | None, bool]:
+    """The time of what is done besides rounds, and whether it has come; None where it never is."""
+    if not given:
+        return None, False
+    every = timedelta(seconds=parse_duration(given))
     # Neither a clock that has gone back nor a shorter time puts it off by more than one turn.
-    due = min(due, now + every)
-    return msgspec.structs.replace(status, next_verify_time=rfc3339(due)), due <= now
+    due = now + every if told is None else min(parse_rfc3339(told), now + every)
+    return rfc3339(due), due <= now
 
 
 def _state(view: ScheduleView, status: BackupScheduleStatus, *, is_due: bool = False) -> _State:

@@ -10,10 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from kvedge.controller.backups.upkeep.rounds import order_of_tasks, sequence_of
+from kvedge.controller.backups.upkeep.rounds import latest_tests, order_of_tasks, sequence_of
 from kvedge.controller.snapshots.snapshot_actions import Told
 from kvedge.resources.types.protection.backup_schedules import BackupScheduleStatus, ScheduledVm
 from kvedge.resources.types.protection.backup_tasks import BackupTask, TaskAction
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRun
 from kvedge.runtime.clock import rfc3339
 
@@ -72,6 +73,13 @@ def take_task_results(status: BackupScheduleStatus, tasks: Sequence[BackupTask])
     return status
 
 
+def take_test_results(status: BackupScheduleStatus, tests: Sequence[BackupTest]) -> BackupScheduleStatus:
+    """The status with which VM's latest backup did not boot: one of another VM that does says nothing of it."""
+    failed = [each for _, each in sorted(latest_tests(tests).items()) if each.status.phase == "Failed"]
+    text = f"VM {failed[0].spec.vm_name}: {failed[0].status.message}" if failed else ""
+    return msgspec.structs.replace(status, test_message=text[:_LONGEST])
+
+
 def describe_outcome(status: BackupScheduleStatus) -> tuple[str, str, str]:
     """The condition Ready, by what has ended: its status, reason and message."""
     wrong = [each for each in status.vms if each.message]
@@ -80,6 +88,8 @@ def describe_outcome(status: BackupScheduleStatus) -> tuple[str, str, str]:
         return ("False", "BackupFailed", f"VM {wrong[0].name}: {wrong[0].message}{more}")
     if status.verify_message:
         return ("False", "VerificationFailed", status.verify_message)
+    if status.test_message:
+        return ("False", "TestFailed", status.test_message)
     if status.prune_message:
         return ("False", "PruneFailed", status.prune_message)
     return ("True", "Scheduled", "")

@@ -46,6 +46,8 @@ class BackupScheduleSpec(KubeStruct, kw_only=True):
     # How often a part of the repository is read back, and of how many parts.
     verify_every: str = ""
     verify_parts: int | None = None
+    # How often the latest backup of one VM is booted, each in its turn.
+    test_every: str = ""
 
 
 class ScheduledVm(KubeStruct, kw_only=True):
@@ -79,6 +81,9 @@ class BackupScheduleStatus(KubeStruct, kw_only=True):
     last_verify_time: str | None = None
     next_verify_time: str | None = None
     verify_message: str = ""
+    next_test_time: str | None = None
+    last_tested_vm: str = field(default="", name="lastTestedVM")
+    test_message: str = ""
     vms: list[ScheduledVm] = []
     conditions: list[Condition] = []
 

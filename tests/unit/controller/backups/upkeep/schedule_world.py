@@ -12,6 +12,7 @@ from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import condition
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
 from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.backup_tests import BackupTest
 from kvedge.resources.types.protection.backups import BackupRun
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, patched
@@ -30,6 +31,7 @@ class World:
         self.vms, self.absent = ["db", "web"], list[str]()
         self.runs: dict[str, BackupRun] = {}
         self.tasks: dict[str, BackupTask] = {}
+        self.tests: dict[str, BackupTest] = {}
         self.strangers: set[str] = set()
         self.has_repository = True
         self.refusal = ""
@@ -47,6 +49,7 @@ class World:
                 absent=self.absent,
                 runs=runs,
                 tasks=list(self.tasks.values()),
+                tests=list(self.tests.values()),
                 taken=names & self.strangers,
                 has_repository=self.has_repository,
                 refusal=self.refusal,
@@ -65,7 +68,8 @@ class World:
 
     def end(self, name: str, phase: str = "Succeeded", message: str = "") -> None:
         """Play a run's or a task's end."""
-        place: dict[str, Any] = self.runs if name in self.runs else self.tasks
+        places: list[dict[str, Any]] = [self.runs, self.tasks, self.tests]
+        place = next(each for each in places if name in each)
         status = {"phase": phase, "message": message, "completionTime": rfc3339(self.now)}
         if name in self.runs:
             status["backupID"] = f"id-of-{name}"
@@ -96,6 +100,13 @@ class World:
                 assert item.metadata.name not in self.tasks, "made twice"
                 item.metadata.creation_timestamp = rfc3339(self.now)
                 self.tasks[item.metadata.name] = item
+            case Create(BackupTest() as item):
+                assert item.metadata.name not in self.tests, "made twice"
+                item.metadata.creation_timestamp = rfc3339(self.now)
+                item.metadata.uid = item.metadata.name
+                self.tests[item.metadata.name] = item
+            case Delete(BackupTest() as item):
+                del self.tests[item.metadata.name]
             case Delete(BackupRun() as item):
                 del self.runs[item.metadata.name]
             case Delete(BackupTask() as item):

@@ -212,6 +212,31 @@ def test_a_part_is_read_back_in_its_turn_and_damage_is_told() -> None:
     assert len(world.tasks) == 1
 
 
+def test_the_latest_backup_of_one_vm_after_the_other_is_booted() -> None:
+    world = World(testEvery="24h")
+    world.settle()
+    world.end_all()
+    tried = []
+    for turn, (phase, ready) in enumerate(
+        [("Failed", "TestFailed"), ("Succeeded", "TestFailed"), ("Succeeded", "Scheduled")]
+    ):
+        world.wait(hours=24)
+        world.settle()
+        assert not any(not each.is_final for each in world.tests.values()), "not while backups are under way"
+        world.end_all()
+        (test,) = [each for each in world.tests.values() if not each.is_final]
+        tried.append((test.spec.vm_name, test.spec.backup_id))
+        world.end(test.metadata.name, phase, "the guest has ended")
+        world.settle()
+        assert world.ready()[1] == ready, turn
+    assert tried == [
+        ("db", "id-of-db-nightly-000002"),
+        ("web", "id-of-web-nightly-000003"),
+        ("db", "id-of-db-nightly-000004"),
+    ]
+    assert sorted(each.spec.vm_name for each in world.tests.values()) == ["db", "web"], "one of each stays"
+
+
 def test_ended_runs_and_tasks_are_history_of_a_bounded_length() -> None:
     world = World(keep={"last": 1}, successfulRunsHistoryLimit=2, failedRunsHistoryLimit=1)
     for turn in range(6):
