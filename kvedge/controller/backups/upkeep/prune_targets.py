@@ -43,13 +43,13 @@ def find_targets(
 
 
 def _latest(runs: Sequence[BackupRun]) -> set[str]:
-    """The latest complete one of each schedule in each repository: a clock that went back makes it look old."""
+    """The latest complete one of each schedule in each repository: a clock that went back makes it look old.
+
+    Of those by hand the repository's own times say which is the newest: they have no number.
+    """
     found: dict[tuple[str, str], BackupRun] = {}
-    for run in sorted(runs, key=_order):
-        if run.status.phase == "Succeeded" and run.status.backup_id:
-            found[run.spec.repository_name, run.metadata.labels.get(SCHEDULE_UID, "")] = run
+    for run in sorted(runs, key=lambda each: sequence_of(each.metadata)):
+        uid = run.metadata.labels.get(SCHEDULE_UID)
+        if uid and run.status.phase == "Succeeded" and run.status.backup_id:
+            found[run.spec.repository_name, uid] = run
     return {each.status.backup_id for each in found.values()}
-
-
-def _order(run: BackupRun) -> tuple[int, str]:
-    return sequence_of(run.metadata), run.status.completion_time or ""

@@ -44,9 +44,9 @@ def test_the_latest_one_stays_although_the_clock_has_gone_back() -> None:
         run("old", "Succeeded", 1, "2026-05-05T00:00:00Z"),
         run("new", "Succeeded", 2, "1970-01-01T00:00:00Z"),
         run("by-hand", "Succeeded", 0, "2026-01-01T00:00:00Z"),
-        run("elsewhere", "Succeeded", 0, "2025-01-01T00:00:00Z", repositoryName="nas"),
+        run("elsewhere", "Succeeded", 1, "2025-01-01T00:00:00Z", repositoryName="nas"),
     ]
-    assert protected(runs, []) == ["id-by-hand", "id-elsewhere", "id-new"]
+    assert protected(runs, []) == ["id-elsewhere", "id-new"]
 
 
 def test_what_a_restore_works_with_stays_whoever_asked_for_it() -> None:
