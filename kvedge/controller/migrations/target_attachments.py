@@ -49,9 +49,9 @@ class Attachments(NamedTuple):
 
 def find_unsettled(vmi: VirtualMachineInstance) -> str:
     """A hotplugged volume that just comes to the guest or leaves it, in words; empty when none does."""
-    if vmi.status.disk_copy is not None:
+    if (copy := vmi.status.disk_copy) is not None:
         # Its disks are copied from this node's launcher.
-        return f"Waiting for backup {vmi.status.disk_copy.name} to complete"
+        return f"Waiting for backup {copy.name if copy.backup is None else copy.backup.prefix} to complete"
     wanted = {volume.name: claim_of(volume) for volume in hotplugged_volumes(vmi)}
     for entry in vmi.status.volume_status:
         if entry.hotplug_volume is None or entry.phase not in _MAY_HAVE:

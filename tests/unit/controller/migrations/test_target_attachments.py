@@ -25,6 +25,7 @@ from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import (
+    BackupOrder,
     ClaimInfo,
     DiskCopyRequest,
     HotplugVolumeStatus,
@@ -145,9 +146,9 @@ def test_a_volume_that_has_left_the_guest_holds_up_nothing():
     assert handed.state.target_attachment_pod_uid == ""
 
 
-def a_copied_guest() -> VirtualMachineInstance:
+def a_copied_guest(backup: BackupOrder | None = None) -> VirtualMachineInstance:
     vmi = a_guest()
-    vmi.status.disk_copy = DiskCopyRequest(name="snap")
+    vmi.status.disk_copy = DiskCopyRequest(name="snap", backup=backup)
     return vmi
 
 
@@ -158,8 +159,12 @@ def a_copied_guest() -> VirtualMachineInstance:
         (a_guest("data", entries=[an_entry("data", claim="old")]), "data has not left the guest yet: Ready"),
         (a_guest("data", entries=[an_entry("data", "AttachedToNode")]), "data has not come to the guest yet"),
         (a_copied_guest(), "Waiting for backup snap to complete"),
+        (
+            a_copied_guest(BackupOrder(target="t", directory="d", prefix="daily")),
+            "Waiting for backup daily to complete",
+        ),
     ],
-    ids=["it was removed", "another claim came in its place", "it is on the node", "its disks are copied"],
+    ids=["it was removed", "another claim came", "it is on the node", "its disks are copied", "they are backed up"],
 )
 def test_a_guest_whose_volumes_just_change_does_not_begin_to_move(vmi, said):
     assert said in find_unsettled(vmi)
