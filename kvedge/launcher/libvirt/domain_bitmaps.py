@@ -41,6 +41,12 @@ class DomainBitmaps:
         """Remove a bitmap."""
         self._ask("block-dirty-bitmap-remove", {"node": disk.node, "name": bitmap})
 
+    def forget_all(self) -> None:
+        """Remove all bitmaps, before libvirt copies disks: it would take them along, to where no raw disk keeps one."""
+        for disk in self.disks().values():
+            for bitmap in sorted(disk.bitmaps):
+                self.forget(disk, bitmap)
+
     def serve(self, disk: TrackedDisk, checkpoint: str, name: str) -> tuple[str, str]:
         """Serve what has changed since a checkpoint where the backup job serves the disks, until the job ends.
 

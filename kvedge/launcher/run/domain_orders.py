@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvedge.launcher.agent.agent_orders import REBOOT_SECONDS, SHUTDOWN_SECONDS
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.copy_plan import WantedCopy
-from kvedge.launcher.launcher_errors import DomainMissing, Unanswered, WrongState
+from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, Unanswered, WrongState
 from kvedge.launcher.run.domain_plan import ShutdownStep, plan_shutdown
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.memory_dumps import MemoryDumps
@@ -133,6 +133,8 @@ class DomainOrders:
             self._dumps.refuse_while_dumping()
             if self._view.moves.is_open:
                 raise WrongState("disks of the guest move to other claims; it moves once that is over")
+            if not self._view.outgoing.is_moving:
+                self._forget_changes()
             self._view.outgoing.begin(request, self._session.facts(), lambda: self._agent.freezer.is_on)
         return self._view.look()
 
@@ -171,6 +173,8 @@ class DomainOrders:
         with self._deciding if begins else contextlib.nullcontext():
             if begins:
                 self._refuse_to_move_disks()
+                if not self._view.moves.is_open:
+                    self._forget_changes()
             try:
                 self._view.moves.order(request)
             finally:
@@ -210,6 +214,13 @@ class DomainOrders:
         self._dumps.refuse_while_dumping()
         if self._view.copies.is_active:
             raise WrongState("the guest's disks are being copied for a snapshot; they move when that is over")
+
+    def _forget_changes(self) -> None:
+        """What backups have noted stays behind: the next one is a full one, and says so."""
+        try:
+            self._session.bitmaps.forget_all()
+        except LauncherError as error:
+            log.warning("notes of changed blocks stay", extra={"facts": {"why": str(error)}})
 
     def _refuse_while_busy(self) -> None:
         """For orders that have to wait. Raises WrongState."""

@@ -140,6 +140,16 @@ def test_changes_that_nobody_knows_are_told_and_all_is_taken(pod: LauncherPod, t
     check_one_moment(*restore(pod, tmp_path / "alone", "after-loss"))
 
 
+def test_a_guest_that_is_about_to_move_leaves_what_was_noted_behind(pod: LauncherPod) -> None:
+    assert back_up(pod, "before-move").state == m.DISK_COPY_COMPLETE
+    with pytest.raises(grpc.RpcError):
+        # Nobody listens where it would go.
+        pod.call("Migrate", m.MigrateRequest())
+    found = back_up(pod, "after-move", base="before-move", keep=["before-move"])
+    assert (found.state, found.incremental) == (m.DISK_COPY_COMPLETE, False)
+    assert "since checkpoint before-move is not known" in found.full_because
+
+
 def test_a_backup_without_room_fails_and_leaves_the_notes_of_the_one_before(pod: LauncherPod, tmp_path: Path) -> None:
     claim = pod.directory / "public" / "hotplug-disks" / "target"
     assert back_up(pod, "roomy").state == m.DISK_COPY_COMPLETE
