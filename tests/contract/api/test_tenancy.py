@@ -94,6 +94,10 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "k8s.cni.cncf.io/network-attachment-definitions": ("", "", ""),
     "export.kubevirt.io/virtualmachineexports": (READ, CHANGE, "deletecollection"),
     "export.kubevirt.io/virtualmachineexports/status": ("", "", ""),
+    "instancetype.kubevirt.io/virtualmachineclusterinstancetypes": (READ, CHANGE, "deletecollection"),
+    "instancetype.kubevirt.io/virtualmachineclusterpreferences": (READ, CHANGE, "deletecollection"),
+    "instancetype.kubevirt.io/virtualmachineinstancetypes": (READ, CHANGE, "deletecollection"),
+    "instancetype.kubevirt.io/virtualmachinepreferences": (READ, CHANGE, "deletecollection"),
     "kubevirt.io/kubevirts": ("get list", "", ""),
     "kubevirt.io/kubevirts/status": ("", "", ""),
     "kubevirt.io/virtualmachineinstancemigrations": (READ, "", ""),
@@ -153,6 +157,8 @@ OF_EVERYBODY = {
     "authentication.k8s.io/selfsubjectreviews",
     "authorization.k8s.io/selfsubjectaccessreviews",
     "authorization.k8s.io/selfsubjectrulesreviews",
+    "instancetype.kubevirt.io/virtualmachineclusterinstancetypes",
+    "instancetype.kubevirt.io/virtualmachineclusterpreferences",
     "kubevirt.io/kubevirts",
 }
 
