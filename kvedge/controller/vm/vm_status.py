@@ -224,7 +224,7 @@ def _restart_required(view: VmView) -> Condition | None:
         # Nobody knows what the VM is by now.
         return condition(view.vm.status.conditions, RESTART_REQUIRED)
     elif not needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried, typed=view.typed):
-        # Nothing migrates a guest to a Pod that is on other networks.
+        # Not every guest can be migrated to a Pod that is on other networks, and not every cluster does it.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
         if waits is None or waits.status != "True":
             return None

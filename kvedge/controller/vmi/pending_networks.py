@@ -1,7 +1,7 @@
 """Whether a running guest waits for its Pod to join a network, or to leave one, and what is told of that.
 
 Called by the VMI's plan. Pure. Where nobody attaches Pods that run (a thin Multus) the wait has no end but another Pod:
-KubeVirt asks for a migration then, by this condition. kvedge migrates nothing yet, and its VM asks for a restart.
+this condition asks for a migration then, as KubeVirt's does. `workloads` makes it where the KubeVirt object allows it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def with_pending_networks(
     is_due = known is not None and (known.status == "True" or waited >= PATIENCE_SECONDS)
     text = "; ".join(waits[:_MOST_NAMED])
     if is_due:
-        text = f"{text}: its events say why, and a restart of the VM makes another Pod"
+        text = (
+            f"{text}: its events say why. Another Pod is made by a migration, which LiveMigrate in"
+            " workloadUpdateStrategy of the KubeVirt object lets happen by itself, or by a restart of the VM"
+        )
     made = Condition(
         type=MIGRATION_REQUIRED,
         status="True" if is_due else "False",

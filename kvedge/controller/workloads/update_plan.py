@@ -1,9 +1,10 @@
 """Which guests move now for an update, which are evicted for it, and which migrations are given up.
 
-Called by `workload_loop`. Pure. Two reasons have a guest move: its launcher is of another release, which the KubeVirt
-object's `workloadUpdateStrategy` must allow; or claims of its disks are exchanged, which a user or a drain has asked
-for. Updates stop by themselves: each VMI whose migration has failed waits, longer each time, and once the migrations of
-three VMIs in a row have failed all wait, after which one is tried first.
+Called by `workload_loop`. Pure. Three reasons have a guest move: its launcher is of another release, or it has a NIC
+that nothing joins its Pod for, and the KubeVirt object's `workloadUpdateStrategy` allows moves; or claims of its disks
+are exchanged, which a user or a drain has asked for. Updates stop by themselves: each VMI whose migration has failed
+waits, longer each time, and once the migrations of three VMIs in a row have failed all wait, after which one is tried
+first.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from typing import Final
 from kvedge.controller.guest_moves import Guest, Wait, find_end, find_wait, is_ours
 from kvedge.controller.workloads.update_view import Abort, Evictions, Outdated, Pause, Rules, UpdatePlan
 from kvedge.resources.evacuation import is_marked, is_migratable
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.moves.workload_updates import (
+    NETWORK_MIGRATION,
     OUTDATED_LAUNCHER,
     UPDATE_ABORTION,
     UPDATE_MIGRATION,
     VOLUME_MIGRATION,
     changes_volumes,
     is_outdated,
+    needs_other_pod,
 )
+from kvedge.resources.names import MIGRATION_REQUIRED
 from kvedge.resources.types.migrations import (
     MigrationPriority,
     VirtualMachineInstanceMigration,
@@ -41,6 +45,10 @@ _ROUND_SECONDS: Final = 30.0
 _MOST_MARKS: Final = 50
 _MARKS_SECONDS: Final = 1.0
 _LONGEST_LABEL: Final = 63
+# On migrations that somebody's change of a VM has asked for.
+_CHANGES: Final = frozenset({VOLUME_MIGRATION, NETWORK_MIGRATION})
+# The handler of a node with the network's bridge joins the Pod itself, which it begins when nobody else has.
+_JOIN_SECONDS: Final = 15.0
 
 
 def plan_updates(guests: Sequence[Guest], rules: Rules, evictions: Evictions, now: datetime) -> UpdatePlan:
@@ -51,20 +59,24 @@ def plan_updates(guests: Sequence[Guest], rules: Rules, evictions: Evictions, no
     places = rules.places - sum(1 for guest in guests for each in guest.migrations if _takes_place(each))
     changing, waiting = _find_changing(running, rules, now)
     exchange = changing[: max(0, places)]
-    chosen = {vmi.metadata.uid for vmi in exchange}
+    joining, unjoined = _find_joining(running, rules, now)
+    join = [vmi for vmi in joining if vmi not in exchange][: max(0, places - len(exchange))]
+    chosen = {vmi.metadata.uid for vmi in (*exchange, *join)}
     ready = [guest.vmi for guest in outdated.ready if guest.vmi.metadata.uid not in chosen]
     pause = find_pause(guests, now)
-    free = max(0, places - len(exchange))
+    free = max(0, places - len(exchange) - len(join))
     if pause is not None:
         # After the pause one is tried, and no other beside it.
         free = min(free, 0 if pause.seconds > 0 or outdated.moving else 1)
     move = tuple(ready[:free]) if can_update(rules) else ()
     evict = _choose_evicted(outdated, rules, evictions)
     mark, unmark = _find_marks(known, rules.version)
-    wait = (*waiting, *outdated.waiting)
+    wait = (*waiting, *unjoined, *outdated.waiting)
+    has_work = bool(outdated.count or changing or any(needs_other_pod(guest.vmi) for guest in running))
     return UpdatePlan(
         move,
         tuple(exchange),
+        tuple(join),
         evict,
         tuple(_find_aborts(running, rules.version)),
         wait,
@@ -72,7 +84,7 @@ def plan_updates(guests: Sequence[Guest], rules: Rules, evictions: Evictions, no
         tuple(unmark[:_MOST_MARKS]),
         outdated,
         pause,
-        _find_next_look(wait, pause, evictions, len(mark) > _MOST_MARKS, bool(outdated.count or changing)),
+        _find_next_look(wait, pause, evictions, len(mark) > _MOST_MARKS, has_work),
     )
 
 
@@ -82,15 +94,12 @@ def can_update(rules: Rules) -> bool:
 
 
 def make_migration(vmi: VirtualMachineInstance) -> VirtualMachineInstanceMigration:
-    """The migration that brings a guest up to date, or its disks to their new claims."""
+    """The migration that brings a guest up to date, its disks to their new claims, or itself to a Pod with its NICs."""
     labels: dict[str, str] = {}
     priority: MigrationPriority = "system-critical"
-    if changes_volumes(vmi):
-        name = vmi.metadata.name
-        labels, priority = (
-            {VOLUME_MIGRATION: name if len(name) <= _LONGEST_LABEL else vmi.metadata.uid},
-            "user-triggered",
-        )
+    if changes_volumes(vmi) or needs_other_pod(vmi):
+        name, label = vmi.metadata.name, VOLUME_MIGRATION if changes_volumes(vmi) else NETWORK_MIGRATION
+        labels, priority = {label: name if len(name) <= _LONGEST_LABEL else vmi.metadata.uid}, "user-triggered"
     return VirtualMachineInstanceMigration(
         metadata=ObjectMeta(
             generate_name="kubevirt-workload-update-",
@@ -103,12 +112,12 @@ def make_migration(vmi: VirtualMachineInstance) -> VirtualMachineInstanceMigrati
 
 
 def find_pause(guests: Sequence[Guest], now: datetime) -> Pause | None:
-    """Whether the latest migrations of so many VMIs have all failed; those for disks tell nothing of an upgrade."""
+    """Whether the latest migrations of so many VMIs have all failed; those for disks and NICs tell nothing of it."""
     ended = [
         each
         for guest in guests
         for each in guest.migrations
-        if each.is_final and is_ours(each, UPDATE_MIGRATION) and VOLUME_MIGRATION not in each.metadata.labels
+        if each.is_final and is_ours(each, UPDATE_MIGRATION) and _CHANGES.isdisjoint(each.metadata.labels)
     ]
     ended.sort(key=lambda each: find_end(each) or "", reverse=True)
     failed: dict[str, VirtualMachineInstanceMigration] = {}
@@ -161,6 +170,31 @@ def _find_changing(
     return found, waiting
 
 
+def _find_joining(
+    guests: Sequence[Guest], rules: Rules, now: datetime
+) -> tuple[list[VirtualMachineInstance], list[Wait]]:
+    """Guests that can move, and whose Pods have not joined a network for so long that only another Pod helps; and those
+    that wait after a failure."""
+    found, waiting = [], []
+    for guest in sorted(guests, key=_by_name):
+        vmi = guest.vmi
+        if not (guest.is_free and needs_other_pod(vmi) and is_migratable(vmi) and rules.nodes > 1):
+            continue
+        if not rules.updates.live_migrate or UPDATE_ABORTION in vmi.metadata.annotations:
+            continue
+        if (wait := find_wait(guest, UPDATE_MIGRATION, now)) is not None:
+            waiting.append(wait)
+        elif _lasts(vmi, now):
+            found.append(vmi)
+    return found, waiting
+
+
+def _lasts(vmi: VirtualMachineInstance, now: datetime) -> bool:
+    required = condition(vmi.status.conditions, MIGRATION_REQUIRED)
+    since = None if required is None else seconds_since(required.last_transition_time, now)
+    return since is None or since >= _JOIN_SECONDS
+
+
 def _choose_evicted(outdated: Outdated, rules: Rules, evictions: Evictions) -> tuple[VirtualMachineInstance, ...]:
     """The next batch: those first that have waited longest, so that one that is refused keeps no other waiting."""
     if not rules.updates.evict or not can_update(rules) or evictions.next_batch > 0:
@@ -177,7 +211,7 @@ def _find_aborts(guests: Sequence[Guest], version: str) -> Iterator[Abort]:
     for guest in guests:
         vmi, state = guest.vmi, guest.vmi.status.migration_state
         is_told = UPDATE_ABORTION in vmi.metadata.annotations
-        if not is_told and (changes_volumes(vmi) or is_outdated(vmi, version)):
+        if not is_told and (changes_volumes(vmi) or needs_other_pod(vmi) or is_outdated(vmi, version)):
             continue
         for each in guest.migrations:
             if each.is_final or each.metadata.deletion_timestamp is not None or not is_ours(each, UPDATE_MIGRATION):

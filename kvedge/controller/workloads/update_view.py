@@ -84,6 +84,7 @@ class UpdatePlan:
 
     move: tuple[VirtualMachineInstance, ...] = ()
     exchange: tuple[VirtualMachineInstance, ...] = ()
+    join: tuple[VirtualMachineInstance, ...] = ()
     evict: tuple[VirtualMachineInstance, ...] = ()
     abort: tuple[Abort, ...] = ()
     wait: tuple[Wait, ...] = ()

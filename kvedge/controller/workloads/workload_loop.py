@@ -32,7 +32,12 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.configuration.configuration_in_force import counting
 from kvedge.resources.evacuation import is_migratable
 from kvedge.resources.meta import Condition
-from kvedge.resources.moves.workload_updates import OUTDATED_LAUNCHER, UPDATE_ABORTION, changes_volumes
+from kvedge.resources.moves.workload_updates import (
+    OUTDATED_LAUNCHER,
+    UPDATE_ABORTION,
+    changes_volumes,
+    needs_other_pod,
+)
 from kvedge.resources.names import LAUNCHER_VERSION, SCHEDULABLE, VERSION
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.kubevirt import KubeVirt
@@ -132,7 +137,7 @@ class WorkloadLoop:
         for vmi in plan.unmark:
             self._label(vmi, None)
         done = [self._abort(abort) for abort in plan.abort]
-        done += [self._create(vmi) for vmi in (*plan.exchange, *plan.move)]
+        done += [self._create(vmi) for vmi in (*plan.exchange, *plan.join, *plan.move)]
         if plan.evict:
             self._last_batch = self._sources.clock.monotonic()
         done += [self._evict(vmi) for vmi in plan.evict]
@@ -291,5 +296,6 @@ def _facts(vmi: VirtualMachineInstance) -> tuple[object, ...]:
         OUTDATED_LAUNCHER in meta.labels,
         is_migratable(vmi),
         changes_volumes(vmi),
+        needs_other_pod(vmi),
         state is not None and state.is_open,
     )

@@ -199,6 +199,52 @@ def test_disks_wait_for_a_handler_that_knows_them_and_for_a_guest_that_can() -> 
     assert (failed.exchange, failed.again_after) == ((), 15)
 
 
+JOINS = {"type": "MigrationRequired", "status": "True", "lastTransitionTime": rfc3339(NOW - timedelta(seconds=15))}
+
+
+def test_a_guest_whose_pod_joins_no_network_moves_to_another_one_where_moves_are_allowed() -> None:
+    guest = a_guest("web", CAN, JOINS, version=NEW)
+    plan = planned(guest)
+    assert (names(plan.join), plan.move, plan.exchange) == (["web"], (), ())
+    made = make_migration(plan.join[0])
+    assert made.metadata.labels == {"kvedge.io/network-update-migration": "web"}
+    assert (made.spec.vmi_name, made.spec.priority) == ("web", "user-triggered")
+    # One migration, although its launcher is of another release as well.
+    both = planned(a_guest("web", CAN, JOINS))
+    assert (names(both.join), both.move) == (["web"], ())
+    assert planned(guest, rules=replace(RULES, updates=WorkloadUpdates(evict=True))).join == ()
+    assert planned(guest, rules=replace(RULES, nodes=1)).join == ()
+    assert planned(a_guest("web", CANNOT, JOINS, version=NEW)).join == ()
+    assert (
+        planned(a_guest("web", CAN, JOINS, version=NEW, migrations=[a_migration("Running", 1, ours=False)])).join == ()
+    )
+
+
+def test_the_handler_of_its_node_has_time_to_join_the_pod_itself() -> None:
+    fresh = JOINS | {"lastTransitionTime": rfc3339(NOW - timedelta(seconds=14))}
+    plan = planned(a_guest("web", CAN, fresh, version=NEW))
+    assert (plan.join, plan.again_after) == ((), 30.0)
+    pending = JOINS | {"status": "False"}
+    assert planned(a_guest("web", CAN, pending, version=NEW)).join == ()
+
+
+def test_a_guest_that_no_node_can_join_to_its_network_is_moved_more_and_more_rarely_and_stops_no_update() -> None:
+    label = {"kvedge.io/network-update-migration": "x"}
+    failed = [
+        a_guest(f"vm-{n}", CAN, JOINS, version=NEW, migrations=[a_migration("Failed", 5, f"vm-{n}", labels=label)])
+        for n in range(MOST_FAILURES)
+    ]
+    plan = planned(*failed, a_guest("old"))
+    assert (plan.join, len(plan.wait), plan.pause, names(plan.move)) == ((), MOST_FAILURES, None, ["old"])
+
+
+def test_a_migration_is_given_up_when_its_nic_has_gone() -> None:
+    under_way = [a_migration("Scheduling", 5)]
+    (abort,) = planned(a_guest("web", CAN, version=NEW, migrations=under_way)).abort
+    assert abort.migration is under_way[0]
+    assert planned(a_guest("web", CAN, JOINS, version=NEW, migrations=under_way)).abort == ()
+
+
 def test_a_guest_that_is_outdated_and_changes_its_disks_gets_one_migration() -> None:
     plan = planned(a_guest("web", CAN, CHANGES))
     assert (names(plan.exchange), plan.move) == (["web"], ())
