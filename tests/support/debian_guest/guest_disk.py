@@ -67,7 +67,9 @@ _NO_UNITS: Final = (
 _DRIVERS: Final = ("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "ahci", "ext4")
 _ARGUMENTS: Final = (
     "console=tty0 console=ttyS0,115200 net.ifnames=0 quiet loglevel=4 audit=0 apparmor=0 selinux=0 mitigations=off "
-    "cryptomgr.notests nokaslr no5lvl"
+    "cryptomgr.notests nokaslr no5lvl "
+    # An emulated guest of a busy machine has its devices after minutes; systemd would go on without a login.
+    "systemd.default_device_timeout_sec=1200 systemd.default_timeout_start_sec=1200"
 )
 _SYSLINUX: Final = (
     f"DEFAULT guest\nPROMPT 0\nTIMEOUT 0\nLABEL guest\n LINUX /vmlinuz\n INITRD /initrd\n APPEND {_ARGUMENTS}\n"
