@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.portable_vm import without_memory_dumps, without_place
+from kvedge.resources.instancetypes.kept_types import without_revision_names
 
 _KINDS: Final = {"Secret": "secrets", "ConfigMap": "configmaps"}
 # What is made anew on each server.
@@ -44,7 +45,8 @@ def strip_vm(vm: JsonObject) -> JsonObject:
     metadata = {key: copy.deepcopy(value) for key in _KEPT_METADATA if (value := vm.get("metadata", {}).get(key))}
     if annotations := without_place(metadata.pop("annotations", {})):
         metadata["annotations"] = annotations
-    spec = without_memory_dumps(copy.deepcopy(vm.get("spec") or {}))
+    # The copies of its instance type and preference stay where the VM was.
+    spec = without_memory_dumps(copy.deepcopy(without_revision_names(vm.get("spec") or {})))
     return {
         "apiVersion": vm.get("apiVersion", "kubevirt.io/v1"),
         "kind": "VirtualMachine",

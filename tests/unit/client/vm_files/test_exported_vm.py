@@ -92,6 +92,12 @@ def test_a_state_beside_the_disks_is_named() -> None:
     assert instancetype == "the instancetype small is named, not contained"
 
 
+def test_a_vm_does_not_name_copies_of_types_that_stay_behind() -> None:
+    vm = vm_with()
+    vm["spec"]["instancetype"] = {"name": "small", "revisionName": "web-small-v1beta1-1-1"}
+    assert strip_vm(vm)["spec"]["instancetype"] == {"name": "small"}
+
+
 def test_a_secret_keeps_its_content_alone() -> None:
     secret = {"type": "Opaque", "metadata": {"name": "s", "uid": "u", "ownerReferences": []}, "data": {"a": "eA=="}}
     assert strip_object(secret, "Secret") == {
