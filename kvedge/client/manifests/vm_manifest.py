@@ -93,10 +93,13 @@ def vm_manifest(options: VmOptions) -> JsonObject:
         volumes.append({"name": "sysprepdisk", "sysprep": options.sysprep})
     volumes += _cloud_init_volumes(options.cloud_init)
     # Without orders, guests boot from the volumes as they stand.
-    ordered = [volume for volume in (*options.container_disks, *options.claims) if volume.boot_order is not None]
-    disks = [{"name": volume.name, "bootOrder": volume.boot_order} for volume in ordered]
-    names = [volume.name for volume in sorted(ordered, key=lambda volume: volume.boot_order or 0)]
-    first = next(iter([*names, *(str(volume["name"]) for volume in volumes)]), "")
+    ordered = [
+        (volume.boot_order, volume.name)
+        for volume in (*options.container_disks, *options.claims)
+        if volume.boot_order is not None
+    ]
+    disks = [{"name": name, "bootOrder": order} for order, name in ordered]
+    first = min(ordered)[1] if ordered else str(volumes[0]["name"]) if volumes else ""
     matchers = {
         part.member: matcher
         for part, choice in ((INSTANCETYPE, options.instancetype), (PREFERENCE, options.preference))
