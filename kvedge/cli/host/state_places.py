@@ -37,7 +37,7 @@ def named_repository(session: Session, name: str) -> Iterator[tuple[ResticClient
     keys = {key: b64decode(value).decode() for key, value in secret.data.items()}
     runs = session.client.list(BackupRun, session.namespace)
     is_known = any(run.spec.repository_name == name and run.status.phase == "Succeeded" for run in runs)
-    with _opened(spec.url or _directory_of(session, spec.claim_name), keys) as client:
+    with _open_repository(spec.url or _directory_of(session, spec.claim_name), keys) as client:
         yield client, is_known
 
 
@@ -49,12 +49,12 @@ def described_repository(place: str, password_file: Path, keys: Mapping[str, str
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{password_file} cannot be read: {error}", Exit.USAGE) from error
     where = f"{place.rstrip('/')}/kvedge" if place.startswith("/") else place
-    with _opened(where, {**keys, PASSWORD_KEY: password}) as client:
+    with _open_repository(where, {**keys, PASSWORD_KEY: password}) as client:
         yield client
 
 
 @contextmanager
-def _opened(repository: str, keys: Mapping[str, str]) -> Iterator[ResticClient]:
+def _open_repository(repository: str, keys: Mapping[str, str]) -> Iterator[ResticClient]:
     # In a directory the workers of VMs' backups go on with the same files: they are all of their user.
     user = LAUNCHER_UID if repository.startswith("/") and os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="kvedge-keys-") as folder:

@@ -87,7 +87,7 @@ def plan_live(
     gone = next((name for name in names if name not in view.claims or _is_going(view, name)), "")
     if gone:
         return fail_snapshot(view, now, f"PVC {gone}, which a copy goes into, is gone")
-    status = _with_moment(_status(view, content, vm), told, vm)
+    status = _with_moment(_status(view, content, vm), told, is_partial=loses_data(vm, view.claims))
     plan = report_snapshot(
         view, now, status, (NOT_READY, _GOING), again=_soonest(left), message=told.backup_msg or _describe(view)
     )
@@ -126,19 +126,19 @@ def _status(
         view.snapshot.status,
         virtual_machine_snapshot_content_name=content.metadata.name,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm)
+            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
         ),
     )
 
 
 def _with_moment(
-    status: VirtualMachineSnapshotStatus, told: BackupStatus, vm: VirtualMachine
+    status: VirtualMachineSnapshotStatus, told: BackupStatus, *, is_partial: bool
 ) -> VirtualMachineSnapshotStatus:
     """The status with the moment and how the guest was held still then, once it has come."""
     if not told.start_timestamp:
         return status
     quiesced = [told.quiesce_status] if told.quiesce_status in _INDICATIONS else []
-    partial = ["PartialSnapshot"] if loses_data(vm) else []
+    partial = ["PartialSnapshot"] if is_partial else []
     indications = [indicate(name) for name in ("Online", *quiesced, *partial)]
     return msgspec.structs.replace(
         status,

@@ -28,6 +28,7 @@ from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.type_finder import TypeFinder, TypeMissing
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.state_claims import state_claim_name
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
@@ -142,7 +143,7 @@ class SnapshotLoop:
         vm = self._vms.get(namespace, name)
         found = self._contents.find_indexed(_OF_SNAPSHOT, f"{namespace}/{snapshot.metadata.name}")
         content = next((each for each in found if each.metadata.name.endswith(snapshot.metadata.uid)), None)
-        sources = set(lasting_claims(vm).values()) if vm is not None else set()
+        sources = {*lasting_claims(vm).values(), state_claim_name(vm.metadata.name)} if vm is not None else set()
         copies = copy_names(content) if content is not None else []
         if content is not None:
             sources |= set(claim_names(content).values())

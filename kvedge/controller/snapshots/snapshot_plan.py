@@ -181,7 +181,9 @@ def _plan_copies(
     status = msgspec.structs.replace(
         view.snapshot.status,
         virtual_machine_snapshot_content_name=content.metadata.name,
-        snapshot_volumes=SnapshotVolumes(included_volumes=list(named), excluded_volumes=left_out_volumes(vm)),
+        snapshot_volumes=SnapshotVolumes(
+            included_volumes=list(named), excluded_volumes=left_out_volumes(vm, view.claims)
+        ),
         error=content.status.error,
     )
     going = ("Progressing", "True", "Source locked and operation in progress")
@@ -200,7 +202,7 @@ def _plan_completion(
     body = plan_content_status(view, content, now, complete=True, moment=view.snapshot.status.creation_time)
     if body:
         return SnapshotPlan((Patch(content, {"status": body}, "status"),))
-    indications = [indicate("PartialSnapshot")] if loses_data(vm) else []
+    indications = [indicate("PartialSnapshot")] if loses_data(vm, view.claims) else []
     if is_live(content):
         # Written when the moment had come.
         indications = view.snapshot.status.source_indications
@@ -213,7 +215,7 @@ def _plan_completion(
         indications=[each.indication for each in indications],
         source_indications=indications,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm)
+            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
         ),
         error=content.status.error,
     )

@@ -6,14 +6,14 @@ a DataVolume fills it: the workers of DataVolumes share blocks where a file syst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
 from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
-from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_state
+from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (
@@ -43,21 +43,23 @@ def lasting_claims(vm: VirtualMachine) -> dict[str, str]:
     return {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
 
 
-def left_out_volumes(vm: VirtualMachine) -> list[str]:
-    """The volumes of which a snapshot holds no data."""
-    if vm.spec.template is None:
-        return []
-    spec = vm.spec.template.spec
-    state = [STATE_VOLUME] if keeps_state(spec) else []
-    return [*(volume.name for volume in spec.volumes if lasting_claim(volume) is None), *state]
+def left_out_volumes(vm: VirtualMachine, claims: Collection[str]) -> list[str]:
+    """The volumes of which a snapshot holds no data; `claims` are the names of those that there are."""
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    left = [volume.name for volume in volumes if lasting_claim(volume) is None]
+    return [*left, STATE_VOLUME] if _has_state(vm, claims) else left
 
 
-def loses_data(vm: VirtualMachine) -> bool:
+def loses_data(vm: VirtualMachine, claims: Collection[str]) -> bool:
     """Whether the VM has data that lasts and that no snapshot holds: files of its node, what is in its TPM."""
-    if vm.spec.template is None:
-        return False
-    spec = vm.spec.template.spec
-    return keeps_state(spec) or any(volume.host_disk is not None for volume in spec.volumes)
+    volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
+    return _has_state(vm, claims) or any(volume.host_disk is not None for volume in volumes)
+
+
+def _has_state(vm: VirtualMachine, claims: Collection[str]) -> bool:
+    """By what the VM says, or by the claim of one that has it from a preference."""
+    says = vm.spec.template is not None and keeps_state(vm.spec.template.spec)
+    return says or state_claim_name(vm.metadata.name) in claims
 
 
 def make_copy(

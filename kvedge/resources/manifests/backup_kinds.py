@@ -282,6 +282,11 @@ BACKUP_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "targetName": "The name of the VM that is made; its old one unless given.",
         "isolated": "The VM only tries the backup: it boots without networks, and goes with the restore.",
         "storageClassName": "The class of its disks; that of the old ones unless given.",
+        "volumes": "Disks that come back alone, and no VM; all of the VM's unless given.",
+    },
+    "ReturningVolume": {
+        "volumeName": "The VM's volume.",
+        "claimName": "The name of its claim, which is not there yet; made up unless given.",
     },
     "RestoredVolume": {
         "volumeName": "The volume.",

@@ -27,7 +27,7 @@ def write_note(place: Path, name: str, content: bytes) -> None:
         OSError: as the file system has it.
     """
     folder = place / NOTES
-    path = folder / _checked(name)
+    path = folder / _check_name(name)
     try:
         if path.read_bytes() == content:
             return
@@ -42,7 +42,7 @@ def drop_note(place: Path, name: str) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    path = place / NOTES / _checked(name)
+    path = place / NOTES / _check_name(name)
     if path.exists():
         path.unlink(missing_ok=True)
         sync(path.parent)
@@ -62,7 +62,7 @@ def read_notes(place: Path) -> Iterator[tuple[str, bytes]]:
             yield path.name, path.read_bytes()
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name of a note")
     return name

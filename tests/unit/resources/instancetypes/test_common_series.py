@@ -17,8 +17,6 @@ from kvedge.resources.instancetypes.common_systems import common_preferences
 TYPES = {each["metadata"]["name"]: each for each in common_types()}
 PREFERENCES = {each["metadata"]["name"]: each for each in common_preferences()}
 CLUSTER = Cluster("amd64")
-# What a release of kvedge does not do yet keeps these out, and each refusal says so.
-LATER = {"windows.11", "windows.2k22", "windows.2k25"}
 
 
 def request(document: JsonObject, group: str, plural: str) -> AdmissionRequest:
@@ -64,7 +62,7 @@ def test_the_sizes_are_those_that_people_know() -> None:
 
 
 @pytest.mark.parametrize("name", PREFERENCES)
-def test_a_vm_of_each_system_enters_or_says_what_is_not_there_yet(name: str) -> None:
+def test_a_vm_of_each_system_enters(name: str) -> None:
     template = {"spec": {"domain": {"devices": {}}, "volumes": [{"name": "root", "containerDisk": {"image": "x"}}]}}
     vm = {
         "apiVersion": "kubevirt.io/v1",
@@ -77,12 +75,7 @@ def test_a_vm_of_each_system_enters_or_says_what_is_not_there_yet(name: str) -> 
     template["spec"]["architecture"] = architecture
     seen = SeenTypes(VmTypes(TYPES["u1.8xlarge"]["spec"], preference))
     causes = plan_verdict(request(vm, "kubevirt.io", "virtualmachines"), CLUSTER, seen=seen).causes
-    if name.removesuffix(".virtio") in LATER:
-        assert causes
-        assert all("not supported by kvedge" in cause.message for cause in causes), causes
-        assert all("it comes with the VM's instance type or preference" in cause.message for cause in causes)
-    else:
-        assert causes == ()
+    assert causes == ()
 
 
 def test_the_version_is_that_of_all_objects_together() -> None:
