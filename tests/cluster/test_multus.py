@@ -1,4 +1,9 @@
-"""A guest on networks of the real Multus: CNI's bridge, macvlan and host-device, beside the Pod network."""
+"""A guest on networks of the real Multus: CNI's bridge, macvlan and host-device, beside the Pod network.
+
+A NIC that comes while the guest runs takes it to the node with Multus, which is a thin one and joins no running Pod.
+And a function of an SR-IOV card up to its launcher: no card of this machine has one, so that a played device plugin
+offers it, and the launcher ends the way by saying that the node lacks it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,28 @@ import pytest
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.attachment_crd import attachment_crd
+from kvedge.resources.meta import condition
+from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, pod_nic
+from kvedge.resources.types.sriov_networks import NETWORK_INFO, RESOURCE_NAME
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.cluster.machine_node import MachineNode
 from tests.support.cluster.multus import Multus, attachment, missing_multus
+from tests.support.cluster.played_functions import device_info, played_functions
+from tests.support.hotplug_guest import HotplugGuest, hotplug_vm
+from tests.support.needs import may_lift_limits
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
 
 NAME, NODE = "many", "n2"
 BRIDGE = "br-many"
+FUNCTIONS, FUNCTION = "kvedge.test/functions", "0000:65:02.3"
+NOT_HERE = f"interfaces[1].sriov: function {FUNCTION} is not on this node"
+# Inside some containers a handler may not let a launcher lock its guest's memory, and says so before anybody looks.
+LOCKED = "the node cannot lift the launcher's limit of locked memory"
 # Each network of the VMI by its name: what CNI makes of it, the guest's address there, and the node's.
 NETWORKS = {
     "lan": ({"type": "bridge", "bridge": BRIDGE}, "198.51.100.2", "198.51.100.1"),
@@ -114,3 +129,93 @@ def test_a_guest_is_on_each_network_of_the_real_multus(
     wait_until(
         lambda: f"link/ether {lent}" in node.run("ip", "link", "show", "many2", check=False), "many2 is back", 60
     )
+
+
+def with_function(name: str, image: str) -> JsonObject:
+    """A VM with one function of the card."""
+    vm = copy.deepcopy(small_vm(name, image))
+    spec = vm["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}}, {"name": "fast", "sriov": {}}]
+    spec["networks"].append({"name": "fast", "multus": {"networkName": "net-fast"}})
+    return vm
+
+
+def said(cluster: LocalCluster, name: str, kind: str) -> str:
+    """What a condition of the VMI says."""
+    vmi = cluster.vmi(name)
+    found = None if vmi is None else condition(vmi.status.conditions, kind)
+    return "" if found is None or found.status == "True" else found.message
+
+
+def test_a_function_of_a_card_is_ordered_given_once_and_told_to_its_launcher(
+    own_cluster: LocalCluster, node: MachineNode
+) -> None:
+    # In the place of SR-IOV's own CNI plugin, which would look for the card.
+    network = attachment("net-fast", type="bridge", bridge=BRIDGE)
+    network["metadata"]["annotations"] = {RESOURCE_NAME: FUNCTIONS}
+    own_cluster.apply(network)
+    with played_functions(node, FUNCTIONS, FUNCTION):
+        try:
+            own_cluster.apply(with_function("first", own_cluster.image))
+            told = wait_until(lambda: said(own_cluster, "first", "Synchronized"), "the guest is refused", 120)
+            assert (NOT_HERE if may_lift_limits() else LOCKED) in told
+            (pod,) = own_cluster.pods_of("first")
+            assert pod.spec.node_name == NODE
+            assert pod.spec.containers[0].resources.limits[FUNCTIONS] == "1"
+            wait_until(lambda: NETWORK_INFO in own_cluster.pods_of("first")[0].metadata.annotations, "it is told", 60)
+            (pod,) = own_cluster.pods_of("first")
+            (row,) = json.loads(pod.metadata.annotations[NETWORK_INFO])["interfaces"]
+            assert (row["network"], row["deviceInfo"]) == ("fast", device_info(FUNCTION))
+            variables = own_cluster.in_launcher(pod, "/usr/bin/env").splitlines()
+            assert f"PCIDEVICE_KVEDGE_TEST_FUNCTIONS={FUNCTION}" in variables
+            # There is no second one.
+            own_cluster.apply(with_function("second", own_cluster.image))
+            wait_until(
+                lambda: f"Insufficient {FUNCTIONS}" in said(own_cluster, "second", "PodScheduled"),
+                "the scheduler has none left",
+                60,
+            )
+        finally:
+            own_cluster.remove_vm("first")
+            own_cluster.remove_vm("second")
+
+
+def moves_guests(cluster: LocalCluster, methods: list[str] | None) -> None:
+    """Say in the KubeVirt object by what guests may be brought up to date."""
+    strategy = None if methods is None else {"workloadUpdateMethods": methods}
+    change = json.dumps({"spec": {"workloadUpdateStrategy": strategy}})
+    cluster.kubectl("patch", "kubevirt", "kubevirt", "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", change)
+
+
+def test_a_new_nic_takes_its_guest_to_a_node_that_joins_it(own_cluster: LocalCluster, node: MachineNode) -> None:
+    name = "moves"
+    vm = hotplug_vm(name, own_cluster.image)
+    vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}}]
+    guest = HotplugGuest(own_cluster, name)
+    try:
+        moves_guests(own_cluster, ["LiveMigrate"])
+        own_cluster.kubectl("cordon", NODE)
+        own_cluster.apply(vm)
+        before = own_cluster.wait_phase(name, "Running")
+        own_cluster.kubectl("uncordon", NODE)
+        guest.wait_answer()
+        places = "/spec/template/spec/domain/devices/interfaces/-", "/spec/template/spec/networks/-"
+        values = {"name": "lan", "bridge": {}}, {"name": "lan", "multus": {"networkName": "net-lan"}}
+        change = [{"op": "add", "path": path, "value": value} for path, value in zip(places, values, strict=True)]
+        own_cluster.kubectl("patch", "vm", name, "--type=json", "-p", json.dumps(change))
+
+        def has_come() -> bool:
+            rows = {row.name: row.info_source for row in guest.vmi().status.interfaces}
+            return rows.get("lan") == "domain, multus-status"
+
+        wait_until(has_come, "the guest has its NIC", 180)
+        after = guest.vmi()
+        assert (after.metadata.uid, after.status.node_name) == (before.metadata.uid, NODE)
+        assert before.status.node_name != NODE
+        assert "eth1" in guest.run("ls /sys/class/net").split()
+        assert own_cluster.count_qemus(after) == 1
+        wait_until(lambda: condition(own_cluster.vm(name).status.conditions, "RestartRequired") is None, "all is done")
+    finally:
+        own_cluster.kubectl("uncordon", NODE)
+        moves_guests(own_cluster, None)
+        own_cluster.remove_vm(name)
