@@ -22,6 +22,8 @@ from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.exports import VirtualMachineExport
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.waiting import wait_until
@@ -237,6 +239,56 @@ def test_a_download_goes_on_after_its_exporter_was_killed(box: Box, disk: str) -
     assert status == 206
     assert digest(begin + rest) == disk
     box.client.request("DELETE", f"{_EXPORTS}/lost")
+
+
+def test_the_cli_downloads_as_virtctl_does(box: Box, disk: str, tmp_path: Path) -> None:
+    path = tmp_path / "plant.img"
+    box.cli("vmexport", "download", "by-cli", "--vm=plant", "--format=raw", f"--output={path}")
+    assert digest(path.read_bytes()) == disk
+    assert path.stat().st_blocks * 512 < SIZE
+    assert export(box.client, "by-cli") is None
+    packed = tmp_path / "plant.gz"
+    box.cli("vmexport", "create", "by-cli", "--vm=plant")
+    box.cli("vmexport", "download", "by-cli", f"--output={packed}", "--delete-vme")
+    assert digest(gzip.decompress(packed.read_bytes())) == disk
+    assert export(box.client, "by-cli") is None
+
+
+def test_a_disk_comes_back_into_its_claim(box: Box, disk: str, tmp_path: Path) -> None:
+    box.cli("snapshot", "create", "plant", "to-come-back", "--wait")
+    claim = box.client.get(PersistentVolumeClaim, "default", "plant-disk")
+    place = box.client.get(PersistentVolume, "", claim.spec.volume_name)
+    assert place.spec.local is not None
+    spoiled = Path(place.spec.local.path) / "disk.img"
+    spoiled.write_bytes(b"spoiled")
+    box.apply(
+        {
+            "apiVersion": "snapshot.kubevirt.io/v1beta1",
+            "kind": "VirtualMachineRestore",
+            "metadata": {"name": "back", "namespace": "default"},
+            "spec": {
+                "target": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "plant"},
+                "virtualMachineSnapshotName": "to-come-back",
+                "volumeRestorePolicy": "InPlace",
+            },
+        }
+    )
+
+    def done() -> bool:
+        found = box.client.get(VirtualMachineRestore, "default", "back")
+        assert not found.has_failed, found.status
+        return bool(found.status.complete)
+
+    wait_until(done, "the restore is complete", seconds=90)
+    back = box.client.get(PersistentVolumeClaim, "default", "plant-disk")
+    assert back.metadata.uid != claim.metadata.uid
+    assert back.status.phase == "Bound"
+    path = tmp_path / "back.img"
+    box.cli("vmexport", "download", "back", "--pvc=plant-disk", "--format=raw", f"--output={path}")
+    assert digest(path.read_bytes()) == disk
+    # The old data go once the new ones are in place.
+    wait_until(lambda: not spoiled.exists(), "the old volume goes", seconds=30)
+    box.cli("snapshot", "delete", "plant", "to-come-back")
 
 
 def test_a_guest_that_starts_pauses_an_export_and_its_end_resumes_it(box: Box, disk: str) -> None:

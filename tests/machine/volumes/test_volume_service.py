@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.types.core import Node
-from kvedge.resources.types.storage import StorageClass
+from kvedge.resources.types.storage import PersistentVolume, StorageClass
 from kvedge.runtime.linux.loop_devices import detach_loop
 from kvedge.storage.volumes import directory_driver
 from kvedge.storage.volumes.tree_copy import shares_blocks
@@ -241,3 +242,31 @@ def test_a_disk_that_comes_after_the_start_is_taken_up(box: BoxStorage, monkeypa
     assert not device.exists()
     (box.data / "unplugged").rename(box.place)
     wait_until(device.exists, "the device is there")
+
+
+def test_a_volume_gets_a_claim_of_another_name_and_the_old_one_goes_by_its_policy(box: BoxStorage) -> None:
+    """As a restore in place exchanges them."""
+    claims = {name: box.make(name) for name in ("data", "filled")}
+    volumes = {name: box.bound(name) for name in claims}
+    for name, claim in claims.items():
+        (box.place / claim.metadata.uid / "disk.img").write_text(name)
+        kept = MergePatch({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+        box.client.patch(PersistentVolume, "", volumes[name].metadata.name, kept)
+    for name in claims:
+        box.delete_claim(name)
+        box.volume_in(volumes[name].metadata.name, "Released")
+    new, old = volumes["filled"].metadata.name, volumes["data"].metadata.name
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "data", "uid": None}
+    box.client.patch(PersistentVolume, "", new, MergePatch({"spec": {"claimRef": {**ref, "resourceVersion": None}}}))
+    made = box.make("data", volumeName=new)
+    assert box.bound("data").metadata.name == new
+    assert made.metadata.uid != claims["data"].metadata.uid
+    # No claim was made of its own: both data are as they were.
+    assert [(box.place / each.metadata.uid / "disk.img").read_text() for each in claims.values()] == list(claims)
+    for name in (new, old):
+        box.client.patch(PersistentVolume, "", name, MergePatch({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}))
+    box.gone(old)
+    wait_until(lambda: not (box.place / claims["data"].metadata.uid).exists(), "the old data are gone")
+    assert (box.place / claims["filled"].metadata.uid / "disk.img").read_text() == "filled"
+    box.delete_claim("data")
+    box.gone(new)
