@@ -19,7 +19,8 @@ class CopyRecord(NamedTuple):
     """One copy: `started_ms` is its moment (0: still to come), `ended_ms` when it was over (0: it goes on).
 
     `complete` says that all of it is on stable storage, `quiesce` how the guest was held still, and `froze` that the
-    copy may have frozen it, for `frozen_ms`.
+    copy may have frozen it, for `frozen_ms`. `disks` are volume, target and whether that is a device, of each;
+    `adopted` counts the launchers that have gone on with it.
     """
 
     id: str = ""
@@ -33,6 +34,8 @@ class CopyRecord(NamedTuple):
     # Of a backup: whether it has changes alone, and why it has not.
     incremental: bool = False
     full_because: str = ""
+    adopted: int = 0
+    disks: tuple[tuple[str, str, bool], ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -52,10 +55,25 @@ class CopyStore:
         with contextlib.suppress(FileNotFoundError, ValueError), open(self._path) as file:
             found = json.loads(file.read(_LONGEST))
             if isinstance(found, dict):
+                disks = _read_disks(found.pop("disks", None))
                 known = {name: found[name] for name, value in blank.items() if isinstance(found.get(name), type(value))}
-                return CopyRecord(**(blank | known))
+                return CopyRecord(**(blank | known | {"disks": disks}))
         return CopyRecord()
 
     def keep(self, record: CopyRecord) -> None:
         """Remember it. Raises OSError."""
         replace_json(self._path, record._asdict())
+
+
+def _read_disks(found: object) -> tuple[tuple[str, str, bool], ...]:
+    """All of them; none where one is not whole: a copy of a part of them would be none."""
+    if not isinstance(found, list):
+        return ()
+    disks = []
+    for each in found:
+        match each:
+            case [str(volume), str(target), bool(block)]:
+                disks.append((volume, target, block))
+            case _:
+                return ()
+    return tuple(disks)

@@ -58,6 +58,10 @@ _LONGEST_MESSAGE: Final = 1024
 _STEP: Final = 5
 _SCRATCH: Final = "copy-scratch"
 _SOCKET: Final = "copy.sock"
+_STARTED_AGAIN: Final = "the launcher was started again while the disks were copied"
+_MOMENT_LOST: Final = f"{_STARTED_AGAIN}, and QEMU no longer keeps them as they were"
+# A copy that takes one launcher after the other with it is ended.
+_MOST_ADOPTED: Final = 3
 
 
 class DiskCopies:
@@ -99,13 +103,33 @@ class DiskCopies:
         return self._working
 
     def take_over(self) -> None:
-        """End what a launcher before this one has left: its reader is gone, and nobody would end the job."""
+        """Go on with what a launcher before this one has left, or end it: its reader is gone.
+
+        From the moment on QEMU keeps the disks as they were then, whatever becomes of us: they are read once more.
+        """
         record = self._record
         if not record.is_open and not os.path.exists(self._scratch):
             return
-        log.warning("a copy of a launcher before this one ends", extra={"facts": {"copy": record.id}})
         self._working = True
+        if record.is_open and record.started_ms and record.disks and record.adopted < _MOST_ADOPTED:
+            log.warning("a copy of a launcher before this one goes on", extra={"facts": {"copy": record.id}})
+            self._note(record._replace(adopted=record.adopted + 1))
+            passing_thread("disk-copy", self._copy, lambda: self._adopt(record))
+            return
+        log.warning("a copy of a launcher before this one ends", extra={"facts": {"copy": record.id}})
         passing_thread("disk-copy-rest", self._end_rest)
+
+    def _adopt(self, record: CopyRecord) -> Sequence[DiskToCopy]:
+        """The disks of a copy whose moment is past, with new images; the job must have served them ever since.
+
+        libvirt ends the job of which it finds, when it comes back, that a disk is no longer kept as it was.
+        """
+        disks = choose_disks(self._session.facts(), [WantedCopy(*each) for each in record.disks])
+        if any(each.served for each in disks) and not self._session.backup.is_active():
+            raise WrongState(_MOMENT_LOST)
+        for each in disks:
+            self._prepare_image(each)
+        return disks
 
     def _end_rest(self) -> None:
         record = self._record
@@ -115,7 +139,7 @@ class DiskCopies:
             self._clean_up()
         finally:
             if self._record.is_open:
-                self._finish("the launcher was started again while the disks were copied")
+                self._finish(_STARTED_AGAIN)
             self._working = False
             self._on_change()
 
@@ -140,12 +164,14 @@ class DiskCopies:
                 raise WrongState(f"copy {self._record.id} is under way; try again when it is over")
             disks = choose_disks(facts, wanted)
             images = None if backup is None else self._make_images(backup, disks)
-            record = CopyRecord(copy_id)
+            # Images of a backup are written once, from its beginning: another launcher ends them.
+            again = () if images is not None else tuple((each.volume, each.target, each.block) for each in wanted)
+            record = CopyRecord(copy_id, disks=again)
             self._store.keep(record)
             self._record, self._wait, self._percent, self._images = record, "", 0, images
             self._aborting.clear()
             self._working = True
-        passing_thread("disk-copy", self._copy, disks)
+        passing_thread("disk-copy", self._copy, lambda: self._begin(disks))
 
     def abort(self, copy_id: str) -> None:
         """End this copy, if it is under way; one that has not begun never does."""
@@ -181,15 +207,19 @@ class DiskCopies:
             raise BadRequest("disks", "only disks that the guest can write are backed up")
         return BackupImages(self._session, backup, self._root)
 
-    def _copy(self, disks: Sequence[DiskToCopy]) -> None:
-        log.info(
-            "copying disks", extra={"facts": {"copy": self._record.id, "disks": [each.disk.name for each in disks]}}
-        )
+    def _begin(self, disks: Sequence[DiskToCopy]) -> Sequence[DiskToCopy]:
+        self._prepare(disks)
+        self._fix_moment(disks)
+        return disks
+
+    def _copy(self, bring: Callable[[], Sequence[DiskToCopy]]) -> None:
+        """Copy the disks that `bring()` has brought to their moment."""
         # Whatever ends this thread otherwise is no success.
         message = "it broke off"
         try:
-            self._prepare(disks)
-            self._fix_moment(disks)
+            disks = bring()
+            names = [each.disk.name for each in disks]
+            log.info("copying disks", extra={"facts": {"copy": self._record.id, "disks": names}})
             if self._images is None:
                 self._copy_all(disks)
             else:
@@ -224,16 +254,19 @@ class DiskCopies:
             self._images.prepare(disks)
             return
         for each in disks:
-            path = self._path(each)
-            size, allocated = self._session.backup.sizes(each.disk.target)
-            if each.wanted.block:
-                continue
-            from kvedge.launcher.copies.copy_process import prepare_image
+            self._prepare_image(each)
 
-            prepare_image(path, size)
-            space = os.statvfs(path)
-            if space.f_bavail * space.f_frsize < min(allocated, size):
-                raise DiskFull(f"the copy of volume {each.wanted.volume}", f"{allocated} bytes are allocated")
+    def _prepare_image(self, each: DiskToCopy) -> None:
+        path = self._path(each)
+        size, allocated = self._session.backup.sizes(each.disk.target)
+        if each.wanted.block:
+            return
+        from kvedge.launcher.copies.copy_process import prepare_image
+
+        prepare_image(path, size)
+        space = os.statvfs(path)
+        if space.f_bavail * space.f_frsize < min(allocated, size):
+            raise DiskFull(f"the copy of volume {each.wanted.volume}", f"{allocated} bytes are allocated")
 
     def _check_room(self) -> None:
         space = os.statvfs(self._scratch)
