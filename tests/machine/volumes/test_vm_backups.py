@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.kube.errors import NotFound
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.exports import exporter_name
@@ -49,6 +50,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HotplugGuest]:
             "developerConfiguration": {"featureGates": ["IncrementalBackup", "UtilityVolumes"]},
             "changedBlockTrackingLabelSelectors": selector,
         }
+        wait_until(lambda: has_kubevirt(box), "the controller makes the KubeVirt object")
         box.client.patch(KubeVirt, SYSTEM_NAMESPACE, "kubevirt", MergePatch({"spec": {"configuration": wanted}}))
         generation = box.client.get(KubeVirt, SYSTEM_NAMESPACE, "kubevirt").metadata.generation
         wait_until(
@@ -71,6 +73,14 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HotplugGuest]:
         box.wait_answer(NAME)
         begin_to_write(made)
         yield made
+
+
+def has_kubevirt(box: Box) -> bool:
+    try:
+        box.client.get(KubeVirt, SYSTEM_NAMESPACE, "kubevirt")
+    except NotFound:
+        return False
+    return True
 
 
 def an_object(kind: str, name: str, **spec: Any) -> JsonObject:
