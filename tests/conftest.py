@@ -27,8 +27,10 @@ _UNIT = "tests/unit/"
 # A whole run takes as long as the one of these that was begun too late: each takes a process for ten minutes or more.
 _LONGEST = (
     "tests/cluster",
+    "tests/cluster/storage",
     "tests/machine",
     "tests/machine/appliance",
+    "tests/cluster/pods",
     "tests/machine/launcher",
     "tests/machine/agent",
     "tests/machine/volumes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import pytest
 
 from kvedge.kube.errors import KubeError
 from kvedge.resources.names import SCHEDULABLE
+from kvedge.resources.types.core import Node
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_quantity
 from tests.support.box import small_vm
@@ -74,8 +74,8 @@ def test_a_runtime_that_is_restarted_leaves_guests_alone(
 
 
 def _devices(cluster: LocalCluster, node: str) -> int:
-    status = json.loads(cluster.kubectl("get", "node", node, "-o", "json").stdout)["status"]
-    return int(parse_quantity(status["allocatable"].get("devices.kubevirt.io/tun", "0")))
+    status = cluster.client.get(Node, "", node).status
+    return int(parse_quantity(status.allocatable.get("devices.kubevirt.io/tun", "0")))
 
 
 @pytest.mark.incremental

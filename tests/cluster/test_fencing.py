@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -23,7 +22,7 @@ from kvedge.resources.node_loss.node_lease import (
     lease_name,
     read_fence,
 )
-from kvedge.resources.types.core import ConfigMap
+from kvedge.resources.types.core import ConfigMap, Node
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import small_vm
 from tests.support.cluster import played_watchdog
@@ -76,9 +75,9 @@ def bed(fencing: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def takes_guests(cluster: LocalCluster) -> bool:
-    node = json.loads(cluster.kubectl("get", "node", LOST, "-o", "json").stdout)
-    offers = node["status"]["allocatable"].get("devices.kubevirt.io/tun", "0") != "0"
-    return offers and "taints" not in node["spec"] and cluster.is_ready(LOST) and cluster.is_schedulable(LOST)
+    node = cluster.client.get(Node, "", LOST)
+    offers = node.status.allocatable.get("devices.kubevirt.io/tun", "0") != "0"
+    return offers and not node.spec.taints and cluster.is_ready(LOST) and cluster.is_schedulable(LOST)
 
 
 def annotate(cluster: LocalCluster, what: str) -> bool:

@@ -80,7 +80,7 @@ def box_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
 def cluster_stage(scratch: Path, directory: Path) -> Iterator[Stage]:
     """A cluster of nodes in namespaces of their own, with the real control plane, kubelets and storage of k3s.
 
-    There is one at a time on a machine, that of the tests of `tests/cluster` included: who comes second waits.
+    A machine has room for a few, those of the tests of `tests/cluster` included: who comes then waits.
     """
     cluster = LocalCluster.create(scratch / "cluster", _NODES)
     provisioner = LocalPathProvisioner(cluster, shared=True)

@@ -6,7 +6,6 @@ Everything here goes through the cluster's API server: nothing needs a way from 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import tempfile
@@ -166,8 +165,10 @@ class Cluster:
 
     def endpoints(self, service: str, namespace: str = "") -> list[ServiceEndpoint]:
         """Where a Service leads."""
-        where = ("--namespace", namespace or self.namespace, "--selector", f"kubernetes.io/service-name={service}")
-        slices = json.loads(self.kubectl("get", "endpointslices", *where, "--output", "json").stdout)["items"]
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace or self.namespace}/endpointslices"
+        # Not by kubectl: it is asked again and again.
+        chosen = {"labelSelector": f"kubernetes.io/service-name={service}"}
+        slices = self.client.request("GET", path, query=chosen)["items"]
         return sorted(
             ServiceEndpoint(
                 address,

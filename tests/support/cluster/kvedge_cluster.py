@@ -6,14 +6,11 @@ A test that cuts a node's power or kills its kubelet needs this one, and is skip
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from kvedge.kube.errors import NotFound
 from kvedge.resources.names import SCHEDULABLE, SYSTEM_NAMESPACE
@@ -23,9 +20,9 @@ from tests.support.box import CHECKOUT, processes
 from tests.support.cluster.any_cluster import Cluster
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.guest_image import write_guest_image
-from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace, make_bridge, remove_bridge
+from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace
+from tests.support.cluster.slots import ClusterSlot, claim_slot
 from tests.support.cluster.unit_sandbox import sandboxed
-from tests.support.guest import cache_directory
 from tests.support.waiting import wait_until
 
 SERVER = "n1"
@@ -38,7 +35,7 @@ class LocalCluster(Cluster):
 
     directory: Path = Path()
     plane: ControlPlane = field(init=False)
-    lock: IO[str] | None = None
+    slot: ClusterSlot = field(init=False)
     nodes: dict[str, MachineNode] = field(default_factory=dict)
     # What runs on some nodes in the checkout's place, as words of a command.
     programs: dict[str, list[str]] = field(default_factory=dict)
@@ -55,16 +52,13 @@ class LocalCluster(Cluster):
     ) -> LocalCluster:
         """Bring up a control plane and nodes n1, n2 …, with kvedge on all of them; n1 is the server.
 
-        There is one at a time on a machine, as its links have fixed names: who comes second waits.
+        A machine has room for a few: who comes then waits.
         """
-        cache_directory().mkdir(parents=True, exist_ok=True)
-        lock = (cache_directory() / "cluster.lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        make_bridge()
+        slot = claim_slot()
         plane = ControlPlane(directory / "plane", GATEWAY)
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
-        cluster.plane, cluster.lock, cluster.programs = plane, lock, programs or {}
+        cluster.plane, cluster.slot, cluster.programs = plane, slot, programs or {}
         try:
             cluster.kubectl("apply", "--server-side", "-f", str(_repository() / "k3s" / "rbac"))
             for number in range(1, count + 1):
@@ -76,7 +70,7 @@ class LocalCluster(Cluster):
 
     def add_node(self, number: int, count: int, containerd: Path) -> None:
         """Switch a node on, let it join, and put kvedge on it."""
-        places = [NodePlace(other, f"n{other}") for other in range(1, count + 1)]
+        places = [NodePlace(self.slot.offset + other, f"n{other}") for other in range(1, count + 1)]
         node = MachineNode(places[number - 1], self.directory / f"n{number}", self.plane.api, containerd)
         self.nodes[node.name] = node
         node.start(places)
@@ -182,7 +176,8 @@ class LocalCluster(Cluster):
 
     def is_ready(self, name: str) -> bool:
         """Whether the kubelet of a node says that it is ready."""
-        conditions = json.loads(self.kubectl("get", "node", name, "-o", "json").stdout)["status"]["conditions"]
+        # Not by kubectl: it is asked again and again.
+        conditions = self.client.get(Node, "", name).status.conditions
         return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
     def qemu_pids(self, vmi_uid: str) -> list[int]:
@@ -210,9 +205,7 @@ class LocalCluster(Cluster):
                 node.end("kvedge", signal.SIGTERM)
             node.remove()
         self.plane.stop()
-        remove_bridge()
-        if self.lock is not None:
-            self.lock.close()
+        self.slot.release()
 
     def _guest_archive(self) -> Path:
         archive = self.directory / "guest.tar"

@@ -5,15 +5,14 @@ Its node has no kube-proxy: what that would do for the API server's own Service 
 
 from __future__ import annotations
 
-import fcntl
 import signal
 import subprocess
 from pathlib import Path
 
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kvedge_cluster import LocalCluster
-from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace, make_bridge
-from tests.support.guest import cache_directory
+from tests.support.cluster.machine_node import GATEWAY, MachineNode, NodePlace
+from tests.support.cluster.slots import claim_slot
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "n1"
@@ -28,17 +27,14 @@ class PodsCluster(LocalCluster):
 
     @classmethod
     def create_bare(cls, directory: Path) -> PodsCluster:
-        """Bring it up without kvedge; who comes second waits, as for any cluster of this machine's."""
-        cache_directory().mkdir(parents=True, exist_ok=True)
-        lock = (cache_directory() / "cluster.lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        make_bridge()
+        """Bring it up without kvedge."""
+        slot = claim_slot()
         plane = ControlPlane(directory / "plane", GATEWAY)
         plane.start()
         cluster = cls(plane.api.kubeconfig, directory=directory)
-        cluster.plane, cluster.lock = plane, lock
+        cluster.plane, cluster.slot = plane, slot
         try:
-            place = NodePlace(1, NODE)
+            place = NodePlace(slot.offset + 1, NODE)
             node = MachineNode(place, directory / NODE, plane.api)
             cluster.nodes[NODE] = node
             node.start([place])
