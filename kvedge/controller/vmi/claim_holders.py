@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 
-from kvedge.controller.vmi.claim_rules import conflicts
+from kvedge.controller.vmi.claim_rules import conflicts, find_needed_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi_claims import has_hotplugged, index_by_claim, is_moving_to, vmis_of
 from kvedge.kube.informer import Informer
-from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -44,7 +43,7 @@ class ClaimHolders:
         alive = [pod for pod in self._launchers.find_owned_by(vmi.metadata.uid) if not has_ended(pod)]
         if not alive:
             return False
-        from_start = any(name == claim and not is_hotpluggable(item) for item, name in claims(vmi.spec.volumes))
+        from_start = any(name == claim for _, name in find_needed_claims(vmi))
         if from_start or has_hotplugged(vmi, claim) or is_moving_to(vmi, claim):
             return True
         return any(self._attaches(pod, claim) for pod in alive)

@@ -15,7 +15,7 @@ from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
-from kvedge.resources.disks.state_claims import STATE_VOLUME, is_state_of, state_volumes
+from kvedge.resources.disks.state_claims import STATE_LABEL, STATE_VOLUME, is_state_of, state_volumes
 from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.data_volumes import CdiConfig
@@ -148,6 +148,8 @@ _ALONE: Final = _Use(writes=True, shares=False)
 
 def _use(vmi: VirtualMachineInstance, claim: str) -> _Use | None:
     """How the disks of a VMI use a claim; None when none does. A layer over a claim only reads it."""
+    if any(name == claim for _, name in claims(state_volumes(vmi))):
+        return _ALONE
     disks = {disk.name: disk for disk in vmi.spec.domain.devices.disks}
     found = [
         (volume, disks[volume.name])
@@ -182,11 +184,13 @@ def in_use(volume: str, claim: str, holder: VirtualMachineInstance, then: str) -
 
 def _explain_foreign_state(claim: PersistentVolumeClaim) -> str:
     name = claim.metadata.name
-    what = "is another one's: its TPM or UEFI variables would be there" if claim.metadata.owner_references else "is not"
-    text = f"PVC {name} is to keep the state of this VM's TPM and UEFI firmware, and {what} this VM's"
+    text = f"PVC {name} is to keep the state of this VM's TPM and UEFI firmware, and is another one's"
     if claim.metadata.deletion_timestamp is not None:
         return f"{text}; it is being deleted, and the VM starts by itself once it is gone"
-    return f"{text}; rename or delete that claim, and the VM starts by itself"
+    return (
+        f"{text}: keys that a guest has sealed may be there; the VM starts by itself once that claim is gone, or has no"
+        f" ownerReferences and the label {STATE_LABEL}: this VM's name"
+    )
 
 
 def _explain_unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:

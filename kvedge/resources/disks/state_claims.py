@@ -88,7 +88,12 @@ def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> Persist
 
 
 def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bool:
-    """Whether the claim keeps the state of this very VM: not that of an earlier one of the same name, which goes."""
+    """Whether the claim keeps the state of this very VM: not that of an earlier one of the same name, which goes.
+
+    One without an owner was left behind, or brought back, for whatever VM has the name.
+    """
+    if not claim.metadata.owner_references:
+        return claim.metadata.labels.get(STATE_LABEL) == vmi.metadata.name
     owner = _owner(vmi)
     return any((each.kind, each.uid) == (owner.kind, owner.uid) for each in claim.metadata.owner_references)
 

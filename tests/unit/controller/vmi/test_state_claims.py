@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.vmi.claim_rules import ClaimView
+from kvedge.controller.vmi.claim_rules import ClaimView, conflicts
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import CreateClaim, CreatePod, PatchVmi, VmiPlan, VmiView
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.codec import encode
 from kvedge.resources.disks.state_claims import keeps_state, make_state_claim, state_claim_name
+from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import CONFIG, NOW, a_claim, a_vm, a_vmi, vmi_with
@@ -83,13 +84,28 @@ def test_once_it_is_there_the_launcher_has_it_and_the_status_shows_it() -> None:
 def test_the_claim_of_an_earlier_vm_of_this_name_is_waited_for() -> None:
     vmi, claim = lasting(), make_state_claim(lasting(), "")
     claim.metadata.owner_references[0].uid = "an earlier one"
-    assert words(planned(vmi, claim)).endswith("rename or delete that claim, and the VM starts by itself")
+    assert words(planned(vmi, claim)).endswith(
+        "has no ownerReferences and the label persistent-state-for: this VM's name"
+    )
     claim.metadata.deletion_timestamp = "2026-01-02T03:00:00Z"
     assert words(planned(vmi, claim)).endswith("it is being deleted, and the VM starts by itself once it is gone")
 
 
 def test_somebody_s_claim_of_this_name_is_not_taken() -> None:
     assert words(planned(lasting(), a_claim(NAME))).startswith(f"PVC {NAME} is to keep the state")
+
+
+def test_one_that_was_left_behind_or_brought_back_is_the_vm_s_of_that_name() -> None:
+    vmi, claim = lasting(), a_claim(NAME)
+    claim.metadata.labels = {"persistent-state-for": "web"}
+    assert [type(action) for action in planned(vmi, claim).actions] == [CreatePod]
+
+
+def test_no_other_vm_has_it_as_a_disk_meanwhile() -> None:
+    other = vmi_with({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": NAME}}]}, name="other", uid="o")
+    other.spec.domain.devices.disks = [Disk(name="d")]
+    assert conflicts(other, lasting(), NAME)
+    assert conflicts(lasting(), other, NAME)
 
 
 @pytest.mark.parametrize(
