@@ -95,6 +95,13 @@ _CONTENT_OWNED: Final = _OWNED.replace(f"'{_KIND.kind}'", f"'{VirtualMachineSnap
 _COPIED: Final = (
     f"({_CONTENT_OWNED.format('owners')}) && ({_CREATE} ? ({_EMPTY}) : ({_CONTENT_OWNED.format('oldOwners')}))"
 )
+# What a restore in place makes under the old name: nothing is copied into it, as the volume with its data is named. A
+# server binds it to no volume that another namespace's claim has.
+_IN_PLACE: Final = (
+    f"{_CREATE} && '{LAST_RESTORE}' in variables.annotations"
+    " && !has(object.spec.dataSource) && !has(object.spec.dataSourceRef)"
+    " && has(object.spec.volumeName) && object.spec.volumeName != ''"
+)
 # What keeps the state of a VM's TPM and UEFI firmware.
 _STATE: Final = f"{_CREATE} && '{STATE_LABEL}' in variables.labels && {_EMPTY} && ({_VM_OWNED} || {_OWNED})".replace(
     "{0}", "owners"
@@ -291,9 +298,11 @@ _RULES: Final = (
     (
         f"{_CLAIM} && !({_DUMPED})",
         f"!({_UPDATE} || {_CREATE}) || {_DV_OWNED.format('owners')} || '{UPLOAD_TARGET}' in variables.oldAnnotations"
-        f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED}) || ({_STATE})",
-        "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, and empty ones that"
-        " disks move to, are copied to or come back to, or that keep the state of a TPM or of firmware",
+        f" || ({_MOVED}) || ({_COPIED}) || ({_RETURNED}) || ({_STATE})"
+        f" || ({_IN_PLACE})",
+        "is not allowed to make or touch other claims than those that DataVolumes and uploads fill, empty ones that"
+        " disks move to, are copied to or come back to, or that keep the state of a TPM or of firmware, and those"
+        " that a restore in place binds to the volume with its data",
     ),
     (
         f"{_CLAIM} && {_UPDATE}",

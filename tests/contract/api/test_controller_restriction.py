@@ -250,6 +250,24 @@ def test_it_makes_empty_claims_that_disks_are_copied_to(controller: KubeClient, 
     admin.request("DELETE", f"{CLAIMS}/copied")
 
 
+def test_it_makes_claims_of_restores_that_name_their_volume(controller: KubeClient, admin: KubeClient) -> None:
+    mark = {LAST_RESTORE: "back-1"}
+    bound = claim("exchanged")
+    bound["spec"]["volumeName"] = "pv-of-restore"
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, bound)
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, claim("exchanged", **mark))
+    bound["metadata"]["annotations"] = mark
+    source = {"kind": "PersistentVolumeClaim", "name": "others"}
+    copied = {**bound, "spec": {**bound["spec"], "dataSource": source}}
+    assert f"{SAID} to make or touch other claims" in refused(controller, "POST", CLAIMS, copied)
+    assert refused(controller, "POST", CLAIMS, bound) == ""
+    assert f"{SAID} to make or touch other claims" in refused(controller, "PATCH", f"{CLAIMS}/exchanged", NOTE)
+    # The VM's own DataVolume takes the claim of its name over.
+    taken = {"metadata": {"ownerReferences": [DV_OWNER]}}
+    assert refused(controller, "PATCH", f"{CLAIMS}/exchanged", taken) == ""
+    admin.request("DELETE", f"{CLAIMS}/exchanged")
+
+
 def test_it_says_of_a_user_s_claim_which_dump_is_in_it_and_no_more(controller: KubeClient, admin: KubeClient) -> None:
     path, said = f"{CLAIMS}/dumped", {"kubevirt.io/memory-dump": "web-dumped-1.memory.dump"}
     admin.request("POST", CLAIMS, claim("dumped", mine="yes"))

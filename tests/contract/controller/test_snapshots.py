@@ -25,6 +25,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from tests.contract.controller.played_workers import bound_claim, play, worker_of
 from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.either_server import EitherServer
+from tests.support.restricted_controller import restricted_controller
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.contract
@@ -293,6 +294,13 @@ def bind_volumes(server: EitherServer, namespace: str) -> None:
             server.admin.patch(PersistentVolumeClaim, namespace, meta.name, MergePatch(status), "status")
 
 
+@pytest.fixture
+def restricted(either_server: EitherServer, namespace: str) -> Iterator[None]:
+    with restricted_controller(either_server, namespace):
+        yield
+
+
+@pytest.mark.usefixtures("restricted")
 def test_new_data_come_into_the_claims_that_there_were(either_server: EitherServer, namespace: str) -> None:
     server = either_server
     make_vm(server, namespace)

@@ -22,6 +22,7 @@ from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.registration.registration_plan import newer_serves, plan_beside_newer, plan_forward, plan_write
 from kvedge.resources.data_volume_names import WORKER_CONTAINER
 from kvedge.resources.disks.exports import EXPORTER_CONTAINER
+from kvedge.resources.disks.snapshot_names import LAST_RESTORE
 from kvedge.resources.names import VERSION
 from kvedge.resources.types.protection.backup_job import BACKUP_CONTAINER
 
@@ -316,3 +317,17 @@ def test_of_a_workers_pod_the_policy_holds_the_container_that_works_to_its_confi
     assert f"object.spec.containers.exists(c, {works})" in confined
     assert "&& !has(object.spec.initContainers)" not in confined
     assert confined.count("'NET_ADMIN'") == 2, "containers and init containers get no other capability"
+
+
+def test_the_policy_lets_a_restore_in_place_make_the_claim_of_its_volume_and_no_copy() -> None:
+    policy = controller_restriction()[0].body
+    [made] = [
+        each["expression"]
+        for each in policy["spec"]["validations"]
+        if "to make or touch other claims" in each["message"]
+    ]
+    claim = f"|| (request.operation == 'CREATE' && '{LAST_RESTORE}' in variables.annotations"
+    assert claim in made, "the claims of before are deleted by then"
+    kept = made[made.index(claim) :]
+    assert "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef)" in kept
+    assert "has(object.spec.volumeName) && object.spec.volumeName != ''" in kept
