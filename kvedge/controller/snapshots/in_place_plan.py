@@ -51,12 +51,24 @@ def has_begun(view: RestoreView) -> bool:
 
 
 def undo(view: RestoreView) -> tuple[Patch, ...]:
-    """What takes back what was done before there is no way back: the volumes' policies."""
+    """What takes back what was done before there is no way back: the volumes' policies.
+
+    A volume whose claim is gone has the only disk of its kind, and stays: its policy would have it erased at once.
+    """
     writes: list[Patch] = []
     for each in read_record(view.restore):
-        writes += _give_policy(view, each.new_volume, each.new_policy)
-        writes += _give_policy(view, each.old_volume, each.old_policy)
+        is_left = _is_left(view, each)
+        if not is_left or _has_new_data(view, each):
+            writes += _give_policy(view, each.new_volume, each.new_policy)
+        if not is_left:
+            writes += _give_policy(view, each.old_volume, each.old_policy)
     return tuple(writes)
+
+
+def tell_kept(view: RestoreView) -> str:
+    """Which volumes stay with the disks of before, once there is no way back and the VM is not what it was."""
+    kept = [each.old_volume for each in read_record(view.restore) if each.old_volume and _is_left(view, each)]
+    return f"; PersistentVolumes that keep the disks of before: {', '.join(kept)}" if kept else ""
 
 
 def let_old_volumes_go(view: RestoreView) -> tuple[Patch, ...]:

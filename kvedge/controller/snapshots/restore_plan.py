@@ -11,7 +11,13 @@ from typing import Final
 
 import msgspec
 
-from kvedge.controller.snapshots.in_place_plan import has_begun, let_old_volumes_go, plan_in_place, undo
+from kvedge.controller.snapshots.in_place_plan import (
+    has_begun,
+    let_old_volumes_go,
+    plan_in_place,
+    tell_kept,
+    undo,
+)
 from kvedge.controller.snapshots.restore_report import (
     LOOK_SECONDS,
     fail_restore,
@@ -162,7 +168,8 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
     in_place = None if view.vm is None else plan_in_place(view, view.vm, now)
     if in_place is not None:
         return in_place
-    if view.refusal:
+    is_begun = has_begun(view)
+    if view.refusal and not is_begun:
         return fail_restore(view, now, f"the VM was refused: {view.refusal}")
     if view.vm is None:
         return SnapshotPlan((Create(make_vm(restore, volumes, content)),), again_after=LOOK_SECONDS)
@@ -171,7 +178,13 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
         # Written down before: after the exchange the VM names them no more.
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
         return report_restore(view, now, told, ("True", "Updating target spec"), ("False", "Waiting for target update"))
-    return SnapshotPlan((Patch(view.vm, exchange_body(restore, volumes, content, view.vm)),))
+    exchange = Patch(view.vm, exchange_body(restore, volumes, content, view.vm))
+    if not is_begun or not view.refusal:
+        return SnapshotPlan((exchange,))
+    # The disks of before go with a failure: it is tried until the server takes it.
+    why = f"the VM was refused: {view.refusal}"
+    told_wait = wait_for(view, now, why)
+    return SnapshotPlan((exchange, *told_wait.actions), told_wait.told, told_wait.again_after)
 
 
 def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | None, now: datetime) -> SnapshotPlan:
@@ -182,13 +195,15 @@ def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | 
         return plan
     if vm is not None and content is not None and is_same(view, vm):
         return _plan_exchange(view, content, now)
-    left = let_old_volumes_go(view)
+    # Those of a VM that is there and not what it was are kept.
+    left = let_old_volumes_go(view) if vm is None else ()
     if left:
         return SnapshotPlan(left)
     if view.restore.metadata.deletion_timestamp is not None:
         return _plan_deletion(view)
-    what = "snapshot" if vm is not None else "VM"
-    return fail_restore(view, now, f"the {what} went meanwhile: the disks are the snapshot's, and the VM's spec is not")
+    what, kept = ("snapshot", tell_kept(view)) if vm is not None else ("VM", "")
+    text = f"the {what} went meanwhile: the disks are the snapshot's, and the VM's spec is not{kept}"
+    return fail_restore(view, now, text)
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:

@@ -19,7 +19,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     SnapshotAction,
     SnapshotPlan,
 )
-from kvedge.controller.vm.create_refusal import is_passing
+from kvedge.controller.vm.create_refusal import is_unjudged
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -96,7 +96,7 @@ class SnapshotWrites:
             try:
                 behind = self._do(action)
             except KubeError as error:
-                if isinstance(error, (Conflict, NotFound)) or is_passing(error) or not _is_judged(action):
+                if isinstance(error, (Conflict, NotFound)) or is_unjudged(error) or not _is_judged(action):
                     raise
                 refusal = refusal or str(error)
                 continue

@@ -24,6 +24,11 @@ def is_passing(error: KubeError) -> bool:
     return error.status in _PASSING
 
 
+def is_unjudged(error: KubeError) -> bool:
+    """Whether a refusal decides nothing: also a webhook that could not be called, which 500 says, judges no object."""
+    return is_passing(error) or error.status >= 500
+
+
 def is_over_quota(error: KubeError) -> bool:
     """Whether a ResourceQuota of the namespace leaves no room."""
     return _QUOTA in str(error) or _QUOTA_WANTS in str(error)

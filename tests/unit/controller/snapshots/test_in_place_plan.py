@@ -15,7 +15,7 @@ from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE
-from kvedge.resources.meta import OwnerReference
+from kvedge.resources.meta import Condition, OwnerReference
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.runtime.clock import rfc3339
@@ -267,6 +267,67 @@ def test_a_claim_that_somebody_makes_meanwhile_is_left_alone_and_told(world: Pla
     world.settle_restore()
     assert status(world).complete
     assert world.content_of("web-data") == NEW["data"]
+
+
+def exchange_claims(world: Places) -> None:
+    """Until each claim has its new data, and the VM is about to be written."""
+    world.fill_new()
+    for _ in range(80):
+        plan = world.look_at_restore()
+        if any(isinstance(each, Patch) and each.item is world.vm and not each.subresource for each in plan.actions):
+            return
+        world.step()
+    raise AssertionError("the VM is never written")
+
+
+def policies(world: Places) -> dict[str, str]:
+    return {name: each.spec.persistent_volume_reclaim_policy for name, each in world.places.items()}
+
+
+def test_a_vm_that_is_refused_after_the_exchange_is_tried_again_and_its_old_disks_stay(world: Places) -> None:
+    exchange_claims(world)
+    world.refusal = "admission webhook denied the request"
+    for _ in range(3):
+        plan = world.look_at_restore()
+        written = [each for each in plan.actions if isinstance(each, Patch) and each.item is world.vm]
+        assert len(written) == 1, "nothing else would ever write the VM"
+        assert plan.again_after
+        for action in plan.actions[1:]:
+            world._do(action)
+        world.live()
+    assert "the VM was refused: admission webhook denied the request" in world.reason("restore")
+    assert not world.reason("restore", "Failure")
+    assert {f"pv-{name}" for name in OLD.values()} <= set(world.places)
+    world.refusal = ""
+    world.settle_restore()
+    assert status(world).complete
+    assert sorted(world.erased) == ["pv-web-data", "pv-web-root"]
+
+
+def test_volumes_whose_claims_are_gone_are_kept_when_the_snapshot_goes_and_this_is_told(world: Places) -> None:
+    exchange_claims(world)
+    world.snapshot = world.content = None
+    world.settle_restore()
+    told = world.reason("restore", "Failure")
+    assert "PersistentVolumes that keep the disks of before: pv-web-root, pv-web-data" in told
+    assert world.erased == []
+    kept = {f"pv-{name}": "Retain" for name in OLD.values()}
+    assert policies(world) == {**kept, **{f"pv-{name}": "Delete" for name in NEW.values()}}
+    assert world.vm is not None
+    assert not world.vm.status.restore_in_progress
+
+
+@pytest.mark.parametrize("steps", range(24))
+def test_one_that_has_failed_erases_no_volume_whose_claim_is_gone(world: Places, steps: int) -> None:
+    world.fill_new()
+    for _ in range(steps):
+        world.step()
+    if status(world).complete or LAST_RESTORE in world.vm.metadata.annotations:  # type: ignore[union-attr]
+        return
+    status(world).conditions.append(Condition(type="Failure", status="True", reason="x"))
+    world.settle_restore()
+    world.live()
+    assert {f"pv-{name}" for name in OLD.values()} <= set(world.places)
 
 
 def test_what_a_role_may_not_do_is_told(world: Places) -> None:

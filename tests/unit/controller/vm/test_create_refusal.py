@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.controller.vm.create_refusal import is_passing, pod_refusal
+from kvedge.controller.vm.create_refusal import is_passing, is_unjudged, pod_refusal
 from kvedge.kube.errors import Forbidden, KubeError
 
 NAME = "virt-launcher-web-abcde"
@@ -46,3 +46,8 @@ def test_what_another_webhook_says_is_passed_on_as_it_is():
 )
 def test_a_server_that_is_busy_or_away_has_judged_nothing(status, passing):
     assert is_passing(KubeError(status, "", "x")) is passing
+
+
+@pytest.mark.parametrize(("status", "unjudged"), [(0, True), (503, True), (500, True), (502, True), (403, False)])
+def test_a_webhook_that_could_not_be_called_decides_nothing(status, unjudged):
+    assert is_unjudged(KubeError(status, "InternalError", 'failed calling webhook "x"')) is unjudged
