@@ -25,6 +25,7 @@ from kvedge.controller.snapshots.restore_report import fail_restore, report_rest
 from kvedge.controller.snapshots.restored_vm import disks_of, fill_name
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan
 from kvedge.controller.snapshots.snapshot_view import RestoreView
+from kvedge.controller.vm.create_refusal import says_namespace_goes
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -65,9 +66,16 @@ def undo(view: RestoreView) -> tuple[Patch, ...]:
     return tuple(writes)
 
 
+def is_stuck(view: RestoreView) -> bool:
+    """Whether a claim can never get its new data: its namespace goes, or the volume with these is gone."""
+    open_ = [each for each in read_record(view.restore) if not _has_new_data(view, each)]
+    is_lost = any(each.new_volume not in view.places for each in open_)
+    return is_lost or (bool(open_) and says_namespace_goes(view.refusal))
+
+
 def tell_kept(view: RestoreView) -> str:
     """Which volumes stay with the disks of before, once there is no way back and the VM is not what it was."""
-    kept = [each.old_volume for each in read_record(view.restore) if each.old_volume and _is_left(view, each)]
+    kept = [each.old_volume for each in read_record(view.restore) if _is_left(view, each) and _is_held(view, each)]
     return f"; PersistentVolumes that keep the disks of before: {', '.join(kept)}" if kept else ""
 
 
@@ -196,6 +204,11 @@ def _is_left(view: RestoreView, each: Exchange) -> bool:
     place = view.places.get(each.new_volume)
     is_held = place is not None and place.spec.persistent_volume_reclaim_policy == RETAIN
     return is_held and not _is_same(view.staged.get(each.filled), each.filled_uid)
+
+
+def _is_held(view: RestoreView, each: Exchange) -> bool:
+    place = view.places.get(each.old_volume)
+    return place is not None and place.spec.persistent_volume_reclaim_policy == RETAIN
 
 
 def _is_same(claim: PersistentVolumeClaim | None, uid: str) -> bool:

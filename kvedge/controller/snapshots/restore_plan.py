@@ -13,6 +13,7 @@ import msgspec
 
 from kvedge.controller.snapshots.in_place_plan import (
     has_begun,
+    is_stuck,
     let_old_volumes_go,
     plan_in_place,
     tell_kept,
@@ -188,22 +189,36 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
 
 
 def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | None, now: datetime) -> SnapshotPlan:
-    """There is no way back: also when the restore, the snapshot or the VM goes, each claim gets its new data."""
-    vm = view.vm
+    """There is no way back: also when the restore, the snapshot or the VM goes, each claim gets its new data.
+
+    A restore that is deleted waits for nothing that may never come: it ends, and what is there then is kept.
+    """
+    vm, leaves = view.vm, view.restore.metadata.deletion_timestamp is not None
+    if leaves and is_stuck(view):
+        return _leave(view)
     plan = plan_in_place(view, vm or VirtualMachine(), now)
     if plan is not None:
         return plan
     if vm is not None and content is not None and is_same(view, vm):
-        return _plan_exchange(view, content, now)
+        return _leave(view) if leaves and view.refusal else _plan_exchange(view, content, now)
     # Those of a VM that is there and not what it was are kept.
     left = let_old_volumes_go(view) if vm is None else ()
     if left:
         return SnapshotPlan(left)
-    if view.restore.metadata.deletion_timestamp is not None:
-        return _plan_deletion(view)
-    what, kept = ("snapshot", tell_kept(view)) if vm is not None else ("VM", "")
-    text = f"the {what} went meanwhile: the disks are the snapshot's, and the VM's spec is not{kept}"
+    if leaves:
+        return _leave(view)
+    what = "snapshot" if vm is not None else "VM"
+    text = f"the {what} went meanwhile: the disks are the snapshot's, and the VM's spec is not{tell_kept(view)}"
     return fail_restore(view, now, text)
+
+
+def _leave(view: RestoreView) -> SnapshotPlan:
+    """End a restore that is deleted and has no way back, and tell at the end what is kept."""
+    plan, kept = _plan_deletion(view), tell_kept(view)
+    if not kept or plan.again_after is not None:
+        return plan
+    told = Told("Warning", "VirtualMachineRestoreError", f"The restore was deleted before its end{kept}")
+    return SnapshotPlan(plan.actions, (told,))
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:

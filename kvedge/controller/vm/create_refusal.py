@@ -16,6 +16,7 @@ _PASSING: Final = frozenset({0, 408, 429, 503, 504})
 _POD_SECURITY: Final = "violates PodSecurity"
 _QUOTA: Final = "exceeded quota"
 _QUOTA_WANTS: Final = "failed quota"
+_NAMESPACE_GOES: Final = "because it is being terminated"
 _NO_ACCOUNT: Final = "error looking up service account"
 
 
@@ -32,6 +33,11 @@ def is_unjudged(error: KubeError) -> bool:
 def is_over_quota(error: KubeError) -> bool:
     """Whether a ResourceQuota of the namespace leaves no room."""
     return _QUOTA in str(error) or _QUOTA_WANTS in str(error)
+
+
+def says_namespace_goes(text: str) -> bool:
+    """Whether an object was refused as its namespace is being deleted: nothing is made in it any more."""
+    return _NAMESPACE_GOES in text
 
 
 def pod_refusal(error: KubeError, namespace: str) -> str:

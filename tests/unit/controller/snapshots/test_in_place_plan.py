@@ -39,6 +39,7 @@ class Places(World):
         self.users: dict[str, str] = {}
         self.erased: list[str] = []
         self.made = 0
+        self.namespace_goes = False
 
     def begin(self, policy: str = "Delete", **spec: Any) -> None:
         """A snapshot is there and a restore asked for; its new data are complete."""
@@ -116,6 +117,8 @@ class Places(World):
 
     def _do(self, action: Any) -> None:
         match action:
+            case Create() if self.namespace_goes:
+                self.refusal = "unable to create new content in namespace default because it is being terminated"
             case Create(PersistentVolumeClaim() as item):
                 assert item.metadata.name not in self.claims
                 self.made += 1
@@ -328,6 +331,61 @@ def test_one_that_has_failed_erases_no_volume_whose_claim_is_gone(world: Places,
     world.settle_restore()
     world.live()
     assert {f"pv-{name}" for name in OLD.values()} <= set(world.places)
+
+
+def let_namespace_go(world: Places) -> None:
+    world.namespace_goes = True
+    delete_restore(world)
+    for claim in world.claims.values():
+        claim.metadata.deletion_timestamp = rfc3339(world.now)
+    world.live()
+
+
+def delete_restore(world: Places) -> None:
+    world.delete("restore")
+    world.restore.metadata.finalizers = ["snapshot.kubevirt.io/vmrestore-protection"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("steps", range(24))
+def test_a_namespace_that_goes_meanwhile_is_not_kept_and_no_disk_is_erased_by_us(world: Places, steps: int) -> None:
+    world.fill_new()
+    for _ in range(steps):
+        world.step()
+    if status(world).complete:
+        return
+    held = {name for name, policy in policies(world).items() if policy == "Retain"}
+    let_namespace_go(world)
+    for _ in range(80):
+        if not world.step():
+            break
+    assert world.restore is None, "its finalizer would keep the namespace for ever"
+    is_exchanged = LAST_RESTORE in world.vm.metadata.annotations  # type: ignore[union-attr]
+    assert is_exchanged or held & {f"pv-{name}" for name in OLD.values()} <= set(world.places)
+
+
+def test_a_deleted_restore_whose_new_volume_is_gone_ends_and_tells_what_is_kept(world: Places) -> None:
+    world.fill_new()
+    while {"web-root", "web-data"} & set(world.claims):
+        world.step()
+    del world.places[f"pv-{NEW['data']}"]
+    world.settle_restore()
+    assert "cannot be read" in message(world)
+    delete_restore(world)
+    world.settle_restore()
+    assert world.restore is None
+    assert world.told[-1].message.endswith("PersistentVolumes that keep the disks of before: pv-web-root, pv-web-data")
+    assert {policies(world)[f"pv-{name}"] for name in OLD.values()} == {"Retain"}
+    assert world.vm is not None
+    assert not world.vm.status.restore_in_progress
+
+
+def test_a_deleted_restore_ends_although_the_vm_is_refused(world: Places) -> None:
+    exchange_claims(world)
+    world.refusal = "admission webhook denied the request"
+    delete_restore(world)
+    world.settle_restore()
+    assert world.restore is None
+    assert {policies(world)[f"pv-{name}"] for name in OLD.values()} == {"Retain"}
 
 
 def test_what_a_role_may_not_do_is_told(world: Places) -> None:
