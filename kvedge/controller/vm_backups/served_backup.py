@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.snapshots.snapshot_actions import Create
+from kvedge.controller.vm_backups.vm_backup_report import PROGRESSING
 from kvedge.controller.vm_backups.vm_backup_view import VmBackupView
 from kvedge.resources.disks.exports import backup_path, service_host
-from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.types.protection.exports import ExportSource, VirtualMachineExport, VirtualMachineExportSpec
 from kvedge.resources.types.protection.vm_backups import (
     VM_BACKUP_GROUP,
@@ -24,6 +25,8 @@ from kvedge.resources.values.durations import DurationError, parse_duration
 from kvedge.runtime.clock import parse_rfc3339
 
 _DEFAULT_LIFE: Final = timedelta(hours=2)
+# Longer than any backup is of use, and short enough to be counted with.
+_LONGEST_LIFE: Final = timedelta(days=36500)
 
 
 def export_name(backup: VirtualMachineBackup) -> str:
@@ -31,19 +34,32 @@ def export_name(backup: VirtualMachineBackup) -> str:
     return f"backup-{backup.metadata.uid}"
 
 
-def expiry(backup: VirtualMachineBackup) -> datetime:
-    """When a backup's time is over, as an export's: from its making on."""
-    made = parse_rfc3339(backup.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
+def was_ready(backup: VirtualMachineBackup) -> bool:
+    """Whether clients could ever fetch it."""
+    return bool(backup.status.export_uid)
+
+
+def life_of(backup: VirtualMachineBackup) -> timedelta:
+    """How long it is served."""
     given = backup.spec.ttl_duration
     try:
-        return made + (_DEFAULT_LIFE if given is None else timedelta(seconds=parse_duration(given)))
+        return _DEFAULT_LIFE if given is None else min(_LONGEST_LIFE, timedelta(seconds=parse_duration(given)))
     except (DurationError, OverflowError):
-        return made + _DEFAULT_LIFE
+        return _DEFAULT_LIFE
+
+
+def expiry(backup: VirtualMachineBackup) -> datetime:
+    """When a backup's time is over: counted from when its export was ready, and before that from when it was whole."""
+    found = condition(backup.status.conditions, PROGRESSING)
+    since = (None if found is None else found.last_transition_time) or backup.metadata.creation_timestamp
+    return parse_rfc3339(since or "1970-01-01T00:00:00Z") + life_of(backup)
 
 
 def plan_export(view: VmBackupView, seconds: float) -> Create:
-    """The export of a backup, for the rest of its time."""
+    """The export of a backup, for the rest of its time; one that is not ready yet has its whole time from then on."""
     backup = view.backup
+    if not was_ready(backup):
+        seconds += life_of(backup) / timedelta(seconds=1)
     meta = ObjectMeta(
         name=export_name(backup),
         namespace=backup.metadata.namespace,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.snapshots.snapshot_actions import Patch, SnapshotAction, SnapshotPlan, Told
-from kvedge.controller.vm_backups.served_backup import expiry, find_endpoints, plan_export
+from kvedge.controller.vm_backups.served_backup import expiry, find_endpoints, life_of, plan_export, was_ready
 from kvedge.controller.vm_backups.vm_backup_order import answer_of, ask, find_disks, is_asked, withdraw
 from kvedge.controller.vm_backups.vm_backup_report import (
     EXPORT_READY,
@@ -24,6 +24,7 @@ from kvedge.controller.vm_backups.vm_backup_report import (
     note_quiesce,
     progress,
     reason_of,
+    restart,
     write,
 )
 from kvedge.controller.vm_backups.vm_backup_view import FINALIZER, VmBackupView
@@ -120,7 +121,7 @@ def _plan_complete(view: VmBackupView, told: BackupStatus, now: datetime) -> Sna
     status = note_quiesce(_with_type(view.backup.status, told), told, now)
     if view.backup.spec.is_pull:
         # Its export reads the claim once the VM has let it go.
-        return write(view, progress(status, PREPARING_EXPORT, now), withdraw(view))
+        return write(view, progress(restart(status), PREPARING_EXPORT, now), withdraw(view))
     warning = told.backup_msg or ""
     plan = complete(view, status, now, warning, before=advance(view, told.start_timestamp), more=withdraw(view))
     if not warning or view.tracker is None:
@@ -142,10 +143,16 @@ def advance(view: VmBackupView, moment: str | None) -> tuple[SnapshotAction, ...
 
 
 def _plan_served(view: VmBackupView, now: datetime) -> SnapshotPlan:
-    """Its images are whole; clients fetch them until its time is over."""
+    """Its images are whole; clients fetch them until its time is over.
+
+    The tracker goes on only if they could: what nobody has fetched is in the next backup once more.
+    """
     if left := withdraw(view):
         return SnapshotPlan(left)
     over = expiry(view.backup)
+    if now >= over and not was_ready(view.backup):
+        why = view.refusal or _tell_export(view) or "it was not made"
+        return fail(view, now, "Failed", f"Backup has failed: no export was ready within {life_of(view.backup)}: {why}")
     if now >= over:
         return complete(view, view.backup.status, now, "", before=advance(view, rfc3339(now)))
     until = (over - now) / timedelta(seconds=1)
@@ -156,20 +163,26 @@ def _plan_served(view: VmBackupView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan((plan_export(view, until),), again_after=_LOOK_SECONDS)
     ready = find_endpoints(view.backup.status, view.export)
     if ready is None:
-        waits = next((each.message for each in view.export.status.conditions if each.type == "Ready"), "")
-        status = progress(view.backup.status, PREPARING_EXPORT, now, waits)
+        status = progress(view.backup.status, PREPARING_EXPORT, now, _tell_export(view))
         return write(view, status, again=_LOOK_SECONDS)
+    if not was_ready(view.backup):
+        return write(view, progress(restart(ready), EXPORT_READY, now), again=_LOOK_SECONDS)
     return write(view, progress(ready, EXPORT_READY, now), again=until)
 
 
+def _tell_export(view: VmBackupView) -> str:
+    conditions = [] if view.export is None else view.export.status.conditions
+    return next((each.message for each in conditions if each.type == "Ready"), "")
+
+
 def _plan_deletion(view: VmBackupView, now: datetime) -> SnapshotPlan:
-    """Of a backup that is served this is the way to end it; one that is under way comes to nothing."""
+    """Of a backup that could be fetched this is the way to end it; one that is under way comes to nothing."""
     meta = view.backup.metadata
     if FINALIZER not in meta.finalizers:
         return SnapshotPlan()
     told: tuple[Told, ...] = ()
     before: tuple[SnapshotAction, ...] = ()
-    if not view.backup.is_final and reason_of(view) in _SERVED:
+    if not view.backup.is_final and reason_of(view) in _SERVED and was_ready(view.backup):
         before = advance(view, rfc3339(now))
     elif not view.backup.is_final:
         told = (Told("Normal", "VirtualMachineBackupAborting", "Backup is aborting"),)

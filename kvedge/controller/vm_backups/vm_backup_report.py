@@ -58,6 +58,11 @@ def progress(
     return _with(status, Condition(type=PROGRESSING, status="True", reason=reason, message=words), now)
 
 
+def restart(status: VirtualMachineBackupStatus) -> VirtualMachineBackupStatus:
+    """The status without its progress: the time of the next one's condition is that of its first writing."""
+    return msgspec.structs.replace(status, conditions=without_conditions(status.conditions, (PROGRESSING,)))
+
+
 def note_quiesce(status: VirtualMachineBackupStatus, told: BackupStatus, now: datetime) -> VirtualMachineBackupStatus:
     """The status with what its moment was like."""
     state, reason = _QUIESCED.get(told.quiesce_status, _NOT_QUIESCED)
@@ -111,8 +116,7 @@ def complete(
 def _end(
     status: VirtualMachineBackupStatus, type_: str, reason: str, message: str, now: datetime
 ) -> VirtualMachineBackupStatus:
-    over = msgspec.structs.replace(status, conditions=without_conditions(status.conditions, (PROGRESSING,)))
-    return _with(over, Condition(type=type_, status="True", reason=reason, message=message), now)
+    return _with(restart(status), Condition(type=type_, status="True", reason=reason, message=message), now)
 
 
 def _with(status: VirtualMachineBackupStatus, wanted: Condition, now: datetime) -> VirtualMachineBackupStatus:

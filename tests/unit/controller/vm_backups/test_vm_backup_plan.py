@@ -294,14 +294,19 @@ def ready(world: World) -> None:
 
 def test_a_pulled_one_is_served_until_its_time_is_over() -> None:
     world = World(mode="Pull", tokenSecretRef="token", ttlDuration="30m")
+    # The images of large disks take longer than clients have.
+    world.settle()
+    world.now = NOW + timedelta(hours=9)
     world.complete()
     assert world.words("Progressing")[1] == "PreparingExport"
     assert not is_asked(world.view.vmi, world.view.backup)
     export = world.view.export
     assert export is not None
     assert (export.spec.source.kind, export.spec.source.name) == ("VirtualMachineBackup", "b")
-    assert (export.spec.token_secret_ref, export.spec.ttl_duration) == ("token", "1800s")
+    # Until it is ready at the latest, and its time after that.
+    assert (export.spec.token_secret_ref, export.spec.ttl_duration) == ("token", "3600s")
     assert world.checkpoint == ""
+    world.now = begun = NOW + timedelta(hours=9, minutes=25)
     ready(world)
     plan = world.settle()
     assert world.words("Progressing")[1:] == ("ExportReady", "Backup export is ready to pull")
@@ -309,10 +314,31 @@ def test_a_pulled_one_is_served_until_its_time_is_over() -> None:
     status = world.view.backup.status
     assert (status.endpoint_cert, status.export_uid) == ("CA", "e")
     assert status.included_volumes[0].data_endpoint.endswith(".default.svc/exports/root/data")
-    world.now = NOW + timedelta(minutes=30)
+    world.now = begun + timedelta(minutes=29)
+    world.set(export=None)
+    world.settle()
+    assert world.view.export is not None
+    assert world.view.export.spec.ttl_duration == "60s"
+    assert world.words("Progressing")[1] == "PreparingExport"
+    world.now = begun + timedelta(minutes=30)
     world.settle()
     assert world.words("Complete")[1] == "Completed"
     assert world.checkpoint == f"b-{STAMP}"
+
+
+def test_one_whose_export_was_never_ready_fails_in_time_and_leaves_the_tracker() -> None:
+    world = World(mode="Pull", tokenSecretRef="token", ttlDuration="30m")
+    with_checkpoint(world)
+    world.settle()
+    world.now = NOW + timedelta(hours=9)
+    world.complete()
+    world.now += timedelta(minutes=29)
+    world.settle()
+    assert world.words("Failed") == ("", "", "")
+    world.now += timedelta(minutes=1)
+    world.settle()
+    assert "no export was ready within 0:30:00" in world.words("Failed")[2]
+    assert world.checkpoint == "b-0"
 
 
 def delete(world: World) -> None:
@@ -329,6 +355,15 @@ def test_deleting_a_served_one_is_how_it_ends_well() -> None:
     world.settle()
     delete(world)
     assert world.checkpoint == f"b-{STAMP}"
+
+
+def test_deleting_one_whose_export_was_not_ready_leaves_the_tracker() -> None:
+    world = World(mode="Pull", tokenSecretRef="token")
+    world.complete()
+    assert world.words("Progressing")[1] == "PreparingExport"
+    delete(world)
+    assert world.checkpoint == ""
+    assert world.told == ["VirtualMachineBackupAborting"]
 
 
 def test_deleting_one_under_way_ends_it_and_leaves_the_tracker() -> None:
