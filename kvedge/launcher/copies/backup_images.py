@@ -132,25 +132,36 @@ class BackupImages:
         except LauncherError as error:
             # The next backup that needs it not forgets it.
             log.warning("the notes of a failed backup stay", extra={"facts": {"why": str(error)}})
-        if self._made:
+        if self._made and not self._leads_elsewhere(self._directory):
             _remove_files(self._directory)
 
     def _make_directory(self) -> None:
         """Raises BadRequest when the claim has something else there."""
         if not os.path.isdir(self._claim):
             raise BadRequest("backup.target", f"no claim was handed over as {self.wanted.target}")
-        os.makedirs(os.path.dirname(self._directory), _DIRECTORY_MODE, exist_ok=True)
+        # Before anything is made or removed: what is in the claim is somebody else's word.
+        parent = os.path.dirname(self._directory)
+        self._check_place(parent)
+        os.makedirs(parent, _DIRECTORY_MODE, exist_ok=True)
         try:
             os.mkdir(self._directory, _DIRECTORY_MODE)
         except FileExistsError:
+            self._check_place(self._directory)
             # Of an attempt whose launcher was killed; it has no manifest then.
             if os.path.exists(f"{self._directory}/{MANIFEST}"):
                 raise BadRequest("backup.directory", f"{self.wanted.directory} holds a backup already") from None
             _remove_files(self._directory)
             os.mkdir(self._directory, _DIRECTORY_MODE)
+        self._check_place(self._directory)
         self._made = True
-        if os.path.realpath(self._directory) != os.path.realpath(self._claim) + "/" + self.wanted.directory:
+
+    def _check_place(self, path: str) -> None:
+        if self._leads_elsewhere(path):
             raise BadRequest("backup.directory", "the claim has a link there; remove it")
+
+    def _leads_elsewhere(self, path: str) -> bool:
+        wanted = os.path.realpath(self._claim) + path.removeprefix(self._claim)
+        return os.path.islink(path) or os.path.realpath(path) != wanted
 
 
 def _remove_files(directory: str) -> None:
