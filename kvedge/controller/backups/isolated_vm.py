@@ -1,7 +1,7 @@
 """A VM that only tries whether a backup boots: nobody reaches it, it reaches nobody, and its disks are its own.
 
 Called for the VM of a restore that asks for it. Pure. What is not known to be harmless is taken out, as the guest
-believes that it is the one that runs.
+believes that it is the one that runs. What its instance type would give it of hardware, `typed_vm` leaves out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ _HARMLESS: Final = frozenset(
     }
 )
 # Networks, and hardware that is another guest's.
-_DEVICES: Final = ("interfaces", "networkInterfaceMultiqueue", "hostDevices", "gpus", "clientPassthrough")
-# What the network would answer, names in it, and Pods that are near by.
-_OF_OTHERS: Final = ("networks", "readinessProbe", "livenessProbe", "subdomain", "dnsConfig", "dnsPolicy")
+_DEVICES: Final = (
+    *("interfaces", "networkInterfaceMultiqueue", "hostDevices", "gpus", "clientPassthrough", "autoattachVSOCK"),
+)
+# What the network would answer, names in it, and devices that its Pod would claim.
+_OF_OTHERS: Final = (
+    *("networks", "readinessProbe", "livenessProbe", "subdomain", "dnsConfig", "dnsPolicy", "resourceClaims"),
+)
 
 
 def isolate(spec: JsonObject, claims: Collection[str]) -> JsonObject:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.typed_vm import UNTYPED, TypeConflict, TypedVm, make_typed
+from kvedge.controller.vm.typed_vm import UNTYPED, TypeConflict, TypedVm, make_typed, types_for
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
@@ -206,7 +206,7 @@ class TypeKeeper:
     def _expand(self, vm: VirtualMachine, settings: TypeSettings) -> VirtualMachine:
         """Write what the types say into the VM, which then names none."""
         meta = vm.metadata
-        types = _types({part: self._find(vm, part) for part in PARTS})
+        types = types_for(vm, _types({part: self._find(vm, part) for part in PARTS}))
         make_typed(vm, types, settings.default_interface)
         # As the server has it: what our types do not know stays.
         before: JsonObject = self._client.request("GET", VirtualMachine.KIND.path(meta.namespace, meta.name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,10 @@ from kvedge.resources.instancetypes.application import VmTypes, apply_types
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE, UnknownKind
 from kvedge.resources.instancetypes.type_application import ANNOTATIONS
 from kvedge.resources.meta import Condition
+from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
+
+_HARDWARE: Final = ("gpus", "hostDevices")
 
 
 class TypeConflict(ValueError):
@@ -49,7 +53,7 @@ def make_typed(vm: VirtualMachine, types: VmTypes, default_interface: str) -> Ty
         TypeConflict: when it contradicts them.
     """
     template = encode(vm.spec.template or VirtualMachineInstanceTemplate())
-    applied = apply_types(template, types, default_interface)
+    applied = apply_types(template, types_for(vm, types), default_interface)
     if applied.indivisible:
         raise TypeConflict(applied.indivisible)
     if applied.conflicts:
@@ -57,6 +61,14 @@ def make_typed(vm: VirtualMachine, types: VmTypes, default_interface: str) -> Ty
         paths = [".".join(each if each[0] == ANNOTATIONS else (at, *each)) for each in applied.conflicts]
         raise TypeConflict(f"VM field(s) {', '.join(paths)} conflicts with selected instance type")
     return TypedVm(decode(VirtualMachineInstanceTemplate, applied.template), _annotations(vm))
+
+
+def types_for(vm: VirtualMachine, types: VmTypes) -> VmTypes:
+    """The types that count for a VM: one that tries a backup gets no hardware, which the one that runs may have."""
+    owner, given = vm.metadata.controller_reference(), types.instancetype
+    if given is None or owner is None or owner.kind != BackupRestore.KIND.kind:
+        return types
+    return VmTypes({name: value for name, value in given.items() if name not in _HARDWARE}, types.preference)
 
 
 def with_template(vm: VirtualMachine, typed: TypedVm) -> VirtualMachine:

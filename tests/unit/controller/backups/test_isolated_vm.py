@@ -23,6 +23,7 @@ SPEC: dict[str, Any] = {
                     "interfaces": [{"name": "default", "masquerade": {}}],
                     "hostDevices": [{"name": "card", "deviceName": "vendor/card"}],
                     "gpus": [{"name": "gpu", "deviceName": "vendor/gpu"}],
+                    "autoattachVSOCK": True,
                     "disks": [{"name": name, "disk": {}} for name in ("root", "shared", "scratch", "host", "init")],
                     "filesystems": [{"name": "share", "virtiofs": {}}],
                     "rng": {},
@@ -32,6 +33,7 @@ SPEC: dict[str, Any] = {
             "readinessProbe": {"tcpSocket": {"port": 80}},
             "livenessProbe": {"tcpSocket": {"port": 80}},
             "subdomain": "shop",
+            "resourceClaims": [{"name": "card", "resourceClaimName": "card"}],
             "nodeSelector": {"disk": "fast"},
             "volumes": [
                 {"name": "root", "persistentVolumeClaim": {"claimName": "returned-root"}},
@@ -58,7 +60,7 @@ def test_it_has_no_network_no_hardware_of_others_and_only_its_own_disks() -> Non
         "rng": {},
     }
     assert [each["name"] for each in inner["volumes"]] == ["root", "init"]
-    assert not {"networks", "readinessProbe", "livenessProbe", "subdomain"} & inner.keys()
+    assert not {"networks", "readinessProbe", "livenessProbe", "subdomain", "resourceClaims"} & inner.keys()
     assert (inner["nodeSelector"], inner["domain"]["cpu"]) == ({"disk": "fast"}, {"cores": 2})
 
 
