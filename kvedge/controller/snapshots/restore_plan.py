@@ -213,12 +213,16 @@ def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | 
 
 
 def _leave(view: RestoreView) -> SnapshotPlan:
-    """End a restore that is deleted and has no way back, and tell at the end what is kept."""
-    plan, kept = _plan_deletion(view), tell_kept(view)
-    if not kept or plan.again_after is not None:
-        return plan
+    """End a restore that is deleted and has no way back, and tell what is kept.
+
+    In one go: the refusal that it ends for is forgotten with the next write that succeeds.
+    """
+    if RESTORE_FINALIZER not in view.restore.metadata.finalizers:
+        return SnapshotPlan()
+    kept = tell_kept(view)
     told = Told("Warning", "VirtualMachineRestoreError", f"The restore was deleted before its end{kept}")
-    return SnapshotPlan(plan.actions, (told,))
+    writes = (*undo(view), *_drop_volumes(view), *unlock_target(view), _drop_finalizer(view))
+    return SnapshotPlan(writes, (told,) if kept else ())
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
@@ -269,8 +273,12 @@ def _plan_deletion(view: RestoreView) -> SnapshotPlan:
     if writes or is_unpatched(restore, view.vm):
         # The disks of a VM that goes are deleted once it is gone.
         return SnapshotPlan(writes, again_after=LOOK_SECONDS)
-    left = [each for each in restore.metadata.finalizers if each != RESTORE_FINALIZER]
-    return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": left}}),))
+    return SnapshotPlan((_drop_finalizer(view),))
+
+
+def _drop_finalizer(view: RestoreView) -> Patch:
+    left = [each for each in view.restore.metadata.finalizers if each != RESTORE_FINALIZER]
+    return Patch(view.restore, {"metadata": {"finalizers": left}})
 
 
 def _drop_unpatched(view: RestoreView) -> tuple[Delete, ...]:

@@ -116,6 +116,9 @@ class Places(World):
                 del self.places[name]
 
     def _do(self, action: Any) -> None:
+        if self.namespace_goes:
+            # A write that succeeds has the last refusal forgotten.
+            self.refusal = ""
         match action:
             case Create() if self.namespace_goes:
                 self.refusal = "unable to create new content in namespace default because it is being terminated"
@@ -359,6 +362,7 @@ def test_a_namespace_that_goes_meanwhile_is_not_kept_and_no_disk_is_erased_by_us
         if not world.step():
             break
     assert world.restore is None, "its finalizer would keep the namespace for ever"
+    assert not world.vm.status.restore_in_progress  # type: ignore[union-attr]
     is_exchanged = LAST_RESTORE in world.vm.metadata.annotations  # type: ignore[union-attr]
     assert is_exchanged or held & {f"pv-{name}" for name in OLD.values()} <= set(world.places)
 
@@ -383,8 +387,12 @@ def test_a_deleted_restore_ends_although_the_vm_is_refused(world: Places) -> Non
     exchange_claims(world)
     world.refusal = "admission webhook denied the request"
     delete_restore(world)
-    world.settle_restore()
-    assert world.restore is None
+    for action in world.look_at_restore().actions:
+        world._do(action)
+    world.live()
+    assert world.restore is None, "the VM would be written again"
+    assert world.vm is not None
+    assert not world.vm.status.restore_in_progress
     assert {policies(world)[f"pv-{name}"] for name in OLD.values()} == {"Retain"}
 
 
