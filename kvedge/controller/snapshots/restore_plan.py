@@ -221,8 +221,8 @@ def _leave(view: RestoreView) -> SnapshotPlan:
         return SnapshotPlan()
     kept = tell_kept(view)
     told = Told("Warning", "VirtualMachineRestoreError", f"The restore was deleted before its end{kept}")
-    writes = (*undo(view), *_drop_volumes(view), *unlock_target(view), _drop_finalizer(view))
-    return SnapshotPlan(writes, (told,) if kept else ())
+    writes: tuple[SnapshotAction, ...] = (*undo(view), *_drop_volumes(view), *unlock_target(view))
+    return SnapshotPlan((*writes, _drop_finalizer(view)), (told,) if kept else ())
 
 
 def _plan_patches(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotPlan:
