@@ -205,7 +205,8 @@ def _plan_failure(
         plan = _fail(view, now, outcome.message)
         told = _tell_repository(repository, worker, outcome, now, is_whole=False)
         return SnapshotPlan((*told, *plan.actions), plan.told)
-    if outcome.fatal or attempts >= MOST_ATTEMPTS:
+    # Damage is told the repository by the second look, though no further try can help.
+    if (outcome.fatal and not outcome.damaged) or attempts >= MOST_ATTEMPTS:
         return _fail(view, now, outcome.message)
     # Waiting for somebody else is no try: another box may prune for hours.
     counted = attempts - 1 if outcome.locked else attempts

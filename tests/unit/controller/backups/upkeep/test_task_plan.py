@@ -152,7 +152,8 @@ def test_a_damaged_part_is_read_again_until_it_is_whole() -> None:
     world.settle()
     world.end(BackupOutcome(message="whole"))
     world.again()
-    damaged = BackupOutcome(message="repository contains errors", damaged=True)
+    # restic's words for it count as fatal too.
+    damaged = BackupOutcome(message="repository contains errors", damaged=True, fatal=True)
     world.end(damaged, well=False)
     assert world.task.status.phase == "Pending", "a network that breaks looks like damage"
     world.now += timedelta(seconds=60)
