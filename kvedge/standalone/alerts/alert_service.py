@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 HOOK: Final = "alert-hook"
 _PERIOD: Final = 30.0
 _VERSION: Final = 1
+# Of the program in a row: it is the program then, which may hang each time, and no single alert.
+_MOST_FAULTS: Final = 3
 
 
 class AlertService:
@@ -35,6 +37,7 @@ class AlertService:
         self._client, self._program, self._box = client, program, box
         self._clock = clock or SystemClock()
         self._told: dict[Subject, Problem] = {}
+        self._refused: set[Subject] = set()
         self._fault = ""
         self.rounds = Rounds("alerts", "telling somebody of failed backups", _PERIOD, self.look)
 
@@ -57,18 +60,37 @@ class AlertService:
             program = find_hook(self._program)
             if program is None:
                 return
-            found = list(self._find_problems())
-            for alert in plan_alerts(self._told, found):
-                self.rounds.beat()
-                call_hook(program, self._document(alert))
-                self._remember(alert)
+            fault = self._call(program, list(self._find_problems()))
         except HookFailed as error:
             self._tell_fault(str(error))
         except (KubeError, OSError) as error:
             # The API of this very box: its own service tells when it fails.
             log.debug("no look at what keeps VMs: %s", error)
         else:
-            self._fault = ""
+            if fault:
+                self._tell_fault(fault)
+            else:
+                self._fault = ""
+
+    def _call(self, program: Path, found: list[Problem]) -> str:
+        """Tell each alert; the first fault of the program, which keeps no other alert from being told."""
+        first, faults = "", 0
+        refused, self._refused = self._refused, set()
+        # Those that the program has failed on come last, so that a few of them are not all that is ever tried.
+        for alert in sorted(plan_alerts(self._told, found), key=lambda each: subject_of(each.problem) in refused):
+            self.rounds.beat()
+            try:
+                call_hook(program, self._document(alert))
+            except HookFailed as error:
+                first = first or str(error)
+                self._refused.add(subject_of(alert.problem))
+                faults += 1
+                if faults >= _MOST_FAULTS:
+                    break
+            else:
+                self._remember(alert)
+                faults = 0
+        return first
 
     def _find_problems(self) -> Iterator[Problem]:
         for kind in PROBLEM_KINDS:
