@@ -1,4 +1,5 @@
-"""Opens the repository of backups that a verb of `kvedge state` names: by the API, or on a new box by place and key.
+"""Opens the repository of backups that a verb of `kvedge state` names, by place and key: the API is not asked, whose
+users may write other ones there.
 
 Called by the verbs of state. The keys lie in a directory for restic's user alone until the verb has ended.
 """
@@ -6,50 +7,56 @@ Called by the verbs of state. The keys lie in a directory for restic's user alon
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.client.session import Session
 from kvedge.resources.names import LAUNCHER_UID
-from kvedge.resources.types.core import Secret
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
-from kvedge.resources.types.protection.backups import BackupRun
-from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
 
+_REMOTE: Final = ("s3:", "rest:", "sftp:")
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+# Of a key or a bundle of certificates.
+_LONGEST_KEY: Final = 1 << 20
 
-@contextmanager
-def named_repository(session: Session, name: str) -> Iterator[tuple[ResticClient, bool]]:
-    """The BackupRepository of that name, and whether backups have gone there before.
+
+def require_place(place: str) -> None:
+    """Raises Refused for what is neither a directory nor a URL, such as a BackupRepository's name."""
+    if not place.startswith(("/", *_REMOTE)):
+        raise Refused(
+            f"--to: {place[:80]!r} is no place: name a directory by its whole path, or a URL (s3:, rest:, sftp:). A"
+            " BackupRepository's name does not do: who may edit its namespace chooses its place and reads its key, and"
+            " the state holds this box's authorities and all Secrets",
+            Exit.USAGE,
+        )
+
+
+def read_own_file(path: Path) -> str:
+    """A file of root's (or of who calls) that nobody else can read or exchange.
 
     Raises:
-        KubeError: when there is none, or it cannot be read.
-        Refused: when its claim does not lie on this box.
+        Refused: when somebody else may, or it cannot be read.
     """
-    from kvedge.client.backups import find_repository
-
-    spec = find_repository(session, name).spec
-    secret = session.client.get(Secret, session.namespace, spec.secret_name)
-    keys = {key: b64decode(value).decode() for key, value in secret.data.items()}
-    runs = session.client.list(BackupRun, session.namespace)
-    is_known = any(run.spec.repository_name == name and run.status.phase == "Succeeded" for run in runs)
-    with _open_repository(spec.url or _directory_of(session, spec.claim_name), keys) as client:
-        yield client, is_known
+    try:
+        with path.open() as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid not in {0, os.geteuid()} or facts.st_mode & _OTHERS:
+                raise Refused(f"{path} must be root's alone: chown root {path}; chmod 600 {path}", Exit.USAGE)
+            return file.read(_LONGEST_KEY)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} cannot be read: {error}", Exit.USAGE) from error
 
 
 @contextmanager
-def described_repository(place: str, password_file: Path, keys: Mapping[str, str]) -> Iterator[ResticClient]:
-    """A repository by its place: a directory that was given to `add-repository`, or a URL."""
-    try:
-        password = password_file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{password_file} cannot be read: {error}", Exit.USAGE) from error
+def described_repository(place: str, password: str, keys: Mapping[str, str]) -> Iterator[ResticClient]:
+    """A repository by its place, a directory or a URL, and by what opens it."""
     where = f"{place.rstrip('/')}/kvedge" if place.startswith("/") else place
-    with _open_repository(where, {**keys, PASSWORD_KEY: password}) as client:
+    with _open_repository(where, {**keys, PASSWORD_KEY: password.strip()}) as client:
         yield client
 
 
@@ -69,15 +76,3 @@ def _open_repository(repository: str, keys: Mapping[str, str]) -> Iterator[Resti
             yield ResticClient(repository, Path(folder), user=user)
         except BackupFailure as error:
             raise Refused(error.message, Exit.HOST) from error
-
-
-def _directory_of(session: Session, claim: str) -> str:
-    """Where the repository of a claim lies on this box."""
-    found = session.client.get(PersistentVolumeClaim, session.namespace, claim)
-    volume = session.client.get(PersistentVolume, "", found.spec.volume_name or "-")
-    source = volume.spec.host_path or volume.spec.local
-    if source is None:
-        raise Refused(
-            f"claim {claim} does not lie in a directory of this host: name a repository with a URL", Exit.USAGE
-        )
-    return f"{source.path}/kvedge"

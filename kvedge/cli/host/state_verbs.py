@@ -16,13 +16,11 @@ import click
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
-from kvedge.cli.repository_keys import split_key
-from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.repository_keys import read_key, split_key
 from kvedge.cli.verb_command import VerbGroup
 from kvedge.runtime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from kvedge.client.session import Session
     from kvedge.standalone.box_state.state_check import Checked
 
 # A box may have hundreds of volumes.
@@ -39,27 +37,31 @@ def state() -> None:
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @CONFIG
 @_DATA_DIR
-@click.option("--to", "repository", default=None, metavar="REPOSITORY", help="Into this repository of `kvedge backup`.")
-@session_options
+@click.option("--to", "place", default=None, metavar="PLACE", help="The directory or URL of a repository of backups.")
+@click.option("--password-file", type=click.Path(path_type=Path), default=None, help="The key of that repository.")
+@click.option("--key", "keys", multiple=True, metavar="NAME=FILE", help="What opens the place. Repeatable.")
 def backup(
     file: Path | None,
     config: Path | None,
     data_dir: str | None,
-    repository: str | None,
-    kubeconfig: Path | None,
-    namespace: str | None,
+    place: str | None,
+    password_file: Path | None,
+    keys: tuple[str, ...],
 ) -> None:
     """Write the state into FILE, while kvedge runs or not; images and disks of VMs are not in it.
 
-    With --to it goes beside the backups of VMs, encrypted, and kvedge must run.
+    With --to it goes encrypted into a repository of backups, which is made where there is none. Who has its key has
+    this box: it should be another one than a namespace's. Files of keys must be root's, with mode 600.
     """
     settings = _settings(config, data_dir)
     now = datetime.now(UTC)
-    if repository is not None:
+    if place is not None:
         if file is not None:
             raise Refused("FILE and --to exclude each other", Exit.USAGE)
-        _keep(settings, repository, open_session(kubeconfig, namespace), now)
+        _keep(settings, place, password_file, keys, now)
         return
+    if password_file is not None or keys:
+        raise Refused("--password-file and --key belong to --to", Exit.USAGE)
     from kvedge.standalone.box_state.state_file import StateError, write_state
 
     target = file or Path(f"kvedge-state-{settings.effective_node_name}-{now:%Y%m%dT%H%M%SZ}.tar.gz")
@@ -70,13 +72,13 @@ def backup(
     click.echo(f"wrote {target}: {head.objects} objects; it holds private keys, keep it as safe as this box")
     from kvedge.appliance.install.volume_places import places_of
 
-    places, volumes = places_of(settings), []
-    for place in places:
+    disks, volumes = places_of(settings), []
+    for disk in disks:
         # The backup is whole, whatever a disk says.
         with contextlib.suppress(OSError):
-            volumes += place.volumes()
+            volumes += disk.volumes()
     if volumes or settings.places_of_volumes:
-        where = ", ".join(str(place.path) for place in places)
+        where = ", ".join(str(disk.path) for disk in disks)
         rest = len(volumes) - _MOST_SHOWN
         shown = ", ".join(path.name for path in volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
         click.echo(f"not in it: the volumes of claims in {where}{f' ({shown})' if shown else ''}: copy them apart")
@@ -132,7 +134,7 @@ def restore(
 
             given = dict(split_key(word) for word in keys)
             with (
-                described_repository(place, password_file, given) as repository,
+                described_repository(place, read_key(password_file), given) as repository,
                 fetched_state(repository, node, settings.data_path) as fetched,
             ):
                 restored = restore_state(settings.data_path, fetched, datetime.now(UTC))
@@ -162,19 +164,24 @@ def check(files: tuple[Path, ...], config: Path | None, data_dir: str | None) ->
         raise Refused(f"{len(bad)} of {len(found)} are not sound")
 
 
-def _keep(settings: Settings, name: str, session: Session, now: datetime) -> None:
-    from kvedge.cli.host.state_places import named_repository
+def _keep(settings: Settings, place: str, password_file: Path | None, keys: tuple[str, ...], now: datetime) -> None:
+    from kvedge.cli.host.state_places import described_repository, read_own_file, require_place
     from kvedge.standalone.box_node import read_node_name
     from kvedge.standalone.box_state.state_file import StateError
     from kvedge.standalone.box_state.state_repository import keep_state
 
+    require_place(place)
+    if password_file is None:
+        raise Refused("--to needs --password-file, the key of the repository", Exit.USAGE)
+    password = read_own_file(password_file)
+    given = dict(split_key(word, read_own_file) for word in keys)
     try:
-        with named_repository(session, name) as (repository, is_known):
+        with described_repository(place, password, given) as repository:
             node = read_node_name(settings.state_path) or settings.effective_node_name
-            head = keep_state(repository, settings.data_path, node, now, is_known=is_known)
+            head = keep_state(repository, settings.data_path, node, now)
     except StateError as error:
         raise Refused(str(error)) from error
-    click.echo(f"state with {head.objects} objects is in {name}; `kvedge state restore --from` brings it back")
+    click.echo(f"state with {head.objects} objects is in the repository; `kvedge state restore --from` brings it back")
 
 
 def _line(checked: Checked) -> str:

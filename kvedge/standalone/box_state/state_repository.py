@@ -25,14 +25,14 @@ _PIECE: Final = 1 << 20
 _PASSING: Final = ".in-repository-"
 
 
-def keep_state(client: ResticClient, data_dir: Path, node: str, now: datetime, *, is_known: bool = False) -> StateHead:
-    """Put the state of a box into a repository; one that `is_known` is not made anew where it is gone.
+def keep_state(client: ResticClient, data_dir: Path, node: str, now: datetime) -> StateHead:
+    """Put the state of a box into a repository, which is made where there is none.
 
     Raises:
         StateError: the state cannot be read.
         BackupFailure: the repository does not take it.
     """
-    client.ensure(is_known=is_known)
+    client.ensure()
     with _private_directory(data_dir) as folder:
         path = Path(folder) / _NAME
         head = write_state(data_dir, path, now)

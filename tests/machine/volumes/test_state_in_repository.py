@@ -16,7 +16,6 @@ from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.standalone.box_lock import BoxLock
 from tests.machine.volumes.box_storage import box_storage
 from tests.support.either_server import install_kinds
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.machine,
@@ -44,18 +43,15 @@ def test_a_state_goes_beside_the_backups_and_comes_to_a_new_box(store: Path, tmp
     key, other = tmp_path / "key", tmp_path / "other"
     key.write_text("a key that the site holds")
     other.write_text("no such key")
+    key.chmod(0o600)
     lock = BoxLock(tmp_path / "box")
     lock.start()
     lock.stop()
     with box_storage(tmp_path / "box") as box:
         install_kinds(box.client)
-        session = ("--kubeconfig", str(tmp_path / "box" / "admin.kubeconfig"), "-n", "default")
-        given = ("--directory", str(store), "--password-file", str(key))
-        done = kvedge("backup", "add-repository", "usb", *given, *session)
-        assert done.returncode == 0, done.stderr
-        wait_until(lambda: box.claim("usb-backups").status.phase == "Bound", "the repository's claim is bound", 60)
-        done = kvedge("state", "backup", "--to", "usb", "--data-dir", str(tmp_path / "box"), *session)
-        assert "is in usb" in done.stdout, done.stderr
+        given = ("--to", str(store), "--password-file", str(key))
+        done = kvedge("state", "backup", *given, "--data-dir", str(tmp_path / "box"))
+        assert "is in the repository" in done.stdout, done.stderr
     # The workers of VMs' backups go on in it.
     assert {path.stat().st_uid for path in (store / "kvedge").rglob("*")} == {LAUNCHER_UID}
     new = tmp_path / "new"

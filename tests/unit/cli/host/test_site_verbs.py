@@ -1,4 +1,4 @@
-# Tests: kvedge/cli/host/bundle_verbs.py, kvedge/cli/host/state_verbs.py
+# Tests: kvedge/cli/host/bundle_verbs.py, kvedge/cli/host/state_verbs.py, kvedge/cli/host/state_places.py
 """`kvedge bundle` and `kvedge state` on the command line: what is wrong is told before anything is written."""
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.cli.exits import Exit
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.host.state_places import read_own_file
 
 
 def kvedge_cli(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -85,6 +86,40 @@ def test_a_damaged_bundle_and_a_damaged_backup_are_told_without_a_traceback(desk
     assert "1 of 1 are not sound" in checked.stderr
     assert "Traceback" not in unpacked.stderr + restored.stderr + checked.stderr
     assert not (desk / "box/state/kvedge.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["usb", "--password-file", "own"], "is no place: name a directory by its whole path", id="a name"),
+        pytest.param(["/mnt/usb"], "--to needs --password-file", id="no key"),
+        pytest.param(["/mnt/usb", "--password-file", "loose"], "must be root's alone", id="a key that others read"),
+        pytest.param(
+            ["rest:http://store/", "--password-file", "own", "--key", "restPassword=loose"],
+            "must be root's alone",
+            id="what opens the place",
+        ),
+    ],
+)
+def test_a_state_goes_only_where_root_alone_says(desk: Path, words: list[str], told: str) -> None:
+    """It holds the box's authorities and all Secrets."""
+    for name, mode in (("own", 0o600), ("loose", 0o640)):
+        (desk / name).write_text("word")
+        (desk / name).chmod(mode)
+    done = kvedge_cli("state", "backup", "--data-dir", desk / "box", "--to", *words, cwd=desk)
+    assert done.returncode == Exit.USAGE
+    assert told in done.stderr
+    assert not (desk / "box").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a file of somebody else's")
+def test_a_key_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("word")
+    (tmp_path / "key").chmod(0o600)
+    assert read_own_file(tmp_path / "key") == "word"
+    os.chown(tmp_path / "key", 107, 107)
+    with pytest.raises(Refused, match="root's alone"):
+        read_own_file(tmp_path / "key")
 
 
 def test_a_box_that_never_ran_has_no_state_to_back_up(desk: Path) -> None:
