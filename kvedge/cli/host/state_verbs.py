@@ -92,6 +92,7 @@ def backup(
 @click.option("--password-file", type=click.Path(path_type=Path), default=None, help="The key of that repository.")
 @click.option("--key", "keys", multiple=True, metavar="NAME=FILE", help="What opens the place. Repeatable.")
 @click.option("--node", default="", metavar="NAME", help="Whose state, where several boxes keep theirs there.")
+@click.option("--id", "number", default="", metavar="ID", help="Which one, by restic's ID; the latest unless given.")
 def restore(
     file: Path | None,
     config: Path | None,
@@ -100,6 +101,7 @@ def restore(
     password_file: Path | None,
     keys: tuple[str, ...],
     node: str,
+    number: str,
 ) -> None:
     """Put the state back from FILE, while kvedge does not run; what was there is kept beside it.
 
@@ -135,7 +137,7 @@ def restore(
             given = dict(split_key(word) for word in keys)
             with (
                 described_repository(place, read_key(password_file), given) as repository,
-                fetched_state(repository, node, settings.data_path) as fetched,
+                fetched_state(repository, node, settings.data_path, datetime.now(UTC), number) as fetched,
             ):
                 restored = restore_state(settings.data_path, fetched, datetime.now(UTC))
     except StateError as error:

@@ -6,6 +6,8 @@ owner alone for as long as that takes.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +25,10 @@ _NAME: Final = "kvedge-state.tar.gz"
 _TAGS: Final = ("kvedge", "state")
 _PIECE: Final = 1 << 20
 _PASSING: Final = ".in-repository-"
+_LOCK: Final = "repository.lock"
+# Of IDs: restic's own lists have as much of each.
+_SHORT: Final = 8
+_MOST_TOLD: Final = 5
 
 
 def keep_state(client: ResticClient, data_dir: Path, node: str, now: datetime) -> StateHead:
@@ -32,8 +38,8 @@ def keep_state(client: ResticClient, data_dir: Path, node: str, now: datetime) -
         StateError: the state cannot be read.
         BackupFailure: the repository does not take it.
     """
-    client.ensure()
     with _private_directory(data_dir) as folder:
+        client.ensure()
         path = Path(folder) / _NAME
         head = write_state(data_dir, path, now)
         with path.open("rb") as file:
@@ -44,18 +50,30 @@ def keep_state(client: ResticClient, data_dir: Path, node: str, now: datetime) -
 
 
 @contextmanager
-def fetched_state(client: ResticClient, node: str, data_dir: Path) -> Iterator[Path]:
+def fetched_state(client: ResticClient, node: str, data_dir: Path, now: datetime, number: str = "") -> Iterator[Path]:
     """The latest state in a repository, of one box where several have theirs there, as a file that goes afterwards.
 
+    `number` chooses another one, by restic's ID or the beginning of it.
+
     Raises:
-        BackupFailure: there is none, several boxes have one, or it cannot be read.
+        BackupFailure: there is none, several boxes have one, it cannot be read, or which is the latest is not known.
     """
     found = client.list([*_TAGS, *([f"node={node}"] if node else [])], _HOST)
     if not found:
         raise BackupFailure("the repository has no state of a box: `kvedge state backup --to` puts it there")
+    if number:
+        found = [each for each in found if each.number.startswith(number)]
+        if len(found) != 1:
+            raise BackupFailure(f"{len(found)} states in the repository have the ID {number[:80]}: one must be named")
     nodes = sorted({tag.removeprefix("node=") for each in found for tag in each.tags if tag.startswith("node=")})
     if len(nodes) > 1:
         raise BackupFailure(f"the repository has the state of {', '.join(nodes)}: choose one by --node")
+    if not number and found[-1].is_ahead_of(now):
+        newest = ", ".join(f"{each.number[:_SHORT]} of {each.time}" for each in reversed(found[-_MOST_TOLD:]))
+        raise BackupFailure(
+            "the newest state lies ahead of this box's clock: which one is the latest is not known while a clock is or"
+            f" was wrong. Choose one by --id: {newest}"
+        )
     with _private_directory(data_dir) as inside:
         path = Path(inside) / _NAME
         with client.stream(found[-1], _NAME) as stream, path.open("xb") as file:
@@ -69,8 +87,19 @@ def _private_directory(data_dir: Path) -> Iterator[str]:
     state = data_dir / "state"
     data_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
     state.mkdir(mode=0o700, exist_ok=True)
-    for left in state.glob(f"{_PASSING}*"):
-        # A call that was killed leaves a file with keys.
-        shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix=_PASSING, dir=state) as folder:
-        yield folder
+    # What one call leaves is removed by the next: not while the first one works with it.
+    lock = os.open(state / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupFailure(
+                f"another `kvedge state backup --to` or `restore --from` of {data_dir} is at work: wait for its end"
+            ) from error
+        for left in state.glob(f"{_PASSING}*"):
+            # A call that was killed leaves a file with keys.
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(prefix=_PASSING, dir=state) as folder:
+            yield folder
+    finally:
+        os.close(lock)

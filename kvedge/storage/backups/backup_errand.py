@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -74,11 +75,11 @@ def keep_backup(job: BackupJob, client: ResticClient, places: BackupPlaces, prog
     return BackupOutcome(message="Backup Complete", size=size, added=added)
 
 
-def read_record(job: BackupJob, client: ResticClient) -> BackupRecord:
+def read_record(job: BackupJob, client: ResticClient, now: datetime | None = None) -> BackupRecord:
     """The record of the backup that the job names, or of the latest one of its VM.
 
     Raises:
-        BackupFailure: when there is none, or it is of a newer kvedge.
+        BackupFailure: when there is none, it is of a newer kvedge, or a clock leaves open which one is the latest.
     """
     tags = [OURS, f"vm={job.vm}", RECORD]
     if job.backup_id:
@@ -87,6 +88,14 @@ def read_record(job: BackupJob, client: ResticClient) -> BackupRecord:
     if not found:
         what = f"backup {job.backup_id}" if job.backup_id else "complete backup"
         raise BackupFailure(f"the repository has no {what} of VM {job.namespace}/{job.vm}", fatal=True)
+    if not job.backup_id and found[-1].is_ahead_of(now or datetime.now(UTC)):
+        id_ = next((tag.removeprefix("id=") for tag in found[-1].tags if tag.startswith("id=")), "")
+        raise BackupFailure(
+            f"backup {id_} of VM {job.namespace}/{job.vm}, dated {found[-1].time}, lies ahead of this node's clock:"
+            " which one is the latest is not known while a clock is or was wrong. Name one by its ID"
+            " (`kvedge backup list --from`, `--id`, spec.backupID)",
+            fatal=True,
+        )
     text = client.read(found[-1], _RECORD)
     try:
         record = decode_json(BackupRecord, text)

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -43,6 +43,8 @@ _LOCKED: Final = ("already locked",)
 _DAMAGED: Final = ("repository contains errors", "LoadIndex returned errors")
 # The whole number of a file; restic itself would take a part of one, or a word such as `latest`.
 _NUMBER: Final = re.compile(r"[0-9a-f]{64}")
+# What clocks of boxes and servers may differ by: what lies further ahead of one's own was kept by a wrong one.
+CLOCKS_DIFFER: Final = timedelta(minutes=10)
 # Words of a command have a limit, and a file that is gone already must not keep many others.
 _FORGET_AT_ONCE: Final = 100
 
@@ -84,6 +86,10 @@ class KeptFile:
     time: str
     tags: frozenset[str]
     host: str = ""
+
+    def is_ahead_of(self, now: datetime) -> bool:
+        """Whether it was kept later than now: a clock was or is wrong, and "the latest" may be an old one."""
+        return _moment(self.time) > now + CLOCKS_DIFFER
 
 
 class ResticClient:

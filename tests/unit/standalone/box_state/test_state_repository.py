@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,21 +19,59 @@ __all__ = ["box"]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_a_state_comes_back_as_it_was_and_its_file_goes(tmp_path: Path, box: Path) -> None:
+@pytest.fixture
+def client(tmp_path: Path) -> ResticClient:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / PASSWORD_KEY).write_text("word")
-    client = ResticClient(str(tmp_path / "repository"), secret)
-    head = keep_state(client, box, "one", NOW)
+    return ResticClient(str(tmp_path / "repository"), secret)
+
+
+def test_a_state_comes_back_as_it_was_and_its_file_goes(client: ResticClient, tmp_path: Path, box: Path) -> None:
+    head, now = keep_state(client, box, "one", NOW), datetime.now(UTC)
     assert not list((box / "state").glob(".in-*"))
     other = tmp_path / "other"
-    with fetched_state(client, "", other) as path:
+    with fetched_state(client, "", other, now) as path:
         (tmp_path / "read").mkdir()
         assert read_state(path, tmp_path / "read") == head
         assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0
     assert not path.exists()
     keep_state(client, box, "two", NOW)
-    with pytest.raises(BackupFailure, match="one, two: choose one"), fetched_state(client, "", other):
+    with (
+        pytest.raises(BackupFailure, match="one, two: choose one"),
+        fetched_state(client, "", other, now),
+    ):
         pass
-    with pytest.raises(BackupFailure, match="no state of a box"), fetched_state(client, "three", other):
+    with (
+        pytest.raises(BackupFailure, match="no state of a box"),
+        fetched_state(client, "three", other, now),
+    ):
         pass
+
+
+def test_a_newest_state_that_lies_ahead_of_the_clock_is_named_and_not_taken(
+    client: ResticClient, tmp_path: Path, box: Path
+) -> None:
+    keep_state(client, box, "one", NOW)
+    [kept] = client.list(["state"])
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    with (
+        pytest.raises(BackupFailure, match=f"Choose one by --id: {kept.number[:8]} of "),
+        fetched_state(client, "", tmp_path / "other", an_hour_ago),
+    ):
+        pass
+    with fetched_state(client, "", tmp_path / "other", an_hour_ago, kept.number[:8]) as path:
+        assert path.stat().st_size
+    with (
+        pytest.raises(BackupFailure, match="0 states in the repository have the ID 0-0"),
+        fetched_state(client, "", tmp_path / "other", an_hour_ago, "0-0"),
+    ):
+        pass
+
+
+def test_two_at_once_do_not_take_each_others_files(client: ResticClient, tmp_path: Path, box: Path) -> None:
+    keep_state(client, box, "one", NOW)
+    with fetched_state(client, "", box, datetime.now(UTC)) as path:
+        with pytest.raises(BackupFailure, match="is at work: wait for its end"):
+            keep_state(client, box, "one", NOW)
+        assert path.is_file()
