@@ -18,11 +18,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
+from socket import gethostname
 from typing import Any, BinaryIO, Final
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
+from kvedge.storage.backups.lock_rules import CLOCKS_DIFFER, read_lock, read_moment, why_kept
 from kvedge.storage.backups.patience import Patience, Stalled
 from kvedge.storage.backups.place_access import AccessError, make_environment, make_options
 from kvedge.storage.backups.restic_words import judge_words
@@ -43,8 +45,9 @@ _LOCKED: Final = ("already locked",)
 _DAMAGED: Final = ("repository contains errors", "LoadIndex returned errors")
 # The whole number of a file; restic itself would take a part of one, or a word such as `latest`.
 _NUMBER: Final = re.compile(r"[0-9a-f]{64}")
-# What clocks of boxes and servers may differ by: what lies further ahead of one's own was kept by a wrong one.
-CLOCKS_DIFFER: Final = timedelta(minutes=10)
+_NUMBERS: Final = re.compile(r"\b[0-9a-f]{64}\b")
+# A lock is read by a run of restic; more of them are no matter of one killed worker.
+_MOST_LOCKS: Final = 8
 # Words of a command have a limit, and a file that is gone already must not keep many others.
 _FORGET_AT_ONCE: Final = 100
 
@@ -89,7 +92,7 @@ class KeptFile:
 
     def is_ahead_of(self, now: datetime) -> bool:
         """Whether it was kept later than now: a clock was or is wrong, and "the latest" may be an old one."""
-        return _moment(self.time) > now + CLOCKS_DIFFER
+        return read_moment(self.time) > now + CLOCKS_DIFFER
 
 
 class ResticClient:
@@ -110,6 +113,7 @@ class ResticClient:
         self._user = user
         self._where = repository
         self._locks: bool | None = None
+        self._locks_kept = ""
         try:
             self._options = make_options(repository, secret)
         except AccessError as error:
@@ -139,9 +143,36 @@ class ResticClient:
             self._run(["init", "--repository-version", "2"])
         self.unlock_stale()
 
-    def unlock_stale(self) -> None:
-        """Remove locks of runs that were killed, once they are older than half an hour: others are respected."""
-        self._run(["unlock"])
+    def unlock_stale(self, now: datetime | None = None) -> None:
+        """Remove locks of runs that were killed. Where a lock may be another host's at work all of them stay, and who
+        needs the repository for itself fails with `locked`.
+        """
+        numbers = _NUMBERS.findall(self._run(["list", "locks", "--no-lock"]).decode(errors="replace"))
+        if len(numbers) > _MOST_LOCKS:
+            self._locks_kept = f"it has {len(numbers)} locks: `restic unlock` once nobody works in it"
+        elif numbers:
+            self._locks_kept = self._why_kept(numbers, now or datetime.now(UTC))
+            if not self._locks_kept:
+                self._run(["unlock"])
+
+    def _why_kept(self, numbers: Sequence[str], now: datetime) -> str:
+        try:
+            locks = [read_lock(self._run(["cat", "lock", number, "--no-lock"])) for number in numbers]
+        except BackupFailure:
+            # A run has ended, or has renewed its lock.
+            locks = [None]
+        own = gethostname()
+        if why := why_kept(locks, own, None, now):
+            return why
+        if all(lock is not None and lock.host == own for lock in locks):
+            return ""
+        text = self._run(["snapshots", "--json", "--no-lock", "--latest", "1"], _LARGEST_LIST)
+        try:
+            entries = json.loads(text) or []
+            newest = max((read_moment(str(each["time"])) for each in entries), default=None)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BackupFailure(f"restic's list of the repository cannot be read: {error}") from error
+        return why_kept(locks, own, newest, now)
 
     def keep(
         self, file: BinaryIO, name: str, tags: Sequence[str], host: str, watch: Callable[[int], None] | None = None
@@ -174,7 +205,7 @@ class ResticClient:
                 )
                 for each in found
             )
-            return sorted(kept, key=lambda each: (_moment(each.time), each.time))
+            return sorted(kept, key=lambda each: (read_moment(each.time), each.time))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupFailure(f"restic's list of the repository cannot be read: {error}") from error
 
@@ -278,10 +309,13 @@ class ResticClient:
         text = f"restic, for {_without_password(self._where)}: {judged.text}"
         if judged.is_absent:
             return RepositoryAbsent(f"{text}; there is no repository")
+        is_locked = any(each in words for each in _LOCKED)
+        if is_locked and self._locks_kept:
+            text += f"; {self._locks_kept}"
         return (_CannotLock if judged.cannot_lock else BackupFailure)(
             text,
             fatal=judged.is_fatal,
-            locked=any(each in words for each in _LOCKED),
+            locked=is_locked,
             damaged=any(each in words for each in _DAMAGED),
         )
 
@@ -327,16 +361,6 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
         return process.wait(_LOOK_SECONDS)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _moment(text: str) -> datetime:
-    """restic writes the time of day of the machine that it runs on, with its zone.
-
-    Raises:
-        ValueError: when it is none.
-    """
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _last_json(text: bytes) -> dict[str, Any]:
