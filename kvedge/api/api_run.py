@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.api.admission.admission_server import MOST_BYTES, admission_routes
+from kvedge.api.admission.backups.source_admission import BackupSourceAdmission
 from kvedge.api.admission.clone_admission import CloneAdmission
 from kvedge.api.admission.evictions.eviction_admission import EvictionAdmission
 from kvedge.api.admission.judgement import Judgement
@@ -143,6 +144,7 @@ class ApiRun:
         application.add_routes(MigrationAdmission(self._client, judgement).routes(self._paths))
         clones = CloneAdmission(self._client, judgement, lambda: self.uploads.clone_key, self._clock)
         application.add_routes(clones.routes(self._paths))
+        application.add_routes(BackupSourceAdmission(self._client, judgement).routes(self._paths))
         evictions = EvictionAdmission(self._client, judgement, lambda: self.configuration.current.eviction_strategy)
         application.add_routes(evictions.routes(self._paths))
         reader = ClusterReader(self._client)

@@ -13,6 +13,7 @@ MUTATE_VM_PATH: Final = "/mutate-vm"
 VALIDATE_VM_PATH: Final = "/validate-vm"
 VALIDATE_KUBEVIRT_PATH: Final = "/validate-kubevirt"
 VALIDATE_MIGRATION_PATH: Final = "/validate-migration"
+VALIDATE_BACKUP_SOURCE_PATH: Final = "/validate-backup-source"
 VALIDATE_EVICTION_PATH: Final = "/validate-eviction"
 SUBRESOURCE_GROUP: Final = "subresources.kubevirt.io"
 SUBRESOURCE_VERSIONS: Final = ("v1", "v1alpha3")

@@ -13,6 +13,7 @@ from kvedge.api.registration.webhook_manifest import webhook, webhook_configurat
 from kvedge.api.served_paths import (
     MUTATE_PATH,
     MUTATE_VM_PATH,
+    VALIDATE_BACKUP_SOURCE_PATH,
     VALIDATE_EVICTION_PATH,
     VALIDATE_KUBEVIRT_PATH,
     VALIDATE_MIGRATION_PATH,
@@ -85,6 +86,10 @@ _MORE_THAN_LETTING_GO: Final[JsonObject] = {
 _NOT_BEING_DELETED: Final[JsonObject] = {
     "name": "not-being-deleted",
     "expression": "!has(object.metadata.deletionTimestamp)",
+}
+_FROM_ANOTHER_NAMESPACE: Final[JsonObject] = {
+    "name": "from-another-namespace",
+    "expression": "has(object.spec) && has(object.spec.vmNamespace) && object.spec.vmNamespace != request.namespace",
 }
 # KubeVirt's names of the webhooks of evictions and of their conditions, and how the names of their Pods begin.
 _EVICTIONS: Final = (
@@ -168,7 +173,7 @@ def validating_webhooks(
         webhook("vm-clone-validator.kubevirt.io", VALIDATE_PATH, ca_bundle, VirtualMachineClone.KIND.plural,
                  operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
                  served=(CLONE_GROUP, CLONE_VERSIONS)),
-        *_backup_webhooks(ca_bundle),
+        *_backup_webhooks(ca_bundle, secret),
         # Fail: what is wrong with one would be found out with every VM that names it.
         *_type_webhooks(ca_bundle),
         # Fail: a schedule that never takes a snapshot would be found out when one is needed.
@@ -221,10 +226,15 @@ _BACKUP_KINDS: Final = (
 )
 
 
-def _backup_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:
+def _backup_webhooks(ca_bundle: bytes, secret: str) -> Iterator[JsonObject]:
     for kind in (*_BACKUP_KINDS, VirtualMachineBackup.KIND, VirtualMachineBackupTracker.KIND):
         yield webhook(f"{kind.kind.lower()}-validator.{kind.group}", VALIDATE_PATH, ca_bundle, kind.plural,
                       operations=("CREATE", "UPDATE"), conditions=(_NOT_BEING_DELETED, _SPEC_CHANGES),
+                      served=(kind.group, (kind.version,)))  # fmt: skip
+    for kind in (BackupRestore.KIND, BackupTest.KIND):
+        # Fail: a user of a store that several namespaces have backups in could read the disks of all of them.
+        yield webhook(f"{kind.kind.lower()}-source-validator.{kind.group}", f"{VALIDATE_BACKUP_SOURCE_PATH}/{secret}",
+                      ca_bundle, kind.plural, operations=("CREATE",), conditions=(_FROM_ANOTHER_NAMESPACE,),
                       served=(kind.group, (kind.version,)))  # fmt: skip
 
 

@@ -102,7 +102,9 @@ def path_of(admin: KubeClient, plain: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("plain", ["/validate-eviction", "/validate-migration", "/validate-kubevirt"])
+@pytest.mark.parametrize(
+    "plain", ["/validate-eviction", "/validate-migration", "/validate-kubevirt", "/validate-backup-source"]
+)
 def test_a_webhook_that_asks_or_writes_is_not_there_for_others(
     api_role: ApiRole, admin: KubeClient, plain: str
 ) -> None:

@@ -80,6 +80,7 @@ def test_webhooks_that_ask_or_write_are_at_secret_paths_and_others_at_plain_ones
         "/validate-kubevirt/5ec2e7",
         "/validate-migration/5ec2e7",
         "/validate-eviction/5ec2e7",
+        "/validate-backup-source/5ec2e7",
         "/datavolume-mutate/5ec2e7",
     }
 
