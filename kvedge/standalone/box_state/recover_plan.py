@@ -6,7 +6,7 @@ Called by the run. Pure. Nothing that exists is changed: what has the place of s
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -26,7 +26,8 @@ from kvedge.resources.types.storage import (
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
-from kvedge.standalone.volumes.kept_manifests import KeptManifest, claims_of_vm
+from kvedge.standalone.box_state.note_choice import FoundNote, Named, choose_claims, choose_vms
+from kvedge.standalone.volumes.kept_manifests import claims_of_vm
 from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION
 from kvedge.standalone.volumes.volume_words import DATA_PROTECTION, HOST_NAME_LABEL, PROVISIONED_BY, PROVISIONER
 
@@ -34,7 +35,6 @@ RECOVERED: Final = "kvedge.io/recovered"
 _PREFIX: Final = "pvc-"
 _RETAIN: Final = "Retain"
 Made: TypeAlias = Namespace | PersistentVolume | PersistentVolumeClaim | VirtualMachine
-Named = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +67,40 @@ class RecoverPlan:
 
 
 def plan_recovery(
-    found: Iterable[FoundVolume], notes: Mapping[str, KeptManifest], present: Present, *, node: str, namespace: str
+    found: Sequence[FoundVolume], notes: Sequence[FoundNote], present: Present, *, node: str, namespace: str
 ) -> RecoverPlan:
     """All that can be made anew of volumes that no object names; those without a note become claims in `namespace`."""
     plan, claims = RecoverPlan(), set(present.claims)
-    by_volume = {note.volume: note.claim for note in notes.values() if note.claim is not None}
+    places: dict[str, set[str]] = {}
+    for volume in found:
+        places.setdefault(volume.name, set()).add(volume.place)
+    choice = choose_claims(notes, places)
+    plan.told += choice.told
     spaces: dict[str, Namespace] = {}
     objects: list[Made] = []
     for volume in sorted(found, key=lambda each: (each.place, each.name)):
         if volume.name in present.uids:
             plan.told.append(f"volume {volume.name} is being made for a claim that is there: left alone")
             continue
-        claim = _claim(by_volume.get(volume.name), volume, namespace)
+        if why := choice.left.get(volume.name):
+            plan.told.append(f"volume {volume.name}: {why}: left alone")
+            continue
+        if len(places[volume.name]) > 1 and choice.places.get(volume.name) != volume.place:
+            plan.told.append(f"volume {volume.name} lies in another place too: that in {volume.place} is left alone")
+            continue
+        claim = _claim(choice.claims.get(volume.name), volume, namespace)
         name = (claim.metadata.namespace, claim.metadata.name)
         if name in claims:
             plan.told.append(f"volume {volume.name}: claim {'/'.join(name)} exists and has another: left alone")
+            choice.doubtful.add(name)
             continue
         claims.add(name)
         _want_namespace(name[0], present, spaces)
         objects += [_volume(volume, claim, node), claim]
-    for note in sorted(notes.values(), key=_made_at, reverse=True):
-        if note.vm is not None:
-            _add_vm(note.vm, claims, present, spaces, objects, plan)
+    vms, told = choose_vms(notes)
+    plan.told += told
+    for document in vms:
+        _add_vm(document, claims - choice.doubtful, present, spaces, objects, plan)
     plan.make = [*spaces.values(), *objects]
     return plan
 
@@ -107,14 +119,10 @@ def _add_vm(
         plan.told.append(f"a VM's note cannot be read: {error}")
         return
     space, name = vm.metadata.namespace, vm.metadata.name
-    made = {(each.metadata.namespace, each.metadata.name) for each in objects if isinstance(each, VirtualMachine)}
     if (space, name) in present.vms:
         return
-    if (space, name) in made:
-        plan.told.append(f"VM {space}/{name}: an older one of that name is noted too: the latest is made")
-        return
     if lost := sorted(claim for claim in claims_of_vm(vm) if (space, claim) not in claims):
-        plan.told.append(f"VM {space}/{name}: its claims {', '.join(lost)} are not here: it is not made")
+        plan.told.append(f"VM {space}/{name}: its claims {', '.join(lost)} are not here or in doubt: it is not made")
         return
     _want_namespace(space, present, spaces)
     objects.append(vm)
@@ -208,7 +216,3 @@ def _vm(document: JsonObject) -> VirtualMachine:
         "annotations": {**(was.get("annotations") or {}), RECOVERED: "true"},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
-
-
-def _made_at(note: KeptManifest) -> str:
-    return str(((note.vm or {}).get("metadata") or {}).get("creationTimestamp") or "")

@@ -15,8 +15,9 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Namespace
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.standalone.box_state.note_choice import FoundNote
 from kvedge.standalone.box_state.recover_plan import FoundVolume, Made, Present, RecoverPlan, plan_recovery
-from kvedge.standalone.volumes.kept_manifests import KeptManifest, read_note
+from kvedge.standalone.volumes.kept_manifests import read_note
 from kvedge.standalone.volumes.space_plan import orphans
 from kvedge.storage.volumes.directory_driver import DirectoryDriver
 from kvedge.storage.volumes.place_notes import read_notes
@@ -43,15 +44,15 @@ class Recovery:
         troubles: list[str] = []
         volumes = client.list(PersistentVolume)
         found: list[FoundVolume] = []
-        notes: dict[str, KeptManifest] = {}
+        notes: list[FoundNote] = []
         for place, driver in self.places.items():
             found += self._look(place, driver, sorted(orphans(driver.names(), volumes)))
-            for name, content in self._notes(driver):
+            for name, content, written in self._notes(driver):
                 note = read_note(content)
                 if note is None:
                     troubles.append(f"{driver.place.path}: note {name} is damaged, or of a newer kvedge: not used")
                 else:
-                    notes[name] = note
+                    notes.append(FoundNote(note, place, written))
         # After the volumes: what is made for a claim meanwhile is that claim's.
         claims = client.list(PersistentVolumeClaim)
         present = Present(
@@ -88,7 +89,7 @@ class Recovery:
             path = driver.devices / name if is_block else driver.place.path / name
             yield FoundVolume(name, place, path, size, is_block)
 
-    def _notes(self, driver: DirectoryDriver) -> Iterator[tuple[str, bytes]]:
+    def _notes(self, driver: DirectoryDriver) -> Iterator[tuple[str, bytes, float]]:
         try:
             yield from read_notes(driver.place.path)
         except OSError as error:

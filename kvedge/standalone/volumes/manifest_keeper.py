@@ -1,12 +1,14 @@
 """Writes down beside the disks of one box what they belong to, whenever that changes.
 
 Made by the volumes' service. Reads informers, writes the notes of places through their drivers. A note goes when its
-object is seen to go, and only then: a box whose store was lost must find them.
+object is seen to go, or lies with all the disks of a VM that are elsewhere now, and only then: a box whose store was
+lost must find them.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from kvedge.kube.informer import Informer
@@ -64,13 +66,15 @@ class ManifestKeeper:
         try:
             if (note := self._gone.pop(key, "")) and not self._drop(note, key):
                 return Again(_RETRY_SECONDS)
-            self._write(key)
+            if not self._write(key):
+                return Again(_RETRY_SECONDS)
         except VolumeDriverError as error:
             log.warning("a manifest is not kept", extra={"facts": {"of": "/".join(key), "why": str(error)}})
             return Again(_RETRY_SECONDS)
         return None
 
-    def _write(self, key: Key) -> None:
+    def _write(self, key: Key) -> bool:
+        """Write the note; False where one could not be dropped that lies with other disks."""
         kind, _, name = key.name.partition("/")
         if kind == _CLAIM.rstrip("/"):
             claim = self._claims.get(key.namespace, name)
@@ -78,22 +82,31 @@ class ManifestKeeper:
             if claim is not None and volume is not None:
                 note = make_claim_note(claim, volume, driver_name(volume))
                 self._places.of_volume(volume).write_note(claim_note_name(claim.metadata.uid), note)
-            return
+            return True
         vm = self._vms.get(key.namespace, name)
         if vm is None:
-            return
-        wanted = self._drivers_of(vm)
-        for driver in wanted:
-            driver.write_note(vm_note_name(vm.metadata.uid), make_vm_note(vm))
+            return True
+        places, is_sure = self._places_of(vm)
+        drivers, kept = self._places.drivers, vm_note_name(vm.metadata.uid)
+        for place in sorted(places & drivers.keys()):
+            drivers[place].write_note(kept, make_vm_note(vm))
+        # Another one would stay as it is while the VM changes.
+        others = sorted(drivers.keys() - places) if is_sure and places <= drivers.keys() else []
+        return self._drop_in((drivers[place] for place in others), kept)
 
     def _drop(self, note: str, key: Key) -> bool:
+        is_done = self._drop_in(self._places.drivers.values(), note)
+        if not is_done:
+            self._gone[key] = note
+        return is_done
+
+    def _drop_in(self, drivers: Iterable[VolumeDriver], note: str) -> bool:
         is_done = True
-        for driver in self._places.drivers.values():
+        for driver in drivers:
             try:
                 driver.drop_note(note)
             except VolumeDriverError:
                 # Its disk is away: the note is there when it comes back.
-                self._gone[key] = note
                 is_done = False
         return is_done
 
@@ -103,12 +116,16 @@ class ManifestKeeper:
         volume = self._volumes.get("", name) if name else None
         return volume if volume is not None and is_ours(volume) else None
 
-    def _drivers_of(self, vm: VirtualMachine) -> list[VolumeDriver]:
-        """Where a VM's disks lie; a VM without any is noted in the box's own place."""
-        namespace = vm.metadata.namespace
-        volumes = (self._volume_of(self._claims.get(namespace, name)) for name in sorted(claims_of_vm(vm)))
-        names = {self._places.place_of(volume) for volume in volumes if volume is not None}
-        return [driver for name, driver in self._places.drivers.items() if name in (names or {DEFAULT_NAME})]
+    def _places_of(self, vm: VirtualMachine) -> tuple[set[str], bool]:
+        """Where a VM's disks lie, and whether that is known of all of them; a VM without any is noted in the box's own
+        place.
+        """
+        claims = [self._claims.get(vm.metadata.namespace, name) for name in sorted(claims_of_vm(vm))]
+        names = [claim.spec.volume_name or "" if claim is not None else "" for claim in claims]
+        is_sure = all(name and self._volumes.get("", name) is not None for name in names)
+        volumes = (self._volume_of(claim) for claim in claims)
+        places = {self._places.place_of(volume) for volume in volumes if volume is not None}
+        return places or {DEFAULT_NAME}, is_sure
 
     def _on_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         item = new or old

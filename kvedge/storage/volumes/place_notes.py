@@ -48,8 +48,9 @@ def drop_note(place: Path, name: str) -> None:
         sync(path.parent)
 
 
-def read_notes(place: Path) -> Iterator[tuple[str, bytes]]:
-    """All notes of a place by their names; what is no file, or too large for one of ours, is left out.
+def read_notes(place: Path) -> Iterator[tuple[str, bytes, float]]:
+    """All notes of a place by their names, each with when it was written last; what is no file, or too large for one of
+    ours, is left out.
 
     Raises:
         OSError: as the file system has it.
@@ -58,8 +59,10 @@ def read_notes(place: Path) -> Iterator[tuple[str, bytes]]:
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir())[:_MOST]:
-        if _NAME.fullmatch(path.name) and path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
-            yield path.name, path.read_bytes()
+        if _NAME.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            facts = path.stat()
+            if facts.st_size <= _LARGEST:
+                yield path.name, path.read_bytes(), facts.st_mtime
 
 
 def _check_name(name: str) -> str:

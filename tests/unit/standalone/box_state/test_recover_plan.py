@@ -1,3 +1,4 @@
+# Tests: kvedge/standalone/box_state/recover_plan.py, kvedge/standalone/box_state/note_choice.py
 """What is made anew of disks whose objects are lost."""
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 
 from kvedge.resources.codec import decode
+from kvedge.resources.disks.state_claims import STATE_LABEL, state_claim_name
 from kvedge.resources.types.core import Namespace
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.standalone.box_state.note_choice import FoundNote
 from kvedge.standalone.box_state.recover_plan import FoundVolume, Present, RecoverPlan, plan_recovery
 from kvedge.standalone.volumes.kept_manifests import (
     KeptManifest,
@@ -66,7 +69,11 @@ NOTES = dict([claim_note(ROOT, "web-root"), claim_note(DATA, "web-data")])
 
 
 def plan(*volumes: FoundVolume, present: Present | None = None, **notes: KeptManifest) -> RecoverPlan:
-    return plan_recovery(volumes, {**NOTES, **notes}, present or Present(), node="box", namespace="default")
+    return plan_of([FoundNote(each) for each in {**NOTES, **notes}.values()], *volumes, present=present)
+
+
+def plan_of(notes: list[FoundNote], *volumes: FoundVolume, present: Present | None = None) -> RecoverPlan:
+    return plan_recovery(volumes, notes, present or Present(), node="box", namespace="default")
 
 
 def names(made: RecoverPlan, kind: type) -> list[str]:
@@ -106,7 +113,7 @@ def test_a_vm_comes_back_stopped_and_nothing_fills_its_disks_anew() -> None:
 def test_a_vm_whose_disks_are_not_here_is_told_and_not_made() -> None:
     made = plan(found(ROOT), **dict([vm_note(the_vm())]))
     assert names(made, VirtualMachine) == []
-    assert made.told == ["VM shop/web: its claims web-data are not here: it is not made"]
+    assert made.told == ["VM shop/web: its claims web-data are not here or in doubt: it is not made"]
 
 
 def test_nothing_that_exists_is_made_or_has_its_disk_exchanged() -> None:
@@ -145,3 +152,86 @@ def test_a_volume_that_is_just_made_for_a_claim_is_left_to_it() -> None:
     made = plan(found(OTHER), present=Present(uids={OTHER}, namespaces={"default"}))
     assert made.make == []
     assert made.told == [f"volume {OTHER} is being made for a claim that is there: left alone"]
+
+
+def test_a_claim_that_keeps_a_vms_own_state_is_known_by_its_label_again() -> None:
+    _, note = claim_note(OTHER, "persistent-state-for-web")
+    assert note.claim is not None
+    note.claim["metadata"]["labels"] = {STATE_LABEL: "web"}
+    made = plan_of([FoundNote(note)], found(OTHER))
+    [claim] = [each for each in made.make if isinstance(each, PersistentVolumeClaim)]
+    assert (claim.metadata.name, claim.metadata.labels) == (state_claim_name("web"), {STATE_LABEL: "web"})
+
+
+def test_an_old_disk_is_not_taken_under_the_name_of_a_newer_one_that_is_lost() -> None:
+    old, new = claim_note(OTHER, "web-root")[1], claim_note(ROOT, "web-root")[1]
+    notes = [FoundNote(old, "usb", 1.0), FoundNote(new, "kvedge", 2.0), FoundNote(claim_note(DATA, "web-data")[1])]
+    notes.append(FoundNote(vm_note(the_vm())[1]))
+    made = plan_of(notes, found(OTHER), found(DATA))
+    assert names(made, PersistentVolumeClaim) == ["web-data"]
+    assert names(made, VirtualMachine) == []
+    assert made.told == [
+        f"volume {OTHER}: claim shop/web-root has a newer note, of volume {ROOT}: left alone",
+        "VM shop/web: its claims web-root are not here or in doubt: it is not made",
+    ]
+    made = plan_of(notes, found(OTHER), found(DATA), found(ROOT))
+    assert names(made, PersistentVolume) == [f"pvc-{ROOT}", f"pvc-{DATA}"]
+    assert names(made, VirtualMachine) == ["web"]
+
+
+def test_of_two_disks_that_are_noted_at_the_same_time_for_one_claim_none_is_taken() -> None:
+    notes = [FoundNote(claim_note(each, "web-root")[1], written=1.0) for each in (OTHER, ROOT)]
+    notes += [FoundNote(claim_note(DATA, "web-data")[1]), FoundNote(vm_note(the_vm())[1])]
+    made = plan_of(notes, found(OTHER), found(ROOT), found(DATA))
+    assert names(made, PersistentVolumeClaim) == ["web-data"]
+    assert names(made, VirtualMachine) == []
+    assert "noted at the same time for another one too" in made.told[0]
+
+
+def test_a_vm_does_not_get_the_disk_of_another_claim_of_that_name() -> None:
+    present = Present(claims={("shop", "web-root")}, namespaces={"shop"})
+    made = plan(found(ROOT), found(DATA), present=present, **dict([vm_note(the_vm())]))
+    assert names(made, VirtualMachine) == []
+    assert "its claims web-root are not here or in doubt" in made.told[-1]
+
+
+def test_of_several_notes_of_one_vm_and_of_one_volume_the_latest_counts() -> None:
+    stale = the_vm()
+    stale.metadata.labels = {"tier": "stale"}
+    notes = [
+        *(FoundNote(each, "kvedge", 1.0) for each in NOTES.values()),
+        FoundNote(claim_note(ROOT, "renamed")[1], "usb", 0.5),
+        FoundNote(vm_note(the_vm())[1], "kvedge", 2.0),
+        FoundNote(vm_note(stale)[1], "usb", 1.0),
+        # The same words in another place of its disks.
+        FoundNote(vm_note(the_vm())[1], "other", 1.5),
+    ]
+    for given in (notes, notes[::-1]):
+        made = plan_of(given, found(ROOT), found(DATA))
+        assert [each.metadata.labels for each in made.make if isinstance(each, VirtualMachine)] == [{"tier": "shop"}]
+        assert names(made, PersistentVolumeClaim) == ["web-root", "web-data"]
+        assert made.told == [
+            f"volume {ROOT}: older notes name claim shop/renamed: not used",
+            "VM shop/web: an older one of that name is noted too: the latest is made",
+        ]
+
+
+def test_two_notes_of_a_vm_that_differ_and_are_of_one_time_make_none() -> None:
+    stale = the_vm()
+    stale.metadata.labels = {"tier": "stale"}
+    notes = [*NOTES.values(), vm_note(stale)[1], vm_note(the_vm())[1]]
+    made = plan_of([FoundNote(each) for each in notes], found(ROOT), found(DATA))
+    assert names(made, VirtualMachine) == []
+    assert "differ: it is not made" in made.told[0]
+
+
+def test_a_copy_of_a_volume_in_another_place_is_left_alone() -> None:
+    copied = FoundVolume(ROOT, "usb", Path("/usb") / ROOT, 64 * MIB, False)
+    root = claim_note(ROOT, "web-root")[1]
+    made = plan_of([FoundNote(root, "kvedge", 1.0), FoundNote(root, "usb", 2.0)], found(ROOT), copied)
+    assert [each.spec.local.path for each in made.make if isinstance(each, PersistentVolume) and each.spec.local] == [
+        f"/usb/{ROOT}"
+    ]
+    assert made.told == [f"volume {ROOT} lies in another place too: that in kvedge is left alone"]
+    made = plan_of([FoundNote(root, "kvedge", 1.0), FoundNote(root, "usb", 1.0)], found(ROOT), copied)
+    assert made.make == []
