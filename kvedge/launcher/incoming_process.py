@@ -82,7 +82,8 @@ def _wait_for_word(guest: IncomingGuest) -> None:
 
 def _give_up(guest: IncomingGuest, uid: str) -> None:
     try:
-        guest.discard(uid, "the launcher was told to go")
+        # Its source may be lost: then what has come is all that there is of its disks.
+        guest.discard(uid, "the launcher was told to go", keeps_disks=True)
     except LauncherError as error:
         # Released just now, or libvirt is gone: the monitor ends what is left of QEMU.
         log.warning("a guest is left", extra={"facts": {"why": str(error)}})

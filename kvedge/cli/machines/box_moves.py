@@ -49,11 +49,11 @@ def move_to_box(session: Session, vm: str, wanted: Destination, timeout: float |
     click.echo(f"here it is stopped, and its disks are of before: `kvedge delete vm {vm}`, and its claims, frees them")
 
 
-def forget_move(session: Session, vm: str) -> None:
+def forget_move(session: Session, vm: str, *, delete_claims: bool) -> None:
     """Let it start here again, or await its guest no more."""
     from kvedge.client.boxes.box_move import forget
 
-    done = forget(session, vm)
+    done = forget(session, vm, delete_claims=delete_claims)
     click.echo(done or f"VM {vm} has moved to no other box")
 
 

@@ -60,6 +60,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the server check it
 @click.option("--to-address", metavar="HOST", help="How this box reaches the other; its kubeconfig's server otherwise.")
 @click.option("--to-storage-class", metavar="NAME", help="The class of its disks there; the same, or the default one.")
 @click.option("--forget", is_flag=True, help="Let a VM start here that moved away; take away one that never came.")
+@click.option("--delete-claims", is_flag=True, help="With --forget: delete the claims of one that never came as well.")
 @_DRY_RUN
 @wait_options
 def migrate(
@@ -74,6 +75,7 @@ def migrate(
     to_address: str | None,
     to_storage_class: str | None,
     forget: bool,
+    delete_claims: bool,
     dry_run: bool,
     wait: bool,
     timeout: float,
@@ -85,14 +87,19 @@ def migrate(
 
     With --to the VM is made on the other box as it is here, and its disks move along. Here it stays, stopped, and does
     not start before --forget says that it may. On the other box --forget takes away what was made there for a guest
-    that has not come, as the box that it was to come from is lost.
+    that has not come, as the box that it was to come from is lost. The claims stay, as they may hold the last copy of
+    its disks; with --delete-claims they go as well.
     """
+    if delete_claims and not forget:
+        raise Refused("--delete-claims goes with --forget", Exit.USAGE)
+    if forget and dry_run:
+        raise Refused("--forget does not go with --dry-run: nothing tells what it would do", Exit.USAGE)
     if forget or to is not None:
         if selectors or with_disks or storage_class or volumes or (forget and to is not None):
             raise Refused("--to and --forget go with none of the others: a VM moves with all its disks", Exit.USAGE)
         session = open_session(kubeconfig, namespace)
         if to is None:
-            forget_move(session, vm)
+            forget_move(session, vm, delete_claims=delete_claims)
         else:
             wanted = Destination(to, to_address, to_storage_class)
             move_to_box(session, vm, wanted, timeout if wait else None, dry_run=dry_run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,6 +126,7 @@ def undo(move: BoxMove) -> None:
 
 
 def _take_away(target: Session, namespace: str, migration_id: str) -> None:
+    """Of a guest whose source lives and keeps it: what cannot be taken away now stays."""
     client, selector = target.client, f"{MADE_FOR}={migration_id}"
     with contextlib.suppress(KubeError):
         for vm in client.list(VirtualMachine, namespace, selector):
@@ -140,19 +141,21 @@ def _take_away(target: Session, namespace: str, migration_id: str) -> None:
                 client.request("DELETE", f"{path}/{item['metadata']['name']}")
 
 
-def forget(session: Session, name: str) -> str:
+def forget(session: Session, name: str, *, delete_claims: bool = False) -> str:
     """Have a VM start here again that has moved, or was to move; or take away one whose guest was to come here.
 
-    Returns what was done, "" when nothing was to do.
+    The claims that were made for such a guest stay, as they may hold the last copy of its disks; with `delete_claims`
+    they go. Returns what was done, "" when nothing was to do.
 
     Raises:
         RefusedError: when the guest has left the other box, or has not left this one.
-        KubeError: when the server refuses.
+        KubeError: when the server refuses; it may be given again.
     """
     vm = session.client.get(VirtualMachine, session.namespace, check_name(name))
     if vm.run_strategy == WAIT_AS_RECEIVER and (migration_id := vm.metadata.labels.get(MADE_FOR, "")):
-        _forget_awaited(session, vm, migration_id)
-        return f"VM {name} awaits its guest no more: it is gone here, with the claims that were made for it"
+        return _forget_awaited(session, vm, migration_id, delete_claims=delete_claims)
+    if delete_claims:
+        raise RefusedError(f"VM {name} awaits no guest from another box: no claims were made for it here")
     if not {MOVES_TO, MOVED_TO} & set(vm.metadata.annotations):
         return ""
     freed = f"VM {name} may start here again"
@@ -165,8 +168,8 @@ def forget(session: Session, name: str) -> str:
     return freed
 
 
-def _forget_awaited(session: Session, vm: VirtualMachine, migration_id: str) -> None:
-    """The guest has never run here, so that nothing is lost of it; a source that lives hears that it is to stay."""
+def _forget_awaited(session: Session, vm: VirtualMachine, migration_id: str, *, delete_claims: bool) -> str:
+    """The guest has never run here; a source that lives hears that it is to stay. What was done is said."""
     namespace, name = session.namespace, vm.metadata.name
     with contextlib.suppress(NotFound):
         vmi = session.client.get(VirtualMachineInstance, namespace, name)
@@ -180,7 +183,46 @@ def _forget_awaited(session: Session, vm: VirtualMachine, migration_id: str) -> 
             session.client.delete(VirtualMachineInstance, namespace, name, seen)
         except Conflict as error:
             raise RefusedError(f"something is heard of the guest of VM {name}; look at it, and try again") from error
-    _take_away(session, namespace, migration_id)
+    claims = _release_claims(session, migration_id, delete=delete_claims)
+    for path in _copied_paths(session, namespace, migration_id):
+        with contextlib.suppress(NotFound):
+            session.client.request("DELETE", path)
+    # Last: as long as it is there, this may be given again.
+    with contextlib.suppress(NotFound):
+        session.client.delete(VirtualMachine, namespace, name)
+    done = f"VM {name} awaits its guest no more: it is gone here"
+    if not claims:
+        return done
+    names = ", ".join(claims)
+    if delete_claims:
+        return f"{done}, with the claims that were made for it: {names}"
+    return (
+        f"{done}; the claims that were made for it stay, as they may hold the last copy of its disks: {names}. Once"
+        f" nobody needs that, `kvedge delete pvc {' '.join(claims)}` removes them"
+    )
+
+
+def _release_claims(session: Session, migration_id: str, *, delete: bool) -> list[str]:
+    """The names of the claims that were made for a guest; they are deleted, or are their user's alone from now on."""
+    client, namespace = session.client, session.namespace
+    unmarked: JsonObject = {"metadata": {"labels": {MADE_FOR: None}}}
+    names = []
+    for claim in client.list(PersistentVolumeClaim, namespace, f"{MADE_FOR}={migration_id}"):
+        with contextlib.suppress(NotFound):
+            if delete:
+                client.delete(PersistentVolumeClaim, namespace, claim.metadata.name)
+            else:
+                client.patch(PersistentVolumeClaim, namespace, claim.metadata.name, MergePatch(unmarked))
+            names.append(claim.metadata.name)
+    return names
+
+
+def _copied_paths(session: Session, namespace: str, migration_id: str) -> Iterator[str]:
+    """The paths of the Secrets and ConfigMaps that were copied for a guest."""
+    for resource in ("secrets", "configmaps"):
+        path = f"/api/v1/namespaces/{namespace}/{resource}"
+        found = session.client.request("GET", path, query={"labelSelector": f"{MADE_FOR}={migration_id}"})
+        yield from (f"{path}/{item['metadata']['name']}" for item in found.get("items") or ())
 
 
 def _declare_lost(session: Session, name: str, half: VirtualMachineInstanceMigration) -> None:

@@ -142,8 +142,8 @@ class TargetSteps:
             name = vmi.metadata.name
             text = (
                 "nothing was heard of the box that the guest comes from for a minute: it is waited for, as the guest"
-                f" may run there. If that box is lost for good, `kvedge migrate {name} --forget` here takes away what"
-                " was made for the guest"
+                f" may run there. If that box is lost for good, `kvedge migrate {name} --forget` here takes away the"
+                " VM; it keeps the claims, which may hold the last copy of the disks"
             )
             self._tell(vmi, memory, "MigrationSourceSilent", text, "Warning")
         return _SILENCE_SECONDS / 4

@@ -204,10 +204,12 @@ class IncomingGuest:
         self._keep(goes_on=False)
         log.info("the guest runs here", extra={"facts": {"migration": self._uid}})
 
-    def discard(self, uid: str, why: str, *, if_nothing_came: bool = False) -> DomainStatus:
+    def discard(self, uid: str, why: str, *, if_nothing_came: bool = False, keeps_disks: bool = False) -> DomainStatus:
         """No guest is wanted here any more.
 
         With `if_nothing_came` the caller does not know whether one has come, and what has come may be the only guest.
+        With `keeps_disks` the copies of a guest that has come whole stay, with their word that they are no disks:
+        nobody has said that its source has others.
 
         Raises:
             WrongState: when it was released, or has come.
@@ -221,7 +223,9 @@ class IncomingGuest:
                 self._look()
                 if self._record.arrived:
                     raise WrongState("a guest has come here meanwhile")
-            self._keep(discarded=True, message=self._record.message or why)
+            # On record, as another order may follow: what may be all that is left of a disk is never dropped.
+            keeps = self._record.accepted or (keeps_disks and judge_incoming(self._observe()) is Incoming.COMPLETE)
+            self._keep(discarded=True, accepted=keeps, message=self._record.message or why)
             status = self._look()
             if not self._record.accepted:
                 drop_copies(self._root, self._copied, self._uid)

@@ -36,7 +36,8 @@ class OutgoingRecord(NamedTuple):
 
 class IncomingRecord(NamedTuple):
     """As `IncomingSeen` has it; `goes_on` says that the guest is released and is still to be let run, `copied` are the
-    volumes whose disks come with it, with a comma between, and `accepted` says that these are disks by now.
+    volumes whose disks come with it, with a comma between, and `accepted` says that these are disks by now, or may be
+    the last copies: they are not dropped.
     """
 
     uid: str = ""

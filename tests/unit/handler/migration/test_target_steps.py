@@ -280,6 +280,7 @@ def test_a_box_that_is_silent_is_told_of_once_with_the_way_out() -> None:
     told = [text for reason, text in at.events.said if reason == "MigrationSourceSilent"]
     assert len(told) == 1
     assert "kvedge migrate web --forget" in told[0]
+    assert "keeps the claims, which may hold the last copy of the disks" in told[0]
     at.clock.seconds += 60.0
     at.look()
     assert [text for reason, text in at.events.said if reason == "MigrationSourceSilent"] == told

@@ -163,6 +163,26 @@ def test_nothing_is_left_of_the_disks_of_a_guest_that_is_not_wanted(pod: PlayedP
     assert (os.listdir(place_of(pod.directory, "data")), pod.found) == ([], None)
 
 
+def test_the_disks_of_a_whole_guest_stay_where_nobody_has_said_that_there_are_others(pod: PlayedPod) -> None:
+    guest = copying(pod)
+    pod.found = CAME
+    guest.discard("m-1", "told to go", keeps_disks=True)
+    # A handler that sees it fail repeats that it is not wanted.
+    for launcher in (guest, pod.launcher()):
+        launcher.discard("m-1", "it has failed")
+    place = place_of(pod.directory, "data")
+    assert (pod.found, sorted(os.listdir(place))) == (None, [ARRIVING, "disk.img"])
+    with pytest.raises(WrongState):
+        guest.release("m-1", paused=False)
+
+
+def test_half_a_guest_leaves_nothing_of_its_disks(pod: PlayedPod) -> None:
+    guest = copying(pod)
+    pod.found = ARRIVING_GUEST
+    guest.discard("m-1", "told to go", keeps_disks=True)
+    assert (pod.found, os.listdir(place_of(pod.directory, "data"))) == (None, [])
+
+
 def test_what_was_found_and_refused_is_not_dropped(pod: PlayedPod) -> None:
     place = place_of(pod.directory, "data")
     place.mkdir(parents=True)
