@@ -30,7 +30,10 @@ class MovingDisk(NamedTuple):
 
 
 class MoveRecord(NamedTuple):
-    """One move; `held` says that a user had paused the guest. Times are in milliseconds since 1970."""
+    """One move; `held` says that a user had paused the guest. Times are in milliseconds since 1970.
+
+    `stayed` are the volumes that QEMU did not exchange; None before it was asked to, or while that is not known.
+    """
 
     id: str = ""
     stage: Stage = Stage.NONE
@@ -39,6 +42,7 @@ class MoveRecord(NamedTuple):
     message: str = ""
     started_ms: int = 0
     ended_ms: int = 0
+    stayed: tuple[str, ...] | None = None
 
 
 class MoveStore:
@@ -55,7 +59,9 @@ class MoveStore:
         ):
             found = json.loads(file.read(_LONGEST))
             disks = tuple(MovingDisk(**each) for each in found.pop("disks"))
-            return MoveRecord(**{**found, "stage": Stage(found["stage"]), "disks": disks})
+            stayed = found.pop("stayed", None)
+            stayed = None if stayed is None else tuple(map(str, stayed))
+            return MoveRecord(**{**found, "stage": Stage(found["stage"]), "disks": disks, "stayed": stayed})
         return MoveRecord()
 
     def keep(self, record: MoveRecord) -> None:

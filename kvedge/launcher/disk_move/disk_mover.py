@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.disk_move.disk_move_plan import (
@@ -291,18 +291,21 @@ class DiskMover:
 
     def _settle(self, facts: DomainFacts | None) -> None:
         """Stop the guest's CPUs until both disks are alike and on storage; the new ones may be used from then on."""
-        stands = facts is not None and facts.life is Life.PAUSED
+        if facts is None or not facts.is_active:
+            # Of one that was settled, both disks stay as they are: whichever its VMI names is right.
+            raise WrongState("there is no guest")
+        stands = facts.life is Life.PAUSED
         if self._record.stage is Stage.SETTLED and is_settled(self._read_states(facts), stands=stands):
             self._lease_ends = self._clock() + LEASE_SECONDS
             return
+        if self._record.stage is Stage.EXCHANGING:
+            raise Postponed("the disks are being exchanged already")
         if self._record.stage is not Stage.COPYING:
             if choose_retreat(self._record.stage, to_device=self._is_to_device) is Step.STAND:
                 self._stand(facts, explain_loss(self._record.disks))
             else:
                 self._retreat()
             raise Postponed("a copy has ended meanwhile, or the guest went on")
-        if facts is None or not facts.is_active:
-            raise WrongState("there is no guest")
         if not can_settle(self._read_states(facts)):
             raise Postponed("the copies are not complete yet")
         held = facts.life is Life.PAUSED and facts.why is Why.USER
@@ -343,49 +346,80 @@ class DiskMover:
         """Have the guest go on with the copies; a disk that QEMU does not exchange goes on as it was."""
         if self._record.stage is not Stage.EXCHANGING:
             self._keep(self._record._replace(stage=Stage.EXCHANGING))
-        facts, failures = self._session.facts(), []
-        for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
+        failures: dict[str, str] = {}
+        for disk, state in zip(self._record.disks, self._read_states(self._living_facts()), strict=True):
             if state is DiskState.EXCHANGED:
                 continue
             try:
                 self._session.copies.pivot(disk.target)
             except LauncherError as error:
-                failures.append((disk, str(error)))
-        after = self._session.facts()
-        now = {} if after is None else {each.name: each.source for each in after.disks}
-        stayed = [(disk, why) for disk, why in failures if now.get(disk.volume) != disk.path]
+                failures[disk.volume] = str(error)
+        stayed = self._end_refused(failures)
         for disk, why in stayed:
             log.error("a disk did not move", extra={"facts": {"volume": disk.volume, "why": why}})
             if not disk.block:
                 unsettle_copy(os.path.dirname(disk.path))
-            with contextlib.suppress(LauncherError):
-                self._session.copies.give_up(disk.target)
         # Before its guest runs, the VMI must name the claim again that a disk has which did not move to a device.
         stands = any(disk.block for disk, _ in stayed)
         if not stands:
             self._let_run()
         stage = Stage.STANDING if stands else Stage.FAILED if stayed else Stage.DONE
         message = "; ".join(why for _, why in stayed)[:_LONGEST_MESSAGE]
-        self._keep(self._record._replace(stage=stage, message=message, ended_ms=_now_ms()))
+        names = tuple(disk.volume for disk, _ in stayed)
+        self._keep(self._record._replace(stage=stage, message=message, ended_ms=_now_ms(), stayed=names))
         log.info("disks have moved", extra={"facts": {"move": self._record.id, "stayed": len(stayed)}})
         for disk in images_of(self._record.disks):
             if disk not in [each for each, _ in stayed]:
                 with contextlib.suppress(OSError):
                     keep_copy(os.path.dirname(disk.path))
 
+    def _end_refused(self, failures: Mapping[str, str]) -> list[tuple[MovingDisk, str]]:
+        """End the copies that QEMU did not exchange; those disks that stay, and why.
+
+        Raises:
+            Postponed: while QEMU still ends one, by an order of before: which disk the guest has then nobody knows yet.
+            WrongState: when the guest has ended; its VMI names the new claims, and these are disks.
+        """
+        asked = [disk for disk in self._record.disks if disk.volume in failures]
+        present = {disk.name: disk for disk in self._living_facts().disks}
+        for disk in asked:
+            if judge_disk(present.get(disk.volume), disk.path) is not DiskState.EXCHANGED:
+                with contextlib.suppress(LauncherError):
+                    self._session.copies.give_up(disk.target)
+        present = {disk.name: disk for disk in self._living_facts().disks}
+        states = {disk: judge_disk(present.get(disk.volume), disk.path) for disk in asked}
+        open_ones = [disk.volume for disk, state in states.items() if state in (DiskState.COPYING, DiskState.FOLLOWING)]
+        if open_ones:
+            text = f"QEMU still exchanges volume {', '.join(open_ones)}: the guest stands until that has ended"
+            if self._record.message != text:
+                self._keep(self._record._replace(message=text))
+            raise Postponed(text)
+        return [(disk, failures[disk.volume]) for disk, state in states.items() if state is DiskState.LOST]
+
+    def _living_facts(self) -> DomainFacts:
+        """Of a guest that has ended, nothing tells any more which disks it had. Raises WrongState then."""
+        facts = self._session.facts()
+        if facts is None or not facts.is_active:
+            raise WrongState("the guest has ended")
+        return facts
+
     def _abort(self, move: str) -> None:
-        """The copies are not wanted, as the VMI names the old claims: nothing is left of them."""
+        """The copies are not wanted, as the VMI names the old claims: nothing is left of them.
+
+        Of disks that QEMU was to exchange, only those are no disks of the guest that are on record as such.
+        """
         if move != self._record.id:
             return
         if self._record.stage in (Stage.EXCHANGING, Stage.DONE):
             raise WrongState("the disks are being exchanged already, or have been")
+        facts = self._living_facts()
         if self._record.stage is Stage.STANDING:
             self._go_on()
         elif self.is_open:
-            self._give_up(self._session.facts(), "cancelled")
-        facts = self._session.facts()
-        for disk, state in zip(self._record.disks, self._read_states(facts), strict=True):
-            if state is not DiskState.EXCHANGED:
+            self._give_up(facts, "cancelled")
+        stayed = self._record.stayed
+        for disk, state in zip(self._record.disks, self._read_states(self._living_facts()), strict=True):
+            if state is not DiskState.EXCHANGED and (stayed is None or disk.volume in stayed):
                 remove_copy(disk, self._record.id)
 
     def _give_up(self, facts: DomainFacts | None, why: str) -> None:
@@ -410,8 +444,29 @@ class DiskMover:
             self._session.pause()
 
     def _go_on(self) -> None:
-        """The VMI names the old claims of the disks that did not move: the guest goes on with these."""
-        for disk, state in zip(self._record.disks, self._read_states(self._session.facts()), strict=True):
+        """The VMI names the old claims of the disks that did not move: the guest goes on with these.
+
+        Raises:
+            Postponed: when one of them has moved after all. As the guest stands, its two disks are alike until then.
+        """
+        states = self._read_states(self._living_facts())
+        stayed = self._record.stayed or ()
+        late = [
+            disk
+            for disk, state in zip(self._record.disks, states, strict=True)
+            if state is DiskState.EXCHANGED and disk.volume in stayed
+        ]
+        if late:
+            names = ", ".join(f"{disk.volume} moved to claim {disk.claim}" for disk in late)
+            text = (
+                f"volume {names} after QEMU had refused it, and the VMI names the claim of before: the guest stands;"
+                " restart the VM, which loses nothing that is written"
+            )[:_LONGEST_MESSAGE]
+            if self._record.message != text:
+                log.error("a disk has moved too late", extra={"facts": {"why": text}})
+                self._keep(self._record._replace(message=text))
+            raise Postponed(text)
+        for disk, state in zip(self._record.disks, states, strict=True):
             if state in (DiskState.COPYING, DiskState.FOLLOWING):
                 self._session.copies.give_up(disk.target)
             if state is not DiskState.EXCHANGED and not disk.block:

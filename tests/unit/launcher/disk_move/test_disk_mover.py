@@ -39,6 +39,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
     DISK_MOVE_DONE,
     DISK_MOVE_FAILED,
+    DISK_MOVE_GOAL_ABORT,
     DISK_MOVE_GOAL_FINISH,
     DISK_MOVE_GOAL_SETTLE,
     DISK_MOVE_READY,
@@ -78,6 +79,8 @@ class Disk:
     claim: str
     mirror: str = ""
     ready: bool = False
+    # QEMU was told to exchange it, and has not done so yet.
+    is_ending: bool = False
 
 
 @dataclass
@@ -97,6 +100,9 @@ class World:
     # The volumes whose new claims are devices.
     devices: tuple[str, ...] = ()
     fails: set[str] = field(default_factory=set)
+    # Its QEMU has ended; and the disks that libvirt's document does not have, as that of the next start.
+    has_ended: bool = False
+    unseen: set[str] = field(default_factory=set)
     # What a power cut would have found wrong, at any step.
     stale: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -188,7 +194,10 @@ class World:
                 is_mirrored=disk.ready,
             )
             for name, disk in self.disks.items()
+            if name not in self.unseen
         )
+        if self.has_ended:
+            return DomainFacts(uuid="u", life=Life.SHUTOFF, why=Why.CRASHED, disks=disks)
         life, why = (Life.PAUSED, Why.USER) if self.paused else (Life.RUNNING, Why.UNPAUSED)
         return DomainFacts(uuid="u", life=life, why=why, pid=1, disks=disks)
 
@@ -225,13 +234,28 @@ class World:
         return True
 
     def pivot(self, target: str) -> None:
-        disk = self.disks[target.removeprefix("vd-")]
-        if "pivot" in self.fails:
+        name = target.removeprefix("vd-")
+        disk = self.disks[name]
+        self.has_ended = self.has_ended or "qemu" in self.fails
+        if {"pivot", f"pivot {name}"} & self.fails or self.has_ended or disk.is_ending or not disk.mirror:
             raise LibvirtFailed("pivoting", 1, 1, "no")
+        if "slow pivot" in self.fails:
+            disk.is_ending, disk.ready = True, False
+            raise Killed
         self.step(lambda: self._end(disk, disk.mirror))
+
+    def end_slow_pivots(self) -> None:
+        """QEMU has exchanged what an earlier launcher has told it to."""
+        self.fails.discard("slow pivot")
+        for disk in self.disks.values():
+            if disk.is_ending:
+                disk.is_ending = False
+                self._end(disk, disk.mirror)
 
     def give_up(self, target: str) -> None:
         disk = self.disks[target.removeprefix("vd-")]
+        if self.has_ended or disk.is_ending or not disk.mirror:
+            raise LibvirtFailed("giving up", 1, 1, "no")
         self.step(lambda: self._end(disk, disk.claim))
 
     def _end(self, disk: Disk, claim: str) -> None:
@@ -319,7 +343,7 @@ class Play:
     def copy(self) -> None:
         """QEMU has copied what there was."""
         for disk in self.world.disks.values():
-            disk.ready = bool(disk.mirror)
+            disk.ready = bool(disk.mirror) and not disk.is_ending
 
 
 def run(play: Play, *, rounds: int = 12) -> None:
@@ -615,6 +639,107 @@ def test_a_guest_that_somebody_lets_go_on_beside_its_device_is_stopped_again(
     assert (world.paused, play.status().disk_move.stands) == (True, True)
     run(play, rounds=40)
     assert (world.stale, world.paused) == ([], False)
+
+
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
+def test_a_guest_stands_while_qemu_still_exchanges_what_a_killed_launcher_has_told_it_to(
+    devices: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, fails={"slow pivot"}, devices=devices)
+    play = Play(world, monkeypatch)
+    settle(play)
+    with pytest.raises(Killed):
+        play.handler_pass()
+    play.launcher = play.start_launcher()
+    world.fails.clear()
+    for _ in range(int(LEASE_SECONDS)):
+        play.launcher_pass()
+        play.handler_pass()
+        world.now += 2
+        assert (world.stale, world.refused, world.paused) == ([], [], True)
+        assert [claim_of(volume) for volume in world.vmi.spec.volumes] == ["root-new", "data-new"]
+    assert "still exchanges volume root: the guest stands" in play.status().disk_move.message
+    with pytest.raises(Postponed, match="being exchanged"):
+        play.launcher.order(MoveDisksRequest(move_id=play.status().disk_move.move_id, goal=DISK_MOVE_GOAL_SETTLE))
+    world.end_slow_pivots()
+    run(play)
+    assert (world.stale, world.refused, world.paused) == ([], [], False)
+    assert [disk.claim for disk in world.disks.values()] == ["root-new", "data-new"]
+    assert play.status().disk_move.state == DISK_MOVE_DONE
+
+
+def stand(play: Play) -> str:
+    """Bring a move of two devices to where the first one was exchanged, the second was not, and the VMI says so; its
+    id.
+    """
+    settle(play)
+    play.world.fails.add("pivot data")
+    for _ in range(2):
+        play.handler_pass()
+    assert [claim_of(volume) for volume in play.world.vmi.spec.volumes] == ["root-new", "data-old"]
+    assert play.status().disk_move.stands
+    return play.status().disk_move.move_id
+
+
+def test_a_guest_stands_on_when_a_disk_moves_to_its_device_after_it_was_said_to_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    stand(play)
+    world.disks["data"].claim = "data-new"
+    for _ in range(6):
+        play.handler_pass()
+        play.launcher_pass()
+        world.now += 1
+        assert (world.stale, world.paused) == ([], True)
+    assert "data moved to claim data-new after QEMU had refused it" in play.status().disk_move.message
+    # The next launcher knows it as well.
+    play.launcher = play.start_launcher()
+    play.handler_pass()
+    assert (world.stale, world.paused) == ([], True)
+
+
+def test_no_device_is_wiped_that_the_guest_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, devices=VOLUMES)
+    play = Play(world, monkeypatch)
+    wiped: list[str] = []
+    monkeypatch.setattr(moving_disks, "wipe_device", wiped.append)
+    order = MoveDisksRequest(move_id=stand(play), goal=DISK_MOVE_GOAL_ABORT)
+    # What is left is the document of the next start, which has no disk that was plugged in.
+    world.has_ended, world.unseen = True, set(VOLUMES)
+    for _ in range(2):
+        with pytest.raises(WrongState, match="the guest has ended"):
+            play.launcher.order(order)
+        monkeypatch.setattr(world, "facts", lambda: None)
+    assert wiped == []
+    monkeypatch.undo()
+    monkeypatch.setattr(moving_disks, "wipe_device", wiped.append)
+    # It ends between two questions of one look: it seems to live, and not to have the disk.
+    world.has_ended = False
+    play.launcher.order(order)
+    play.launcher.order(order)
+    assert set(wiped) == {str(world.image("data"))}
+
+
+@pytest.mark.parametrize("ends", ["before", "within"])
+@pytest.mark.parametrize("devices", DEVICES, ids="-".join)
+def test_a_guest_that_ends_while_its_disks_are_exchanged_leaves_the_new_ones_as_disks(
+    devices: tuple[str, ...], ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, devices=devices)
+    play = Play(world, monkeypatch)
+    order = settle(play)
+    world.vmi = decode(VirtualMachineInstance, encode(as_moved(world.vmi)))
+    world.has_ended = ends == "before"
+    world.fails.add("qemu")
+    with pytest.raises(WrongState, match="guest"):
+        play.launcher.order(MoveDisksRequest(move_id=order.move_id, goal=DISK_MOVE_GOAL_FINISH))
+    for _ in range(2):
+        play.launcher_pass()
+        world.cut_power()
+        play.launcher = play.start_launcher()
+    assert (world.has_ended, world.stale, world.refused) == (True, [], [])
 
 
 def test_a_launcher_of_an_earlier_version_is_asked_for_no_device(
