@@ -60,7 +60,8 @@ def plan_updates(guests: Sequence[Guest], rules: Rules, evictions: Evictions, no
     changing, waiting = _find_changing(running, rules, now)
     exchange = changing[: max(0, places)]
     joining, unjoined = _find_joining(running, rules, now)
-    join = [vmi for vmi in joining if vmi not in exchange][: max(0, places - len(exchange))]
+    most = min(places - len(exchange), _count_joining_places(guests, rules))
+    join = [vmi for vmi in joining if vmi not in exchange][: max(0, most)]
     chosen = {vmi.metadata.uid for vmi in (*exchange, *join)}
     ready = [guest.vmi for guest in outdated.ready if guest.vmi.metadata.uid not in chosen]
     pause = find_pause(guests, now)
@@ -233,6 +234,13 @@ def _find_marks(
         if wanted != there:
             (mark if wanted else unmark).append(vmi)
     return mark, unmark
+
+
+def _count_joining_places(guests: Sequence[Guest], rules: Rules) -> int:
+    """How many more guests may move for their NICs: together not more than half of all places, as none may be able to
+    come where its network is, and updates go on beside them."""
+    under_way = [each for guest in guests for each in guest.migrations if NETWORK_MIGRATION in each.metadata.labels]
+    return max(1, rules.places // 2) - sum(1 for each in under_way if _takes_place(each))
 
 
 def _takes_place(migration: VirtualMachineInstanceMigration) -> bool:

@@ -238,6 +238,26 @@ def test_a_guest_that_no_node_can_join_to_its_network_is_moved_more_and_more_rar
     assert (plan.join, len(plan.wait), plan.pause, names(plan.move)) == ((), MOST_FAILURES, None, ["old"])
 
 
+def test_guests_that_move_for_their_nics_leave_half_of_the_places_to_updates() -> None:
+    joining = [a_guest(f"nic-{n}", CAN, JOINS, version=NEW) for n in range(9)]
+    outdated = [a_guest(f"old-{n}") for n in range(9)]
+    plan = planned(*joining, *outdated)
+    assert (names(plan.join), len(plan.move)) == (["nic-0", "nic-1"], 3)
+    # Those that are under way count: places that become free again are not all theirs.
+    label = {"kvedge.io/network-update-migration": "x"}
+    busy = [
+        a_guest(f"busy-{n}", CAN, JOINS, version=NEW, migrations=[a_migration("Pending", 5, f"busy-{n}", labels=label)])
+        for n in range(2)
+    ]
+    plan = planned(*busy, *joining, *outdated)
+    assert (plan.join, len(plan.move)) == ((), 3)
+    # The only place is theirs as well; what has failed waits, and then it is an update's.
+    only = replace(RULES, places=1)
+    assert names(planned(*joining, *outdated, rules=only).join) == ["nic-0"]
+    assert planned(busy[0], *joining, *outdated, rules=only).join == ()
+    assert planned(a_guest("web", CAN, CHANGES), *joining, rules=only).join == ()
+
+
 def test_a_migration_is_given_up_when_its_nic_has_gone() -> None:
     under_way = [a_migration("Scheduling", 5)]
     (abort,) = planned(a_guest("web", CAN, version=NEW, migrations=under_way)).abort
