@@ -28,6 +28,7 @@ from tests.support.cluster.mending import ClusterCare
 AS_GOOD = (b"costs nothing", b"costs no time")
 CARE = pytest.StashKey[ClusterCare]()
 LAST_FILE = pytest.StashKey[Path]()
+LAST_TEST = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 # Before the test's own fixtures, those of its module among them.
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Called by pytest before each test: what the tests before have left of this machine's cluster is put right."""
+    """Called by pytest before each test: what the tests before have left of this machine's cluster is put right.
+
+    What is left although they have passed fails this one.
+    """
+    earlier = item.config.stash.get(LAST_TEST, "")
+    item.config.stash[LAST_TEST] = item.nodeid
     care = item.config.stash.get(CARE, None)
     if care is None:
         return
@@ -81,10 +87,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[LAST_FILE] = item.path
     was_suspect = care.is_suspect
     found = care.mend()
+    words = care.accuse(item.nodeid, earlier, found, was_suspect=was_suspect)
     if was_suspect and is_next_module:
         found += care.clear()
     # tests/conftest.py shows them at the end of the run.
     item.user_properties += [("mended", fault) for fault in found]
+    if words:
+        pytest.fail(words, pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,10 @@
 """A cluster of this machine's is put right between two tests, and what was wrong is told.
 
 A test that fails halfway may leave a node without its kubelet, cut off, cordoned, or with a program that stands still:
-every later test of the cluster would wait for it in vain. Called by tests/cluster/conftest.py before each test. A look
-costs one request and a few files of /proc; what is mended is waited for.
+every later test of the cluster would wait for it in vain. A test that passes leaves none of that: each ends what it
+does to nodes, and so does each fixture. What is found after one has crashed, or was forgotten, and fails the next test.
+Called by tests/cluster/conftest.py before each test. A look costs one request and a few files of /proc; what is mended
+is waited for.
 """
 
 from __future__ import annotations
@@ -40,6 +42,15 @@ class ClusterCare:
         self.is_suspect = False
         # Why nothing can be tried on it any more.
         self.is_lost = ""
+        # A test that fails for what one before it has left, and the words; also when it is tried again.
+        self._accused = ("", "")
+
+    def accuse(self, test: str, earlier: str, found: list[str], *, was_suspect: bool) -> str:
+        """Why `test` fails, although it has not begun: all passed up to `earlier`, and this was `found` then."""
+        if found and earlier and not was_suspect:
+            self._accused = (test, f"left by a test that passed: {earlier}: {', '.join(found)}")
+        accused, words = self._accused
+        return words if accused == test else ""
 
     def mend(self) -> list[str]:
         """Put right what is wrong with nodes; each fault in words. AssertionError: they do not become well."""
