@@ -85,11 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     is_next_module = item.config.stash.get(LAST_FILE, item.path) != item.path
     item.config.stash[LAST_FILE] = item.path
-    was_suspect = care.is_suspect
-    found = care.mend()
-    words = care.accuse(item.nodeid, earlier, found, was_suspect=was_suspect)
-    if was_suspect and is_next_module:
-        found += care.clear()
+    found, words = care.prepare(item.nodeid, earlier, is_next_module=is_next_module)
     # tests/conftest.py shows them at the end of the run.
     item.user_properties += [("mended", fault) for fault in found]
     if words:

@@ -6,14 +6,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kvedge.resources.codec import JsonObject
-from tests.cluster.conftest import CARE, pytest_runtest_makereport, pytest_runtest_setup
 from tests.support.cluster.mending import ClusterCare, given_taints, is_stopped, is_well
 from tests.support.waiting import wait_until
 
@@ -63,64 +60,39 @@ def test_a_process_that_stands_still_is_told_from_one_that_sleeps_or_is_gone() -
     assert not is_stopped(process.pid)
 
 
-class PlayedRun:
-    """Tests that follow each other on one cluster, on which faults are found before some."""
+class PlayedCare(ClusterCare):
+    """Of a cluster on which faults are found."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.care = ClusterCare(cast(Any, None))
+    def __init__(self) -> None:
+        super().__init__(cast(Any, None))
         self.faults: list[str] = []
-        self.config = SimpleNamespace(stash=pytest.Stash())
-        monkeypatch.setattr(self.care, "mend", self._mend)
-        monkeypatch.setattr(self.care, "clear", list)
 
-    def _mend(self) -> list[str]:
-        found, self.faults, self.care.is_suspect = self.faults, [], False
+    def mend(self) -> list[str]:
+        found, self.faults, self.is_suspect = self.faults, [], False
         return found
 
-    def begin(self, name: str) -> list[tuple[str, object]]:
-        """What is mended before a test. Raises what fails it."""
-        item: Any = SimpleNamespace(
-            nodeid=f"test_it.py::{name}", path=Path("test_it.py"), config=self.config, user_properties=[]
-        )
-        try:
-            pytest_runtest_setup(item)
-        except pytest.fail.Exception:
-            self.end(failed=True)
-            raise
-        return list(item.user_properties)
-
-    def end(self, *, failed: bool) -> None:
-        item: Any = SimpleNamespace(config=self.config)
-        report: Any = SimpleNamespace(failed=failed)
-        hook = pytest_runtest_makereport(item)
-        next(hook)
-        with pytest.raises(StopIteration):
-            hook.send(report)
+    def clear(self) -> list[str]:
+        return ["VM web was left over"]
 
 
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> PlayedRun:
-    """A run whose first test has made the cluster, and has passed."""
-    run = PlayedRun(monkeypatch)
-    assert run.begin("test_first") == []
-    run.config.stash[CARE] = run.care
-    run.end(failed=False)
-    return run
+def test_what_a_test_that_passed_has_left_fails_the_next_one_however_often_it_is_tried() -> None:
+    care = PlayedCare()
+    care.faults = ["kvedge of n2 did not run", "n1 was cordoned"]
+    left = "left by a test that passed: test_first: kvedge of n2 did not run, n1 was cordoned"
+    assert care.prepare("test_second", "test_first", is_next_module=True) == (
+        ["kvedge of n2 did not run", "n1 was cordoned"],
+        left,
+    )
+    # It has failed for that, and is tried again, when all is put right.
+    care.is_suspect = True
+    assert care.prepare("test_second", "test_second", is_next_module=False) == ([], left)
+    assert care.prepare("test_third", "test_second", is_next_module=False) == ([], "")
 
 
-def test_what_a_test_that_passed_has_left_fails_the_next_one_however_often_it_is_tried(played: PlayedRun) -> None:
-    played.faults = ["kvedge of n2 did not run", "n1 was cordoned"]
-    left = r"left by a test that passed: test_it.py::test_first: kvedge of n2 did not run, n1 was cordoned"
-    for _ in range(2):
-        with pytest.raises(pytest.fail.Exception, match=left):
-            played.begin("test_second")
-    # It is put right by then.
-    assert played.begin("test_third") == []
-
-
-def test_what_a_test_that_failed_has_left_fails_no_other(played: PlayedRun) -> None:
-    played.faults = ["n2 was off"]
-    played.end(failed=True)
-    assert played.begin("test_second") == [("mended", "n2 was off")]
-    played.end(failed=False)
-    assert played.begin("test_third") == []
+def test_what_a_test_that_failed_has_left_fails_no_other() -> None:
+    care = PlayedCare()
+    care.faults, care.is_suspect = ["n2 was off"], True
+    assert care.prepare("test_second", "test_first", is_next_module=False) == (["n2 was off"], "")
+    care.is_suspect = True
+    assert care.prepare("test_third", "test_second", is_next_module=True) == (["VM web was left over"], "")
+    assert care.prepare("test_fourth", "test_third", is_next_module=True) == ([], "")

@@ -45,12 +45,19 @@ class ClusterCare:
         # A test that fails for what one before it has left, and the words; also when it is tried again.
         self._accused = ("", "")
 
-    def accuse(self, test: str, earlier: str, found: list[str], *, was_suspect: bool) -> str:
-        """Why `test` fails, although it has not begun: all passed up to `earlier`, and this was `found` then."""
+    def prepare(self, test: str, earlier: str, *, is_next_module: bool) -> tuple[list[str], str]:
+        """Put right what the tests up to `earlier` have left: each fault in words, and why `test` fails for it.
+
+        It does when all of them have passed. AssertionError as `mend`.
+        """
+        was_suspect = self.is_suspect
+        found = self.mend()
         if found and earlier and not was_suspect:
             self._accused = (test, f"left by a test that passed: {earlier}: {', '.join(found)}")
+        if was_suspect and is_next_module:
+            found += self.clear()
         accused, words = self._accused
-        return words if accused == test else ""
+        return found, words if accused == test else ""
 
     def mend(self) -> list[str]:
         """Put right what is wrong with nodes; each fault in words. AssertionError: they do not become well."""
