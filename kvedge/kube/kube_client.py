@@ -15,11 +15,12 @@ from typing import Any, Final, Generic, Self, TypeVar
 import msgspec
 
 from kvedge.kube.credentials import connection_settings
-from kvedge.kube.errors import KubeError
+from kvedge.kube.errors import Invalid, KubeError, NotFound
 from kvedge.kube.patches import ApplyPatch, Patch, content_type, document
 from kvedge.kube.rest_edge import Call, LineStream, Patience, RestEdge
 from kvedge.kube.watches import KubeObject, T, Unreadable, Watch, read_object
 from kvedge.resources.codec import DecodeError, JsonValue, decode_json, encode
+from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import ObjectMeta
 
 # Items per page of a list, as client-go has it.
@@ -113,7 +114,7 @@ class KubeClient:
         Raises:
             NotFound: when it is not there.
         """
-        return self._decode(cls, self._call("GET", cls.KIND.path(namespace, name)))
+        return self._decode(cls, self._call("GET", _path_of(cls.KIND, namespace, name)))
 
     def list(
         self, cls: type[T], namespace: str | None = None, label_selector: str = "", field_selector: str = ""
@@ -129,7 +130,7 @@ class KubeClient:
         items: list[T] = []
         unreadable: list[Unreadable] = []
         while True:
-            body = self._call("GET", cls.KIND.path(namespace or ""), query)
+            body = self._call("GET", _collection(cls.KIND, namespace or ""), query)
             page = decode_json(_ListEnvelope, body)
             for raw in page.items:
                 item = read_object(cls, raw)
@@ -162,7 +163,7 @@ class KubeClient:
             "timeoutSeconds": str(seconds),
         }
         # The server ends it first; a server that vanished is noticed by TCP keep-alive before that.
-        stream = self._edge.stream(Call("GET", cls.KIND.path(namespace or ""), query), seconds + 15.0)
+        stream = self._edge.stream(Call("GET", _collection(cls.KIND, namespace or ""), query), seconds + 15.0)
         return Watch(cls, stream)
 
     def create(self, resource: T) -> T:
@@ -172,7 +173,7 @@ class KubeClient:
             AlreadyExists: when the name is taken.
             Invalid: with every cause.
         """
-        path = resource.KIND.path(resource.metadata.namespace)
+        path = _collection(resource.KIND, resource.metadata.namespace)
         return self._decode(type(resource), self._call("POST", path, body=_encode(resource)))
 
     def replace(self, resource: T, subresource: str = "") -> T:
@@ -182,7 +183,7 @@ class KubeClient:
             Conflict: when its resource version is set and no longer the newest.
         """
         meta = resource.metadata
-        path = resource.KIND.path(meta.namespace, meta.name, subresource)
+        path = _path_of(resource.KIND, meta.namespace, meta.name, subresource)
         return self._decode(type(resource), self._call("PUT", path, body=_encode(resource)))
 
     def patch(self, cls: type[T], namespace: str, name: str, patch: Patch, subresource: str = "") -> T:
@@ -197,7 +198,7 @@ class KubeClient:
         if isinstance(patch, ApplyPatch):
             query = {"fieldManager": patch.field_manager, "force": "true" if patch.force else "false"}
         body = msgspec.json.encode(document(patch))
-        path = cls.KIND.path(namespace, name, subresource)
+        path = _path_of(cls.KIND, namespace, name, subresource)
         return self._decode(cls, self._call("PATCH", path, query, body, content_type(patch)))
 
     def delete(
@@ -231,7 +232,8 @@ class KubeClient:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation:
             options["propagationPolicy"] = propagation
-        answer = self._call("DELETE", cls.KIND.path(namespace, name), body=msgspec.json.encode(options))
+        path = _path_of(cls.KIND, namespace, name)
+        answer = self._call("DELETE", path, body=msgspec.json.encode(options))
         left = self._decode(_Answer, answer) if answer else _Answer()
         return self._decode(cls, answer) if left.kind == cls.KIND.kind and left.is_kept(grace_seconds) else None
 
@@ -278,6 +280,24 @@ class KubeClient:
             return decode_json(cls, body)
         except DecodeError as error:
             raise KubeError(0, "Unreadable", f"{cls.__name__} from the server: {error}") from error
+
+
+def _path_of(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object; what no object can be called is not there, whoever has named it."""
+    if not name:
+        # It would be the collection, and a delete would empty it.
+        raise NotFound(404, "NotFound", f"{kind.qualified_plural}: an object without a name is not there")
+    try:
+        return kind.path(namespace, name, subresource)
+    except ValueError as error:
+        raise NotFound(404, "NotFound", f"{kind.qualified_plural} not found: {error}") from error
+
+
+def _collection(kind: Kind, namespace: str) -> str:
+    try:
+        return kind.path(namespace)
+    except ValueError as error:
+        raise Invalid(400, "BadRequest", f"{kind.qualified_plural}: {error}") from error
 
 
 # These stand in strings only, as all of JSON's own characters are others.

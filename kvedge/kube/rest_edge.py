@@ -26,7 +26,7 @@ from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, P
 
 from kvedge import __version__
 from kvedge.kube.credentials.connection_settings import Connection
-from kvedge.kube.errors import KubeError, Unauthenticated, Unavailable, error_from_answer
+from kvedge.kube.errors import Invalid, KubeError, Unauthenticated, Unavailable, error_from_answer
 from kvedge.kube.live_connection import LiveConnection, Pooled
 
 _CONNECT_SECONDS: Final = 5.0
@@ -38,6 +38,8 @@ _QUOTED: Final = re.compile(r"\\(.)")
 _REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 # Statuses that say the server did not act on the call, so that even a create may be repeated.
 _REFUSED_UNSEEN: Final = frozenset({429})
+# A part of a path that leads out of where it stands, as it is or escaped: the library below, or a server, goes there.
+_LEADS_AWAY: Final = re.compile(r"(?:/|%2f)(?:\.|%2e){1,2}(?=/|%2f|$)|[\\\x00-\x1f\x7f]", re.IGNORECASE)
 _UNAUTHENTICATED: Final = 401
 # How a connection ends whose client the server does not take; not every server says why before it hangs up.
 _BROKEN: Final = (ClosedPoolError, ProtocolError, SSLError)
@@ -168,6 +170,8 @@ class RestEdge:
             raise self._explain(newer, call, error) from error
 
     def _ask(self, pooled: Pooled, call: Call, patience: Patience) -> urllib3.BaseHTTPResponse:
+        if _LEADS_AWAY.search(call.path.partition("?")[0]):
+            raise Invalid(400, "BadRequest", f"{call.method} {call.path!r}: not sent, as no object has such a path")
         url = f"{pooled.host}{call.path}"
         if call.query:
             url = f"{url}?{urlencode(call.query)}"

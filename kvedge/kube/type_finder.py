@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.instancetypes.application import VmTypes
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE, Part, UnknownKind
 from kvedge.resources.instancetypes.revisions import BadRevision, is_of, named_revision, object_in, spec_of
+from kvedge.resources.kinds import Kind
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.vm import InstancetypeStatusRef, Matcher, VirtualMachine
 
@@ -80,14 +81,28 @@ class TypeFinder:
         """The object itself, as it is now. Raises as :meth:`find_types`."""
         try:
             kind = part.kind_of(matcher)
-            found: JsonObject = self._client.request("GET", kind.path(namespace, matcher.name))
-        except (UnknownKind, NotFound) as error:
+            found = self._read(part, kind, namespace, matcher.name)
+        except UnknownKind as error:
             raise TypeMissing(part, str(error)) from error
+        if (found.get("metadata") or {}).get("name") != matcher.name:
+            raise TypeMissing(part, f"the server has another object for {kind.kind} {matcher.name}")
         return found
 
     def _revision(self, part: Part, namespace: str, name: str) -> ControllerRevision:
+        return decode(ControllerRevision, self._read(part, ControllerRevision.KIND, namespace, name))
+
+    def _read(self, part: Part, kind: Kind, namespace: str, name: str) -> JsonObject:
+        """The object of that kind. The name is a user's word, and the question is asked with the role's rights."""
         try:
-            found = self._client.request("GET", ControllerRevision.KIND.path(namespace, name))
+            path = kind.path(namespace, name)
+        except ValueError as error:
+            raise TypeMissing(part, f"{kind.qualified_plural} not found: {error}") from error
+        if not name:
+            raise TypeMissing(part, f"{kind.qualified_plural} not found: no name is given")
+        try:
+            found = self._client.request("GET", path)
         except NotFound as error:
             raise TypeMissing(part, str(error)) from error
-        return decode(ControllerRevision, found)
+        if not isinstance(found, dict) or found.get("kind") != kind.kind:
+            raise TypeMissing(part, f"the server has no {kind.kind} {name}")
+        return found

@@ -5,7 +5,13 @@ Used by the types, the client, the CRDs and the embedded API. Touches nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+# What no name of an object may have in it, and what would make another path of it.
+_NOT_IN_SEGMENTS: Final = re.compile(r"[/?#%\\\x00-\x1f\x7f]")
+_LONGEST_SHOWN: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,13 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, or of one object when `name` is given."""
+        """The URL path of the collection, or of one object when `name` is given.
+
+        Raises:
+            ValueError: for a namespace or a name that no object can have: with it the path would lead elsewhere.
+        """
+        _check_segment(namespace, "namespace")
+        _check_segment(name, "name")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -39,3 +51,8 @@ class Kind:
         if subresource:
             parts.append(subresource)
         return "/" + "/".join(parts)
+
+
+def _check_segment(text: str, what: str) -> None:
+    if text in (".", "..") or _NOT_IN_SEGMENTS.search(text):
+        raise ValueError(f"{what} {text[:_LONGEST_SHOWN]!r}: no object can be called so")

@@ -111,7 +111,8 @@ class CloneAdmission:
     def _data_source(self, namespace: str, name: str) -> JsonObject:
         try:
             found: JsonObject = self._client.request("GET", DataSource.KIND.path(namespace, name))
-        except NotFound:
+        except (NotFound, ValueError):
+            # The latter is no name of any.
             return {}
         return found
 

@@ -152,7 +152,11 @@ class VmAdmission:
         return verdict(review.uid, judged.causes, judged.warnings)
 
     def _read(self, kind: Kind, namespace: str, name: str) -> JsonObject:
-        found: JsonObject = self._client.request("GET", kind.path(namespace, name))
+        try:
+            path = kind.path(namespace, name)
+        except ValueError as error:
+            raise InferenceError(f"unable to infer defaults from {kind.kind}: {error}") from error
+        found: JsonObject = self._client.request("GET", path)
         return found
 
 

@@ -84,4 +84,8 @@ def target_of(session: Session, kinds: list[ServedKind], source: str, document: 
         raise RefusedError(f"{source}: metadata.name: a manifest of a {kind.kind} needs a name")
     if kind.namespaced:
         metadata.setdefault("namespace", session.namespace)
+    try:
+        kind.path(str(metadata.get("namespace") or ""), str(metadata["name"]))
+    except ValueError as error:
+        raise RefusedError(f"{source}: metadata: {error}") from error
     return kind, document

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -159,7 +158,7 @@ class ManifestDropIns:
                 metadata: JsonObject = item.document["metadata"]
                 if kind.namespaced:
                     metadata.setdefault("namespace", "default")
-                path = kind.path(quote(str(metadata.get("namespace", ""))), quote(metadata["name"]))
+                path = _path_of(kind, str(metadata.get("namespace", "")), metadata["name"])
                 query = {"fieldManager": FIELD_MANAGER, "force": "true"}
                 self._client.request("PATCH", path, item.document, query, "application/apply-patch+yaml")
             except KubeError as error:
@@ -216,6 +215,13 @@ class _NotApplied(Exception):
     def __init__(self, item: ManifestDocument, error: KubeError) -> None:
         super().__init__(f"{item.label} was not applied: {error.message}; {_remedy(error)}")
         self.line = item.line
+
+
+def _path_of(kind: Kind, namespace: str, name: str) -> str:
+    try:
+        return kind.path(namespace, name)
+    except ValueError as error:
+        raise Invalid(422, "Invalid", f"metadata: {error}") from error
 
 
 def _remedy(error: KubeError) -> str:
