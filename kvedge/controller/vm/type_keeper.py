@@ -169,7 +169,10 @@ class TypeKeeper:
                 raise _NotKept(f"{_NOT_STORED}{error}") from error
 
     def _keep(self, vm: VirtualMachine, part: Part, document: JsonObject) -> str:
-        wanted = revision_of(vm.metadata.name, vm.metadata.namespace, owner_reference(vm), document)
+        try:
+            wanted = revision_of(vm.metadata.name, vm.metadata.namespace, owner_reference(vm), document)
+        except BadRevision as error:
+            raise _NotKept(f"{_NOT_STORED}{error}") from error
         name = wanted.metadata.name
         try:
             self._client.create(wanted)

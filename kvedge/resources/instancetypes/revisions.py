@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.instancetypes.matchers import IGNORE, REJECT, Part, UnknownKind
+from kvedge.resources.instancetypes.matchers import IGNORE, PARTS, REJECT, Part, UnknownKind
 from kvedge.resources.meta import ObjectMeta, OwnerReference
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.vm import ControllerRevisionRef, InstancetypeStatusRef, Matcher
@@ -22,7 +22,9 @@ OBJECT_LABELS: Final = f"{INSTANCETYPE_GROUP}/object-"
 _LATEST: Final = f"{INSTANCETYPE_GROUP}/{INSTANCETYPE_VERSION}"
 # Versions before, whose objects have the same fields.
 _OLDER: Final = (f"{INSTANCETYPE_GROUP}/v1alpha1", f"{INSTANCETYPE_GROUP}/v1alpha2")
-_NOT_COPIED: Final = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
+_KINDS: Final = frozenset(kind.kind for part in PARTS for kind in (part.in_namespace, part.in_cluster))
+# Users of the VM may read the copy: it has what a type is, and nothing else that may stand in the document.
+_COPIED: Final = ("name", "namespace", "uid", "generation")
 
 
 class BadRevision(ValueError):
@@ -35,8 +37,14 @@ def revision_name(vm: str, metadata: Mapping[str, Any], version: str = INSTANCET
 
 
 def revision_of(vm: str, namespace: str, owner: OwnerReference, document: JsonObject) -> ControllerRevision:
-    """The copy of an object that a VM keeps; it goes with the VM, by its owner reference."""
-    metadata = {key: value for key, value in document["metadata"].items() if key not in _NOT_COPIED}
+    """The copy of an object that a VM keeps; it goes with the VM, by its owner reference.
+
+    Raises:
+        BadRevision: when the object is no instance type and no preference.
+    """
+    if document.get("kind") not in _KINDS:
+        raise BadRevision(f"no instance type and no preference: {document.get('kind')}")
+    metadata = {key: document["metadata"][key] for key in _COPIED if key in document["metadata"]}
     labels = {
         "generation": str(metadata.get("generation")),
         "kind": str(document["kind"]),
@@ -51,7 +59,12 @@ def revision_of(vm: str, namespace: str, owner: OwnerReference, document: JsonOb
             labels={f"{OBJECT_LABELS}{name}": value for name, value in labels.items()},
             owner_references=[owner],
         ),
-        data={**document, "apiVersion": _LATEST, "metadata": metadata},
+        data={
+            "apiVersion": _LATEST,
+            "kind": document["kind"],
+            "metadata": metadata,
+            "spec": document.get("spec") or {},
+        },
         revision=0,
     )
 

@@ -12,10 +12,12 @@ from typing import Final
 
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.instancetypes.matchers import IGNORE, INSTANCETYPE, PARTS, Part
+from kvedge.resources.instancetypes.matchers import IGNORE, INSTANCETYPE, PARTS, Part, UnknownKind
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
+from kvedge.resources.types.vm import Matcher
+from kvedge.resources.values.name_grammar import is_subdomain
 
 # The object of a kind in a namespace; raises NotFound, and KubeError when nobody knows.
 Reader = Callable[[Kind, str, str], JsonObject]
@@ -92,7 +94,14 @@ class _Chain:
         labels = (document.get("metadata") or {}).get("labels") or {}
         if self.part.default_label not in labels:
             raise IgnorableError(f"unable to find required {self.part.default_label} label on the volume")
-        return labels[self.part.default_label], labels.get(self.part.default_kind_label, "")
+        name, kind = labels[self.part.default_label], labels.get(self.part.default_kind_label, "")
+        if not is_subdomain(name):
+            raise InferenceError(f"the {self.part.default_label} label on the volume is no name of an object: {name!r}")
+        try:
+            self.part.kind_of(Matcher(name=name, kind=kind))
+        except UnknownKind as error:
+            raise InferenceError(f"the {self.part.default_kind_label} label on the volume: {error}") from error
+        return name, kind
 
     def _of_claim(self, name: str, namespace: str) -> tuple[str, str]:
         return self._of_labels(self.read(PersistentVolumeClaim.KIND, namespace, name))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvedge.api.admission.rules.causes import Cause, Field, not_found_cause, unsupported_cause
+from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, not_found_cause, unsupported_cause
+from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.instancetypes.matchers import IGNORE, INSTANCETYPE, PREFERENCE, REJECT, Part, UnknownKind
 from kvedge.resources.types.vm import Matcher, VirtualMachine
@@ -29,6 +30,10 @@ def _matcher_is_complete(part: Part, matcher: Matcher) -> Iterator[Cause]:
             if getattr(matcher, name):
                 text = f"{name.capitalize()} already set, should be cleared before setting inferFromVolume"
                 yield unsupported_cause(at.at(name), text)
+    for field, name in (("name", matcher.name), ("revisionName", matcher.revision_name)):
+        # The API server is asked for it with our own rights.
+        for complaint in dns_subdomain_complaints(name) if name else ():
+            yield invalid_value(at.at(field), name, complaint)
     policy = matcher.infer_from_volume_failure_policy
     if policy is not None and policy not in (IGNORE, REJECT):
         here = at.at("inferFromVolumeFailurePolicy")

@@ -58,11 +58,18 @@ def test_a_copy_has_kubevirts_name_labels_and_content() -> None:
     assert encode(made)["data"] == {
         "apiVersion": "instancetype.kubevirt.io/v1beta1",
         "kind": "VirtualMachineClusterInstancetype",
-        "metadata": {"name": "small", "uid": "1-2", "generation": 3, "resourceVersion": "7"},
+        "metadata": {"name": "small", "uid": "1-2", "generation": 3},
         "spec": SPEC,
     }
     assert spec_of(INSTANCETYPE, object_in(INSTANCETYPE, made)) == SPEC
     assert is_current(made)
+
+
+def test_a_copy_has_nothing_that_is_not_of_a_type() -> None:
+    made = revision_of("vm", "ns", OWNER, {**document(), "status": {"secret": "s"}, "data": {"secret": "s"}})
+    assert made.data == revision_of("vm", "ns", OWNER, document()).data
+    with pytest.raises(BadRevision, match=r"no instance type and no preference: VirtualMachine$"):
+        revision_of("vm", "ns", OWNER, document(kind="VirtualMachine"))
 
 
 def test_a_copy_is_of_what_a_vm_names_now() -> None:
