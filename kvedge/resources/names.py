@@ -74,6 +74,8 @@ TEMPLATE_HASH: Final = "kvedge.io/template-hash"
 # On a VM's template: when it starts after the box has been booted, and how long the next ones wait for it.
 AUTOSTART_ORDER: Final = "kvedge.io/autostart-order"
 AUTOSTART_DELAY: Final = "kvedge.io/autostart-delay"
+# On a VM: what its types were when it was kept. Only the controller writes it; it goes once the VM has its own copies.
+KEPT_TYPES: Final = "kvedge.io/kept-instancetypes"
 # Of a VMI: a move of its disks to devices that has come to nothing, and the version by which its handler knows it.
 DISK_MOVE_ENDED: Final = "kvedge.io/disk-move-ended"
 # On a VM's template: "true" has its guest start without hotplugged volumes that do not come.

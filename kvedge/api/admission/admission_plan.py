@@ -34,6 +34,7 @@ from kvedge.api.admission.rules import (
     vm_rules,
 )
 from kvedge.api.admission.rules.causes import Cause, Field
+from kvedge.api.admission.rules.kept_type_rules import kept_types_are_ours
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Subject
@@ -124,7 +125,7 @@ def plan_verdict(
             causes = [*name_presets(document, causes), *preset_causes(document, presets)]
         return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document, preset_doubt)))
     if request.resource.resource == VirtualMachinePool.KIND.plural:
-        return judge_pool(request, document, lambda vm: _judge_new_vm(request, vm, cluster))
+        return judge_pool(request, document, lambda vm: _judge_pooled(request, vm, cluster))
     if request.resource.resource == VirtualMachineInstanceMigration.KIND.plural:
         # Another webhook judges new ones: it asks what else there is.
         return Verdict(tuple(judge_update(document, request.old_object)) if request.old_object is not None else ())
@@ -162,12 +163,13 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster,
     old = request.old_object
     if request.user.is_handler:
         return Verdict(tuple(handlers_make_nothing(request)))
+    forged = tuple(kept_types_are_ours(old or {}, document, request.user))
     if old is not None and old.get("spec") == document.get("spec"):
         # A write of labels, finalizers or owners: newer rules must not lock up an object that entered before them.
-        return Verdict()
+        return Verdict(forged)
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
-    allowed = tuple(vm_update_is_allowed(old or {}, document, request.user))
+    allowed = forged + tuple(vm_update_is_allowed(old or {}, document, request.user))
     allowed += tuple(matchers_follow_their_revision(old or {}, document))
     judged = _judge_new_vm(request, document, cluster, seen)
     return Verdict(tuple(distinct((*allowed, *judged.causes))), judged.warnings)
@@ -192,6 +194,12 @@ def _judge_new_vm(
         found = _judge_template(written, vm, request, cluster, seen)
         causes, warnings = [*causes, *found.causes], [*warnings, *found.warnings]
     return Verdict(tuple(distinct(causes)), tuple(warnings))
+
+
+def _judge_pooled(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
+    """The VM of a pool, which the controller makes as the pool's author has it."""
+    judged = _judge_new_vm(request, document, cluster)
+    return Verdict((*kept_types_are_ours({}, document, request.user), *judged.causes), judged.warnings)
 
 
 def _judge_template(

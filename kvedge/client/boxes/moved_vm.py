@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.moves.crossing import MOVED_TO, MOVES_TO, RESTORE_RUN_STRATEGY, WAIT_AS_RECEIVER
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -39,7 +40,7 @@ def vm_document(source: JsonObject, vm: VirtualMachine, vmi: VirtualMachineInsta
     """The VM as it waits for its guest; `source` is it as its box has it."""
     found = copy.deepcopy(source)
     meta, spec = found["metadata"], found["spec"]
-    dropped = {_LAST_APPLIED, MOVES_TO, MOVED_TO}
+    dropped = {_LAST_APPLIED, MOVES_TO, MOVED_TO, KEPT_TYPES}
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in dropped}
     metadata: JsonObject = {
         "name": vm.metadata.name,

@@ -24,8 +24,9 @@ from kvedge.resources.disks.snapshot_names import (
     content_name,
     volume_copy_name,
 )
-from kvedge.resources.instancetypes.kept_types import KEPT_TYPES, annotation_of, identify, without_revision_names
+from kvedge.resources.instancetypes.kept_types import annotation_of, identify, without_revision_names
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.protection.snapshots import (
     BackedUpClaim,
     SnapshotError,

@@ -28,8 +28,8 @@ from kvedge.resources.disks.snapshot_names import (
     restored_name,
 )
 from kvedge.resources.disks.volume_facts import claims
-from kvedge.resources.instancetypes.kept_types import KEPT_TYPES
 from kvedge.resources.meta import ObjectMeta, owner_reference
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,

@@ -22,8 +22,8 @@ from kvedge.kube.patches import at_version, merge_difference
 from kvedge.kube.type_finder import FoundType, TypeFinder, TypeMissing
 from kvedge.resources.codec import DecodeError, JsonObject, encode
 from kvedge.resources.configuration.configuration import EXPAND, EXPAND_ALL, REFERENCE
-from kvedge.resources.instancetypes.application import VmTypes, apply_types
-from kvedge.resources.instancetypes.kept_types import KEPT_TYPES, kept_object
+from kvedge.resources.instancetypes.application import BadTypes, VmTypes, apply_types
+from kvedge.resources.instancetypes.kept_types import kept_object
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PARTS, PREFERENCE, Part
 from kvedge.resources.instancetypes.revisions import (
     BadRevision,
@@ -35,8 +35,10 @@ from kvedge.resources.instancetypes.revisions import (
     sync_ref,
 )
 from kvedge.resources.meta import Condition, owner_reference
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.vm import ControllerRevisionRef, InstancetypeStatusRef, Matcher, VirtualMachine
+from kvedge.resources.values.quantities import QuantityError
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ class TypeKeeper:
             return self._sync(vm, settings)
         except TypeMissing as error:
             return _make_failure(error.part.missing, str(error))
-        except (TypeConflict, _NotKept, DecodeError) as error:
+        except (TypeConflict, _NotKept, DecodeError, QuantityError, BadTypes) as error:
             text = str(error)
         except KubeError as error:
             if is_passing(error) or isinstance(error, (Conflict, NotFound)):

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import KEPT_TYPES
 
 # Annotations that another API server would take for its own work, or that are copies of the object.
 _HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
-# Beyond those: of controllers that keep books of their own.
-_FOREIGN: Final = (*_HISTORY, "kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
+# Beyond those: of controllers that keep books of their own, and what no user may write.
+_BOOKS: Final = ("kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
+_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES)
 _MEMORY_DUMP: Final = "memoryDump"
 
 

@@ -7,6 +7,7 @@ VMs. Pure; documents that are given are not touched.
 from __future__ import annotations
 
 import copy
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,10 @@ from kvedge.resources.instancetypes.cpu_topology import indivisible
 from kvedge.resources.instancetypes.default_devices import attach_volumes, set_default_network
 from kvedge.resources.instancetypes.preference_application import apply_autoattach, apply_preference
 from kvedge.resources.instancetypes.type_application import Conflict, apply_type
+
+
+class BadTypes(ValueError):
+    """What a VM names cannot be counted with: it has not come through admission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,20 @@ def apply_types(template: JsonObject, types: VmTypes, default_interface: str = "
         types: what it has.
         default_interface: the binding of the NIC of a VM without one. Volumes get disks, and the VM gets its NIC,
             before a preference is applied, which is for these, too. Without it they get none here.
+
+    Raises:
+        QuantityError: when the instance type's memory is no quantity.
+        BadTypes: when the types cannot be counted with.
     """
     if not types:
         return Applied(template)
+    try:
+        return _apply(template, types, default_interface)
+    except (ArithmeticError, struct.error) as error:
+        raise BadTypes(f"the numbers of the instance type or the preference cannot be used: {error}") from error
+
+
+def _apply(template: JsonObject, types: VmTypes, default_interface: str) -> Applied:
     made = copy.deepcopy(template)
     spec = made.setdefault("spec", {})
     metadata = made["metadata"] = made.get("metadata") or {}

@@ -1,8 +1,8 @@
 """What a VM's types were, written into what is kept of the VM: a snapshot, and what is made of it.
 
 Written by the controller's snapshots, whose copies of a VM outlive the VM's own ControllerRevisions; read when a VM
-that has come back keeps copies of its types again. Pure. It is believed as far as a user of the VM is: what it says,
-the VM could say itself.
+that has come back keeps copies of its types again. Pure. Admission lets nobody but the controller write it; what it
+says is judged as a type is that somebody makes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.instancetypes.matchers import PARTS, Part, UnknownKind
 from kvedge.resources.instancetypes.revisions import BadRevision, spec_of
+from kvedge.resources.instancetypes.type_faults import find_faults
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.vm import Matcher
 
-# An annotation of VMs; it goes once the VM has its own copies.
-KEPT_TYPES: Final = "kvedge.io/kept-instancetypes"
 # As long as all annotations of an object may be is four times as much.
 _LONGEST: Final = 64 * 1024
 _UID: Final = re.compile(r"[0-9a-z-]{1,64}")
@@ -40,9 +40,12 @@ def kept_object(annotations: Mapping[str, str], part: Part, matcher: Matcher) ->
         is_it = (found["kind"], metadata["name"]) == (kind, matcher.name)
         is_named = bool(_UID.fullmatch(metadata["uid"])) and isinstance(metadata["generation"], int)
         spec = spec_of(part, found)
+        is_sane = next(find_faults(decode(part.spec, spec)), None) is None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadRevision, UnknownKind):
         return None
-    return {"kind": kind, "metadata": _find_identity(metadata), "spec": spec} if is_it and is_named else None
+    return (
+        {"kind": kind, "metadata": _find_identity(metadata), "spec": spec} if is_it and is_named and is_sane else None
+    )
 
 
 def identify(document: JsonObject) -> JsonObject:

@@ -15,8 +15,8 @@ from kvedge.kube.errors import AlreadyExists
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.instancetypes.kept_types import KEPT_TYPES
 from kvedge.resources.meta import condition
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.kubevirt import KubeVirt

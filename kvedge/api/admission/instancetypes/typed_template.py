@@ -13,7 +13,7 @@ from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vmi_defaults_plan import with_defaults
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.instancetypes.application import NO_TYPES, VmTypes, apply_types
+from kvedge.resources.instancetypes.application import NO_TYPES, BadTypes, VmTypes, apply_types
 from kvedge.resources.instancetypes.requirements import find_unmet
 from kvedge.resources.instancetypes.type_application import ANNOTATIONS
 from kvedge.resources.values.quantities import QuantityError
@@ -39,6 +39,8 @@ def apply_to_template(template: JsonObject, types: VmTypes, cluster: Cluster) ->
         applied = apply_types(template, types, cluster.configuration.default_interface)
     except QuantityError as error:
         return [Cause("spec.instancetype", f"spec.instancetype: its memory: {error}")]
+    except BadTypes as error:
+        return [Cause("spec.instancetype", f"spec.instancetype: {error}")]
     if applied.indivisible:
         return [Cause("instancetype.spec.cpu.guest", applied.indivisible)]
     if applied.conflicts:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause
+from kvedge.api.admission.rules.kept_type_rules import patches_leave_kept_types
 from kvedge.api.admission.rules.networks.network_rules import is_mac_address
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
@@ -57,6 +58,7 @@ def judge_clone(request: AdmissionRequest, document: JsonObject) -> Verdict:
         *_names_a_target(spec),
         *_macs_are_addresses(spec.new_mac_addresses),
         *_patches_can_be_used(spec.patches),
+        *patches_leave_kept_types(spec.patches[:_MOST], request.user),
     ]
     given = spec.volume_name_policy
     if given is not None and given not in _POLICIES:

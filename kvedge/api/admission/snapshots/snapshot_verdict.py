@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.rules.causes import Cause, Field, invalid_value, required_cause, unsupported_cause
+from kvedge.api.admission.rules.kept_type_rules import patches_leave_kept_types
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.unknown_field_rules import unknown_fields
 from kvedge.api.admission.spec_verdict import Verdict, body_of, distinct
@@ -88,6 +89,7 @@ def judge_restore(request: AdmissionRequest, document: JsonObject) -> Verdict:
         *_policies_are_known(spec),
         *_overrides_say_something(spec.volume_restore_overrides),
         *patches_are_patches(spec.patches),
+        *patches_leave_kept_types(spec.patches[:_MOST], request.user),
     ]
     return Verdict(tuple(distinct(causes)))
 

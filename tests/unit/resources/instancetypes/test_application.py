@@ -11,7 +11,7 @@ import msgspec.inspect as shapes
 import pytest
 
 from kvedge.resources.codec import decode
-from kvedge.resources.instancetypes.application import Applied, VmTypes, apply_types
+from kvedge.resources.instancetypes.application import Applied, BadTypes, VmTypes, apply_types
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
 from kvedge.resources.types.vm_types.instancetypes import VirtualMachineInstancetypeSpec
 from kvedge.resources.types.vm_types.preferences import VirtualMachinePreferenceSpec
@@ -455,3 +455,19 @@ def test_a_disk_that_comes_while_the_guest_runs_gets_no_bus_on_which_none_can_co
     for bus, wanted in (("sata", {}), ("virtio", {"bus": "virtio"})):
         found = applied(spec, preference={"devices": {"preferredDiskBus": bus}}).template["spec"]
         assert found["domain"]["devices"]["disks"][0]["disk"] == wanted
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        {"instancetype": {"cpu": {"guest": 1}, "memory": {"guest": "1Gi", "overcommitPercent": 10**60}}},
+        {
+            "instancetype": SMALL,
+            "preference": {"cpu": {"preferredCPUTopology": "spread", "spreadOptions": {"across": "Racks", "ratio": 0}}},
+        },
+    ],
+    ids=["percent", "ratio"],
+)
+def test_what_cannot_be_counted_with_is_told_as_such(types: dict[str, Any]) -> None:
+    with pytest.raises(BadTypes, match="the numbers of the instance type or the preference cannot be used"):
+        apply_types({"spec": {}}, VmTypes(**types))

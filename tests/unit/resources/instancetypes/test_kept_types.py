@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kvedge.resources.instancetypes.kept_types import (
-    KEPT_TYPES,
     annotation_of,
     identify,
     kept_object,
     without_revision_names,
 )
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.vm import Matcher
 
 OBJECT: dict[str, Any] = {
@@ -50,8 +50,10 @@ def test_what_is_kept_comes_back_without_what_is_not_its_own() -> None:
         kept(metadata={"name": "small", "uid": "../x", "generation": 3}),
         kept(metadata={"name": "small", "uid": "1-2", "generation": "3"}),
         kept(spec={"cpu": {"guest": "many"}}),
+        kept(spec={"cpu": {"guest": 10**6}, "memory": {"guest": "1Gi"}}),
+        kept(spec={"cpu": {"guest": 1}, "memory": {"guest": "1Gi", "overcommitPercent": 10**60}}),
     ],
-    ids=["text", "list", "number", "depth", "length", "kind", "name", "uid", "generation", "spec"],
+    ids=["text", "list", "number", "depth", "length", "kind", "name", "uid", "generation", "spec", "vCPUs", "percent"],
 )
 def test_what_cannot_be_used_is_not(annotations: dict[str, str]) -> None:
     assert kept_object(annotations, INSTANCETYPE, SMALL) is None
