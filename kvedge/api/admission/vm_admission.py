@@ -15,9 +15,11 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
 from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal, verdict
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.instancetypes.inference import (
+    DeniedError,
     InferenceError,
     Inferred,
     asks_to_infer,
@@ -29,6 +31,7 @@ from kvedge.api.admission.instancetypes.typed_template import NOTHING_SEEN, Seen
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
+from kvedge.api.admission.rules.storage.clone_rules import sufficient_rights, whose_rights
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import MUTATE_VM_PATH, VALIDATE_VM_PATH
@@ -39,6 +42,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.instancetypes.application import VmTypes
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.kinds import Kind
+from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import Clock, rfc3339
 
@@ -47,6 +51,7 @@ log = logging.getLogger(__name__)
 # Less than the API server waits for us; a VM may take several questions.
 _ASK_SECONDS: Final = 3.0
 _BAD_REQUEST: Final = 400
+_FORBIDDEN: Final = 403
 _INTERNAL: Final = 500
 
 
@@ -93,9 +98,11 @@ class VmAdmission:
         try:
             inferred = Inferred()
             if asks_to_infer(document["spec"]):
-                inferred = infer_matchers(document["spec"], review.namespace, self._read)
+                inferred = infer_matchers(document["spec"], review.namespace, partial(self._read, review))
                 vm = decode(VirtualMachine, {**document, "spec": with_inferred(document["spec"], inferred)})
             return inferred, self._find_preference(review, vm)
+        except DeniedError as error:
+            return refusal(review.uid, _FORBIDDEN, str(error))
         except (InferenceError, NotFound) as error:
             return refusal(review.uid, _BAD_REQUEST, str(error))
         except KubeError as error:
@@ -151,13 +158,31 @@ class VmAdmission:
             log.info("refused", extra={"facts": facts})
         return verdict(review.uid, judged.causes, judged.warnings)
 
-    def _read(self, kind: Kind, namespace: str, name: str) -> JsonObject:
+    def _read(self, review: AdmissionRequest, kind: Kind, namespace: str, name: str) -> JsonObject:
         try:
             path = kind.path(namespace, name)
         except ValueError as error:
             raise InferenceError(f"unable to infer defaults from {kind.kind}: {error}") from error
+        if namespace != review.namespace:
+            self._check_foreign(whose_rights(review), kind, namespace)
         found: JsonObject = self._client.request("GET", path)
         return found
+
+    def _check_foreign(self, user: UserInfo, kind: Kind, namespace: str) -> None:
+        """This role may read it, which says nothing of the VM's author: whoever may see or copy it may."""
+        seeing = {
+            "namespace": namespace,
+            "verb": "get",
+            "group": kind.group,
+            "version": kind.version,
+            "resource": kind.plural,
+        }
+        rights = (seeing, *sufficient_rights(namespace))
+        if not any(is_allowed(self._client.request("POST", REVIEWS, review_of(user, right))) for right in rights):
+            raise DeniedError(
+                f"user {user.username} may neither get {kind.qualified_plural} in namespace {namespace} nor clone from"
+                f" there: name the type, or have a RoleBinding made in {namespace}"
+            )
 
 
 def _names_types(review: AdmissionRequest) -> bool:

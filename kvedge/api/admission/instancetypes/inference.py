@@ -19,13 +19,18 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import Matcher
 from kvedge.resources.values.name_grammar import is_subdomain
 
-# The object of a kind in a namespace; raises NotFound, and KubeError when nobody knows.
+# The object of a kind in a namespace; raises NotFound, KubeError when nobody knows, DeniedError when it is not for the
+# author's eyes.
 Reader = Callable[[Kind, str, str], JsonObject]
 _SNAPSHOT: Final = Kind("snapshot.storage.k8s.io", "v1", "VolumeSnapshot", "volumesnapshots")
 
 
 class InferenceError(ValueError):
     """Nothing can be read from the volume."""
+
+
+class DeniedError(InferenceError):
+    """The VM's author may not look at what its volume is filled from."""
 
 
 class IgnorableError(InferenceError):
@@ -50,6 +55,7 @@ def infer_matchers(spec: JsonObject, namespace: str, read: Reader) -> Inferred:
 
     Raises:
         InferenceError: when nothing is found and the VM does not go without.
+        DeniedError: when it would be of another namespace, and not for the VM's author.
         KubeError: when an object is not there, or the server refuses or does not answer.
     """
     made: dict[str, JsonObject | None] = {}
@@ -66,6 +72,8 @@ def infer_matchers(spec: JsonObject, namespace: str, read: Reader) -> Inferred:
             if not goes_without:
                 raise
             made[part.member] = None
+        except DeniedError as error:
+            raise DeniedError(f"spec.{part.member}.inferFromVolume: {error}") from error
         else:
             drops_memory = drops_memory or (goes_without and part is INSTANCETYPE)
             made[part.member] = {"name": name, **({"kind": kind} if kind else {})}
