@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kvedge.client.boxes.moved_vm import Named, find_named, network_names
 from kvedge.client.errors import NotFoundError, RefusedError
 from kvedge.client.session import Session
+from kvedge.client.subresources import VM, get
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.volume_facts import claims as claims_of
@@ -31,7 +32,9 @@ _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """What is to move, and what for: the VM as it is stored, its run, its claims, and what it names besides."""
+    """What is to move, and what for: the VM with its types written into it, its run, its claims, and what it names
+    besides.
+    """
 
     document: JsonObject
     vm: VirtualMachine
@@ -85,7 +88,11 @@ def check_move(source: Session, target: Session, name: str, storage_class: str |
 def _find(source: Session, name: str) -> tuple[JsonObject, VirtualMachine, VirtualMachineInstance]:
     try:
         vm = source.client.get(VirtualMachine, source.namespace, name)
-        document = source.client.request("GET", VirtualMachine.KIND.path(source.namespace, name))
+        if vm.spec.instancetype is None and vm.spec.preference is None:
+            document = source.client.request("GET", VirtualMachine.KIND.path(source.namespace, name))
+        else:
+            # The copies of its types stay here, and others of these names may be on the target: it goes as what it is.
+            document = get(source, VM, name, "expand-spec")
     except NotFound as error:
         raise NotFoundError(f"there is no VM {name} in namespace {source.namespace}") from error
     try:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from kvedge.resources.codec import DecodeError, JsonObject, decode
+from kvedge.resources.instancetypes.kept_types import without_revision_names
 from kvedge.resources.meta import ObjectMeta, ObjectReference
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.core import Namespace
 from kvedge.resources.types.storage import (
     BLOCK,
@@ -115,7 +117,7 @@ def _add_vm(
 ) -> None:
     try:
         vm = _vm(document)
-    except (DecodeError, TypeError, AttributeError) as error:
+    except (DecodeError, TypeError, ValueError, AttributeError) as error:
         plan.told.append(f"a VM's note cannot be read: {error}")
         return
     space, name = vm.metadata.namespace, vm.metadata.name
@@ -189,7 +191,8 @@ def _volume(volume: FoundVolume, claim: PersistentVolumeClaim, node: str) -> Per
 
 def _vm(document: JsonObject) -> VirtualMachine:
     """The VM, which does not run; its DataVolumes have become the claims, as nothing may fill these anew."""
-    spec: JsonObject = copy.deepcopy(document.get("spec") or {})
+    # The copies of its types are lost with all else.
+    spec: JsonObject = copy.deepcopy(without_revision_names(document.get("spec") or {}))
     if spec.pop("running", None) is not None:
         spec["running"] = False
     else:
@@ -209,10 +212,11 @@ def _vm(document: JsonObject) -> VirtualMachine:
     if left := [each for each in templates if (each.get("metadata") or {}).get("name") not in gone]:
         spec["dataVolumeTemplates"] = left
     was = document.get("metadata") or {}
+    annotations = {key: value for key, value in (was.get("annotations") or {}).items() if key != KEPT_TYPES}
     metadata = {
         "name": was["name"],
         "namespace": was["namespace"],
         "labels": was.get("labels") or {},
-        "annotations": {**(was.get("annotations") or {}), RECOVERED: "true"},
+        "annotations": {**annotations, RECOVERED: "true"},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})

@@ -10,9 +10,10 @@ import pytest
 
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.state_claims import STATE_LABEL, state_claim_name
+from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.core import Namespace
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
-from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vm import Matcher, VirtualMachine
 from kvedge.standalone.box_state.note_choice import FoundNote
 from kvedge.standalone.box_state.recover_plan import FoundVolume, Present, RecoverPlan, plan_recovery
 from kvedge.standalone.volumes.kept_manifests import (
@@ -108,6 +109,15 @@ def test_a_vm_comes_back_stopped_and_nothing_fills_its_disks_anew() -> None:
     assert volumes["root"] is not None
     assert (volumes["root"].claim_name, volumes["root"].hotpluggable) == ("web-root", True)
     assert vm.metadata.annotations == {"note": "ours", "kvedge.io/recovered": "true"}
+
+
+def test_a_vm_comes_back_without_words_of_what_is_lost_with_the_box() -> None:
+    vm = the_vm(instancetype={"name": "small", "revisionName": "web-small-v1beta1-1-1"})
+    vm.metadata.annotations[KEPT_TYPES] = "{}"
+    back = plan(found(ROOT), found(DATA), **dict([vm_note(vm)])).make[-1]
+    assert isinstance(back, VirtualMachine)
+    assert back.spec.instancetype == Matcher(name="small")
+    assert KEPT_TYPES not in back.metadata.annotations
 
 
 def test_a_vm_whose_disks_are_not_here_is_told_and_not_made() -> None:
