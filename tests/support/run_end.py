@@ -1,6 +1,6 @@
 """An end to a whole run that takes too long, so that its log tells what was wrong: a plugin of pytest.
 
-`tests/run` says in $KVEDGE_TESTS_END, in seconds since the epoch, when a whole run has to be over. Whatever is being
+`tests/run` says in $TESTS_RUN_END, in seconds since the epoch, when a whole run has to be over. Whatever is being
 tested then fails by its timeout; each process fails the next test and ends, taking down what it has set up; and the
 summary names what was not run any more, by its file. A process that does not end is ended.
 """
@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-VARIABLE: Final = "KVEDGE_TESTS_END"
+VARIABLE: Final = "TESTS_RUN_END"
 # For the tests' processes to take down clusters and boxes.
 _TO_TAKE_DOWN_SECONDS: Final = 240.0
 _OVER: Final = "the time of the whole run is over"

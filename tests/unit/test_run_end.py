@@ -17,7 +17,7 @@ import os, pathlib, pytest, time
 from tests.support.run_end import RunEnd
 
 def pytest_configure(config):
-    os.environ["KVEDGE_TESTS_END"] = str(time.time() + {seconds})
+    os.environ["TESTS_RUN_END"] = str(time.time() + {seconds})
     RunEnd.register(config)
 
 @pytest.fixture(scope="session")
