@@ -185,7 +185,8 @@ def test_names_are_completed(cli: KvedgeCli, vmi: JsonObject) -> None:
     assert completed("kvedge start -n kube-system cli") == []
     wait_until(lambda: completed("kvedge delete vm clit") == ["clitest"], "a VM is offered")
     assert completed("kvedge get pod clit") == []
-    kinds = ["vm", "vmi", "vmirs", "vmpool", "vmim", "vmsnapshot", "vmrestore", "vmclone"]
+    kinds = ["vm", "vmi", "vmirs", "vmpool", "vmim", "vmsnapshot", "vmrestore", "vmclone", "vmcf", "vmcp"]
+    kinds += ["vmf", "vmp"]
     assert completed("kvedge describe vm") == kinds
     assert completed("kvedge rest") == ["restart"]
 

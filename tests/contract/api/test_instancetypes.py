@@ -131,9 +131,11 @@ def test_a_vm_without_them_enters_and_its_template_stays_as_it_was(admin: KubeCl
 
 
 def test_what_kvedge_does_not_have_is_refused_with_where_it_comes_from(admin: KubeClient, make: Make) -> None:
-    name = make("VirtualMachineClusterPreference", "tpm", {"devices": {"preferredTPM": {"persistent": True}}})
-    ((field, text),) = refusal(admin, vm(preference={"name": name}, domain={"memory": {"guest": "64Mi"}}))
-    assert field == "spec.template.spec.domain.devices.tpm"
+    gpu = {"name": "g", "deviceName": "example.com/gpu"}
+    spec = {"cpu": {"guest": 1}, "memory": {"guest": "64Mi"}, "gpus": [gpu]}
+    name = make("VirtualMachineClusterInstancetype", "drawing", spec)
+    ((field, text),) = refusal(admin, vm(instancetype={"name": name}))
+    assert field == "spec.template.spec.domain.devices.gpus"
     assert "not supported by kvedge" in text
     assert "it comes with the VM's instance type or preference" in text
 
