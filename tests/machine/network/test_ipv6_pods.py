@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -93,7 +95,15 @@ def source_seen(asking: str, listening: str, address: str) -> str:
 
 
 def _server(address: str) -> socket.socket:
-    return socket.create_server((address, 8080), family=socket.AF_INET6)
+    """The kernel gives an address a moment after its link is up."""
+    end = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_server((address, 8080), family=socket.AF_INET6)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL or time.monotonic() > end:
+                raise
+        time.sleep(0.1)
 
 
 @on_a_host_of_its_own
@@ -153,8 +163,13 @@ def test_the_way_out_that_a_router_told_the_host_of_stays() -> None:
     with neighbour(config, knows=False) as outside:
         write_sysctl("ipv6/conf/outside/accept_ra", "1")
         with wire(outside, "eth0") as router:
-            router.send(told / ICMPv6ND_RA(routerlifetime=1800))
-            wait_until(lambda: by_ipv6("default") != [], "the host has its router")
+
+            def has_router() -> bool:
+                # Again and again, as routers do: the host's end of the link may not have been up.
+                router.send(told / ICMPv6ND_RA(routerlifetime=1800))
+                return by_ipv6("default") != []
+
+            wait_until(has_router, "the host has its router", pause=0.5)
             with node_network(config):
                 assert [route["gateway"] for route in by_ipv6("default")] == ["fe80::77"]
                 # It is heard as before: this router says that it is none any more.
