@@ -173,27 +173,6 @@ def test_whoever_is_killed_on_the_way_the_disk_arrives(writer: Writer) -> None:
         assert writer.find_lost(claim, writer.acked()) == []
 
 
-def test_a_disk_moves_to_a_device_and_back(writer: Writer) -> None:
-    box = writer.box
-    (qemu,) = box.qemu_pids(writer.uid)
-    # On a larger one the disk would grow, and be too large for the next claims.
-    device = a_claim("device", str(writer.image(writer.claim() or "").stat().st_size))
-    device["spec"]["volumeMode"] = "Block"
-    box.apply(device)
-    writer.exchange("device")
-    writer.wait_moved("device")
-    writer.goes_on()
-    os.sync()
-    assert writer.find_lost("device", writer.acked(), writer.device("device")) == []
-    assert not writer.vmi().metadata.annotations.get(DISK_MOVE_ENDED)
-    box.apply(a_claim("file"))
-    writer.exchange("file")
-    writer.wait_moved("file")
-    writer.goes_on()
-    assert box.qemu_pids(writer.uid) == [qemu]
-    assert writer.find_lost("file", writer.acked()) == []
-
-
 def test_a_user_puts_the_old_claim_back(writer: Writer) -> None:
     box, old = writer.box, writer.claim()
     assert old is not None
@@ -232,3 +211,24 @@ def test_a_guest_whose_qemu_dies_on_the_way_starts_again_with_all_that_was_ackno
     assert claim is not None
     assert again.acked() < last
     assert again.find_lost(claim, last) == []
+
+
+def test_a_disk_moves_to_a_device_and_back(writer: Writer) -> None:
+    box = writer.box
+    (qemu,) = box.qemu_pids(writer.uid)
+    # The last one: a device has the whole of its claim, and the guest's disk is too large for those of before then.
+    device = a_claim("device")
+    device["spec"]["volumeMode"] = "Block"
+    box.apply(device)
+    writer.exchange("device")
+    writer.wait_moved("device")
+    writer.goes_on()
+    os.sync()
+    assert writer.find_lost("device", writer.acked(), writer.device("device")) == []
+    assert not writer.vmi().metadata.annotations.get(DISK_MOVE_ENDED)
+    box.apply(a_claim("file", "2Gi"))
+    writer.exchange("file")
+    writer.wait_moved("file")
+    writer.goes_on()
+    assert box.qemu_pids(writer.uid) == [qemu]
+    assert writer.find_lost("file", writer.acked()) == []
