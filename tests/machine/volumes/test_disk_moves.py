@@ -214,7 +214,9 @@ def test_a_guest_whose_qemu_dies_on_the_way_starts_again_with_all_that_was_ackno
 
 
 def test_a_disk_moves_to_a_device_and_back(writer: Writer) -> None:
-    box = writer.box
+    # Its run is another one by now.
+    box, writer = writer.box, Writer(writer.box, NAME)
+    writer.goes_on()
     (qemu,) = box.qemu_pids(writer.uid)
     # The last one: a device has the whole of its claim, and the guest's disk is too large for those of before then.
     device = a_claim("device")
