@@ -154,7 +154,9 @@ def test_a_run_pauses_an_export_and_its_end_resumes_it(either_server: EitherServ
     paused = wait_phase(either_server, namespace, "Pending", "InUse")
     ready = condition(paused.status.conditions, "Ready")
     assert ready is not None
-    assert ready.message == f"Virtual Machine {namespace}/web is running"
+    # Whichever of the two is seen first.
+    user = f"PersistentVolumeClaim {namespace}/disk is in use by Pod virt-launcher-web-"
+    assert ready.message.startswith((f"Virtual Machine {namespace}/web is running", user))
     assert paused.status.links is None
     assert paused.status.token_secret_ref == "mine"
     wait_until(lambda: gone(either_server, namespace), "the exporter is gone")
