@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kvedge.controller.backups.backup_sources import BackupSources
 from kvedge.controller.backups.restore_loop import make_return_work
-from kvedge.controller.backups.run_loop import BackupSources, make_run_work
+from kvedge.controller.backups.run_loop import make_run_work
 from kvedge.controller.backups.upkeep.boot_test_loop import make_boot_test_work
 from kvedge.controller.backups.upkeep.schedule_loop import make_backup_schedule_work
 from kvedge.controller.backups.upkeep.task_loop import make_task_work

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.types.import_job import PROGRESS_PORT
-from kvedge.resources.types.protection.backup_job import LARGEST_RESULT, BackupRecord
+from kvedge.resources.types.protection.backup_job import LARGEST_RESULT
 
 T = TypeVar("T")
 
@@ -24,15 +24,6 @@ _PIECE: Final = 64 << 10
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]+")
 _FOUND: Final = re.compile(rb"HTTP/1\.[01] 200 ")
 _LENGTH: Final = re.compile(rb"\r\nContent-Length: (\d{1,9})(?:\r\n|$)", re.IGNORECASE)
-
-
-def fetch_record(address: str, token: str, port: int = PROGRESS_PORT, seconds: float = _SECONDS) -> BackupRecord | None:
-    """The record; None while the worker has none, or does not answer in time.
-
-    Raises:
-        DecodeError: when what it hands out is no record.
-    """
-    return fetch_result(BackupRecord, address, token, port, seconds)
 
 
 def fetch_result(

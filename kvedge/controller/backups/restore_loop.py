@@ -6,31 +6,26 @@ Run by the controller role. Reads informers, fetches the record from the worker 
 
 from __future__ import annotations
 
-import logging
 import secrets
 from typing import Final
 
-from kvedge.controller.backups.record_client import fetch_record
-from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
-from kvedge.controller.backups.run_loop import (
+from kvedge.controller.backups.backup_sources import (
     LIMITS,
     BackupSources,
     ask_worker,
     find_exclusive,
     find_stranger,
     find_worker,
+    read_result,
+    wake_owners,
 )
-from kvedge.controller.backups.worker_pods import token_of
+from kvedge.controller.backups.restore_plan import RestoreView, plan_restore, target_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.codec import DecodeError
-from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore
 from kvedge.resources.types.vm import VirtualMachine
-
-log = logging.getLogger(__name__)
 
 _BY_TARGET: Final = "restores-of-backups-by-vm"
 
@@ -53,7 +48,7 @@ class RestoreLoop:
         self._restores.add_index(_BY_TARGET, lambda item: (f"{item.metadata.namespace}/{target_of(item)}",))
         self.loop = ReconcileLoop("backup-restores", self.reconcile)
         self._restores.on_change(self._on_restore)
-        sources.workers.on_change(self._on_worker)
+        wake_owners(sources.workers, self.loop, BackupRestore.KIND.kind)
         sources.vms.on_change(self._on_vm)
 
     def stop(self) -> None:
@@ -85,7 +80,7 @@ class RestoreLoop:
             reader=reader,
             worker=worker,
             cluster=sources.cluster(),
-            record=None if restore.status.content is not None else _fetch(reader),
+            record=None if restore.status.content is not None else read_result(BackupRecord, reader),
             token=secrets.token_hex(16),
             refusal=self._refusals.pop(meta.uid, "") or find_stranger(sources, restore, "read", "restore"),
             progress=ask_worker(worker),
@@ -99,26 +94,8 @@ class RestoreLoop:
             self._refusals.pop(item.metadata.uid, None)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
-    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
-        item = new or old
-        assert item is not None
-        owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == BackupRestore.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))
-
     def _on_vm(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
         item = new or old
         assert item is not None
         for restore in self._restores.find_indexed(_BY_TARGET, f"{item.metadata.namespace}/{item.metadata.name}"):
             self.loop.add(Key(restore.metadata.namespace, restore.metadata.name))
-
-
-def _fetch(reader: Pod | None) -> BackupRecord | None:
-    """What the reading worker hands out; None while there is nothing."""
-    if reader is None or reader.status.phase != "Running" or not reader.status.pod_ip:
-        return None
-    try:
-        return fetch_record(reader.status.pod_ip, token_of(reader))
-    except DecodeError as error:
-        log.warning("a worker handed out no record", extra={"facts": {"pod": reader.metadata.name, "why": str(error)}})
-        return None

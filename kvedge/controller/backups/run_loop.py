@@ -6,75 +6,27 @@ worker, so that of two backups of a VM one sees that the other goes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from kvedge.controller.backups.backup_sources import (
+    LIMITS,
+    BackupSources,
+    ask_worker,
+    find_exclusive,
+    find_stranger,
+    find_worker,
+    wake_owners,
+)
 from kvedge.controller.backups.run_plan import RivalRun, RunView, find_rival, plan_run, snapshot_name
-from kvedge.controller.backups.worker_pods import has_ended, is_worker
-from kvedge.controller.datavolumes.workers.progress_client import ask_progress
-from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.late_work import LateWork
-from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
-from kvedge.kube.events import EventRecorder
-from kvedge.kube.informer import Informer
-from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.types.core import Pod
-from kvedge.resources.types.protection.backup_schedules import BackupSchedule
-from kvedge.resources.types.protection.backup_tasks import BackupTask
-from kvedge.resources.types.protection.backup_tests import BackupTest
-from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
-from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
-from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.runtime.clock import Clock
+from kvedge.resources.types.protection.backups import BackupRun
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 
-# Of both loops: workers take their time.
-LIMITS: Final = PassLimits(12, 15.0, shortest=0.5, rests=True)
 _OF_VM: Final = "backups-of-vm"
 _BY_SNAPSHOT: Final = "backups-by-snapshot"
 _INTO: Final = "backups-by-repository"
-
-
-@dataclass(frozen=True, slots=True)
-class BackupSources:
-    """The informers and writers that all loops of backups work with; `workers` are the Pods of backups."""
-
-    client: KubeClient
-    runs: Informer[BackupRun]
-    restores: Informer[BackupRestore]
-    repositories: Informer[BackupRepository]
-    tasks: Informer[BackupTask]
-    schedules: Informer[BackupSchedule]
-    tests: Informer[BackupTest]
-    vmis: Informer[VirtualMachineInstance]
-    workers: Informer[Pod]
-    snapshots: Informer[VirtualMachineSnapshot]
-    contents: Informer[VirtualMachineSnapshotContent]
-    vms: Informer[VirtualMachine]
-    claims: Informer[PersistentVolumeClaim]
-    events: EventRecorder
-    clock: Clock
-    cluster: Callable[[], ClusterConfig]
-
-    def writes(self) -> SnapshotWrites:
-        """What these loops write with."""
-        informers: dict[type, Informer[Any]] = {
-            BackupRun: self.runs,
-            BackupRestore: self.restores,
-            BackupRepository: self.repositories,
-            BackupTask: self.tasks,
-            BackupSchedule: self.schedules,
-            BackupTest: self.tests,
-            VirtualMachineSnapshot: self.snapshots,
-            VirtualMachine: self.vms,
-            PersistentVolumeClaim: self.claims,
-            Pod: self.workers,
-        }
-        return SnapshotWrites(self.client, self.events, informers)
 
 
 def make_run_work(sources: BackupSources) -> LateWork:
@@ -100,7 +52,7 @@ class RunLoop:
         self.loop = ReconcileLoop("backups", self.reconcile)
         self._runs.on_change(self._on_run)
         self._snapshots.on_change(self._on_snapshot)
-        sources.workers.on_change(self._on_worker)
+        wake_owners(sources.workers, self.loop, BackupRun.KIND.kind)
 
     def stop(self) -> None:
         """End the worker."""
@@ -172,42 +124,3 @@ class RunLoop:
         assert item is not None
         for run in self._runs.find_indexed(_BY_SNAPSHOT, f"{item.metadata.namespace}/{item.metadata.name}"):
             self.loop.add(Key(run.metadata.namespace, run.metadata.name))
-
-    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
-        item = new or old
-        assert item is not None
-        owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == BackupRun.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))
-
-
-def find_exclusive(sources: BackupSources, item: BackupRun | BackupRestore) -> str:
-    """The task that has the repository of a backup or a restore for itself now; empty for none."""
-    namespace, place = item.metadata.namespace, item.spec.repository_name
-    for task in sources.tasks.list():
-        is_there = task.metadata.namespace == namespace and task.spec.repository_name == place
-        if is_there and task.is_exclusive and task.status.phase == "Running":
-            return task.metadata.name
-    return ""
-
-
-def find_worker(sources: BackupSources, owner: BackupRun | BackupRestore | BackupTask, mode: str) -> Pod | None:
-    """The worker of an errand, if the Pod of its name is one."""
-    pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
-    return pod if pod is not None and is_worker(pod, owner, mode) else None
-
-
-def find_stranger(sources: BackupSources, owner: BackupRun | BackupRestore, *modes: str) -> str:
-    """What to say of a Pod that has a worker's name and is none; empty for none."""
-    for mode in modes:
-        pod = sources.workers.get(owner.metadata.namespace, f"{mode}-{owner.metadata.uid}")
-        if pod is not None and not is_worker(pod, owner, mode):
-            return f"Pod {pod.metadata.name} is in the way: kvedge has not made it as it is; delete it"
-    return ""
-
-
-def ask_worker(worker: Pod | None) -> str:
-    """How far a worker is; empty when it does not say."""
-    if worker is None or worker.status.phase != "Running" or has_ended(worker) or not worker.status.pod_ip:
-        return ""
-    return ask_progress(worker.status.pod_ip)

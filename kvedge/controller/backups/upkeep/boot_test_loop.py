@@ -5,13 +5,12 @@ Run by the controller role. Reads informers, asks :func:`plan_boot_test`, and ha
 
 from __future__ import annotations
 
-from kvedge.controller.backups.run_loop import LIMITS, BackupSources
+from kvedge.controller.backups.backup_sources import LIMITS, BackupSources, wake_owners
 from kvedge.controller.backups.upkeep.boot_test_plan import BootView, plan_boot_test, restore_name
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.types.protection.backup_tests import BackupTest
-from kvedge.resources.types.protection.backups import BackupRestore
 
 
 def make_boot_test_work(sources: BackupSources) -> LateWork:
@@ -29,7 +28,7 @@ class BootTestLoop:
         self._refusals: dict[str, str] = {}
         self.loop = ReconcileLoop("backup-tests", self.reconcile)
         sources.tests.on_change(self._on_test)
-        sources.restores.on_change(self._on_restore)
+        wake_owners(sources.restores, self.loop, BackupTest.KIND.kind)
 
     def stop(self) -> None:
         """End the worker."""
@@ -63,10 +62,3 @@ class BootTestLoop:
         if new is None:
             self._refusals.pop(item.metadata.uid, None)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
-
-    def _on_restore(self, old: BackupRestore | None, new: BackupRestore | None) -> None:
-        item = new or old
-        assert item is not None
-        owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == BackupTest.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))

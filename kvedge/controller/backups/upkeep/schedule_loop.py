@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeAlias
 
-from kvedge.controller.backups.run_loop import BackupSources
+from kvedge.controller.backups.backup_sources import BackupSources
 from kvedge.controller.backups.upkeep.rounds import run_name
 from kvedge.controller.backups.upkeep.schedule_plan import ScheduleView, next_sequence, plan_schedule
 from kvedge.controller.late_work import LateWork

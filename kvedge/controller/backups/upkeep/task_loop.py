@@ -6,25 +6,25 @@ and has `snapshot_writes` do what it says.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from typing import Final
 
-from kvedge.controller.backups.record_client import fetch_result
-from kvedge.controller.backups.run_loop import LIMITS, BackupSources, find_worker
+from kvedge.controller.backups.backup_sources import (
+    LIMITS,
+    BackupSources,
+    find_stranger,
+    find_worker,
+    read_result,
+    wake_owners,
+)
 from kvedge.controller.backups.upkeep.prune_targets import find_targets
 from kvedge.controller.backups.upkeep.task_plan import MODES, TaskView, find_task_rival, plan_task
-from kvedge.controller.backups.worker_pods import token_of
 from kvedge.controller.late_work import LateWork
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.codec import DecodeError
-from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import BackupCatalog
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
-
-log = logging.getLogger(__name__)
 
 _IN: Final = "backup-tasks-by-repository"
 
@@ -47,7 +47,7 @@ class TaskLoop:
         self._tasks.add_index(_IN, lambda item: (f"{item.metadata.namespace}/{item.spec.repository_name}",))
         self.loop = ReconcileLoop("backup-tasks", self.reconcile)
         self._tasks.on_change(self._on_task)
-        sources.workers.on_change(self._on_worker)
+        wake_owners(sources.workers, self.loop, BackupTask.KIND.kind)
 
     def stop(self) -> None:
         """End the worker."""
@@ -69,7 +69,8 @@ class TaskLoop:
     def _view(self, task: BackupTask) -> TaskView:
         sources, namespace = self._sources, task.metadata.namespace
         place = task.spec.repository_name
-        worker = find_worker(sources, task, MODES.get(task.spec.action, ""))
+        mode = MODES.get(task.spec.action, "")
+        worker = find_worker(sources, task, mode)
         runs = [each for each in sources.runs.list() if each.metadata.namespace == namespace]
         restores = sources.restores.list()
         targets, absent = find_targets(task, sources.vms.get, runs, restores)
@@ -86,9 +87,9 @@ class TaskLoop:
                 [each for each in runs if each.spec.repository_name == place],
                 [each for each in restores if _is_from(each, namespace, place)],
             ),
-            catalog=_fetch(worker) if task.spec.action == "List" else None,
+            catalog=read_result(BackupCatalog, worker) if task.spec.action == "List" else None,
             token=secrets.token_hex(16),
-            refusal=self._refusals.pop(task.metadata.uid, ""),
+            refusal=self._refusals.pop(task.metadata.uid, "") or find_stranger(sources, task, mode),
         )
 
     def _on_task(self, old: BackupTask | None, new: BackupTask | None) -> None:
@@ -102,24 +103,6 @@ class TaskLoop:
                 self.loop.add(Key(other.metadata.namespace, other.metadata.name))
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
-    def _on_worker(self, old: Pod | None, new: Pod | None) -> None:
-        item = new or old
-        assert item is not None
-        owner = item.metadata.controller_reference()
-        if owner is not None and owner.kind == BackupTask.KIND.kind:
-            self.loop.add(Key(item.metadata.namespace, owner.name))
-
 
 def _is_from(item: BackupRestore | BackupRun, namespace: str, place: str) -> bool:
     return item.metadata.namespace == namespace and item.spec.repository_name == place
-
-
-def _fetch(worker: Pod | None) -> BackupCatalog | None:
-    """What the worker hands out; None while there is nothing."""
-    if worker is None or worker.status.phase != "Running" or not worker.status.pod_ip:
-        return None
-    try:
-        return fetch_result(BackupCatalog, worker.status.pod_ip, token_of(worker))
-    except DecodeError as error:
-        log.warning("a worker handed out no list", extra={"facts": {"pod": worker.metadata.name, "why": str(error)}})
-        return None
