@@ -98,6 +98,14 @@ def refusal(uid: str, code: int, message: str) -> JsonObject:
     return _review({"uid": uid, "allowed": False, "status": status})
 
 
+def forbidden(uid: str, field: str, text: str) -> JsonObject:
+    """The answer where the user may not have what a field asks for."""
+    answer = refusal(uid, 403, text)
+    cause = {"reason": "FieldValueForbidden", "message": text, "field": field}
+    answer["response"]["status"]["details"] = {"causes": [cause]}
+    return answer
+
+
 def mutation(uid: str, patch: Sequence[JsonObject]) -> JsonObject:
     """The answer of a mutating webhook: always allowed, as saying no is the other one's part."""
     response: JsonObject = {"uid": uid, "allowed": True}

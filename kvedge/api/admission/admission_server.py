@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, verdict
+from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.presets.preset_parts import Preset
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.webhook_answers import answer_judged
 from kvedge.api.served_paths import MUTATE_PATH, VALIDATE_PATH
 from kvedge.resources.codec import DecodeError, JsonObject
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -53,15 +54,7 @@ def admission_routes(
 
     def validate(request: AdmissionRequest) -> JsonObject:
         judged = plan_verdict(request, cluster(), of(request), preset_doubt())
-        if judged.causes:
-            facts = {
-                "kind": request.resource.resource,
-                "object": f"{request.namespace}/{request.name}",
-                "user": request.user_info.username,
-                "causes": len(judged.causes),
-            }
-            log.info("refused", extra={"facts": facts})
-        return verdict(request.uid, judged.causes, judged.warnings)
+        return answer_judged(request, judged, log)
 
     return [
         web.post(path, _handler(answer, judgement))

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
-from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal
+from kvedge.api.admission.admission_message import AdmissionRequest, forbidden, mutation, refusal
 from kvedge.api.admission.judgement import Judgement
 from kvedge.api.admission.rules.storage.clone_rules import (
     clone_asked,
@@ -27,11 +25,12 @@ from kvedge.api.admission.rules.storage.clone_rules import (
     whose_rights,
     with_token,
 )
+from kvedge.api.admission.webhook_answers import ask_for_answer
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import MUTATE_CLONE_PATH
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.clone_grants import CLONE_FIELD, CloneGrant, sign_grant
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.data_volumes import DataSource
@@ -41,7 +40,6 @@ log = logging.getLogger(__name__)
 
 # Less than the API server waits for us.
 _ASK_SECONDS: Final = 4.0
-_FORBIDDEN: Final = 403
 _INTERNAL: Final = 500
 
 
@@ -59,15 +57,7 @@ class CloneAdmission:
 
     def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
         """The webhook, which asks: at a path that callers must know."""
-        return [paths.route(MUTATE_CLONE_PATH, self._handle)]
-
-    async def _handle(self, request: web.Request) -> web.Response:
-        try:
-            review = await self._judgement.ask(parse_review, await request.read())
-        except (DecodeError, RecursionError) as error:
-            raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await self._judgement.ask_server(partial(self._answer, review))
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+        return [paths.route(MUTATE_CLONE_PATH, ask_for_answer(self._judgement, self._answer))]
 
     def _answer(self, request: AdmissionRequest) -> JsonObject:
         document = request.object
@@ -81,13 +71,13 @@ class CloneAdmission:
             return refusal(request.uid, _INTERNAL, f"the API server: {error.message or error}")
         if refused is not None:
             log.info("clone refused", extra={"facts": {"user": user.username, "source": refused}})
-            return _refuse(request.uid, CLONE_FIELD, refusal_words(user, refused))
+            return forbidden(request.uid, CLONE_FIELD, refusal_words(user, refused))
         token = ""
         if foreign:
             name = _name(request, document)
             if not name:
                 # It is made up after us, and the grant would be nobody's.
-                return _refuse(request.uid, "metadata.generateName", nameless_words(foreign[0]))
+                return forbidden(request.uid, "metadata.generateName", nameless_words(foreign[0]))
             grant = CloneGrant(request.namespace, name, tuple(foreign))
             token = sign_grant(self._signing_key(), grant, self._clock.now())
         return mutation(request.uid, with_token(document, token))
@@ -123,10 +113,3 @@ class CloneAdmission:
 
 def _name(request: AdmissionRequest, document: JsonObject) -> str:
     return request.name or str((document.get("metadata") or {}).get("name") or "")
-
-
-def _refuse(uid: str, field: str, text: str) -> JsonObject:
-    answer = refusal(uid, _FORBIDDEN, text)
-    cause = {"reason": "FieldValueForbidden", "message": text, "field": field}
-    answer["response"]["status"]["details"] = {"causes": [cause]}
-    return answer

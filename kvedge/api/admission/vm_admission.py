@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
-from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal, verdict
+from kvedge.api.admission.admission_message import AdmissionRequest, mutation, parse_review, refusal
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.instancetypes.inference import (
     DeniedError,
@@ -33,6 +33,7 @@ from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.clone_rules import sufficient_rights, whose_rights
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.webhook_answers import answer_judged
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import MUTATE_VM_PATH, VALIDATE_VM_PATH
 from kvedge.kube.errors import KubeError, NotFound
@@ -148,15 +149,7 @@ class VmAdmission:
         if isinstance(found, dict):
             return found
         judged = plan_verdict(review, self._cluster(), seen=found or NOTHING_SEEN)
-        if judged.causes:
-            facts = {
-                "kind": review.resource.resource,
-                "object": f"{review.namespace}/{review.name}",
-                "user": review.user_info.username,
-                "causes": len(judged.causes),
-            }
-            log.info("refused", extra={"facts": facts})
-        return verdict(review.uid, judged.causes, judged.warnings)
+        return answer_judged(review, judged, log)
 
     def _read(self, review: AdmissionRequest, kind: Kind, namespace: str, name: str) -> JsonObject:
         try:

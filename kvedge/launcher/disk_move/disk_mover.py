@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from kvedge.launcher.disk_move.disk_move_plan import (
     LEASE_SECONDS,
@@ -27,6 +27,7 @@ from kvedge.launcher.disk_move.disk_move_plan import (
     plan_look,
 )
 from kvedge.launcher.disk_move.disk_move_record import MoveRecord, MoveStore, MovingDisk
+from kvedge.launcher.disk_move.disk_move_word import describe_move
 from kvedge.launcher.disk_move.moving_disks import (
     explain_loss,
     find_disk,
@@ -44,21 +45,13 @@ from kvedge.launcher.disks.arriving_disk import (
 from kvedge.launcher.launcher_errors import BadRequest, LauncherError, Postponed, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.rpc.launcher_pb2 import (
-    DISK_MOVE_COPYING,
-    DISK_MOVE_DONE,
-    DISK_MOVE_FAILED,
     DISK_MOVE_GOAL_ABORT,
     DISK_MOVE_GOAL_COPY,
     DISK_MOVE_GOAL_FINISH,
     DISK_MOVE_GOAL_SETTLE,
-    DISK_MOVE_NONE,
-    DISK_MOVE_READY,
-    DISK_MOVE_SETTLED,
-    DiskCopy,
     DiskMove,
     MoveDisksRequest,
 )
-from kvedge.rpc.launcher_pb2 import MovingDisk as MovingDiskWord
 from kvedge.runtime.background import passing_thread
 
 if TYPE_CHECKING:
@@ -72,16 +65,6 @@ _ALIKE_SECONDS: Final = 8.0
 _ALIKE_POLL: Final = 0.02
 # Another order that is at work is waited for.
 _ORDER_SECONDS: Final = 15.0
-_STATES: Final = {
-    Stage.NONE: DISK_MOVE_NONE,
-    Stage.COPYING: DISK_MOVE_COPYING,
-    Stage.SETTLING: DISK_MOVE_READY,
-    Stage.SETTLED: DISK_MOVE_SETTLED,
-    Stage.EXCHANGING: DISK_MOVE_SETTLED,
-    Stage.STANDING: DISK_MOVE_FAILED,
-    Stage.DONE: DISK_MOVE_DONE,
-    Stage.FAILED: DISK_MOVE_FAILED,
-}
 
 
 class DiskMover:
@@ -191,44 +174,8 @@ class DiskMover:
 
     def describe(self, facts: DomainFacts | None) -> DiskMove | None:
         """For the status; None when no disk was to move."""
-        record = self._record
-        if record.stage is Stage.NONE:
-            return None
-        state = _STATES[record.stage]
-        if state == DISK_MOVE_COPYING and self._is_flushed and can_settle(self._read_states(facts)):
-            state = DISK_MOVE_READY
-        found = DiskMove(
-            move_id=record.id,
-            state=state,
-            message=record.message,
-            started_unix_ms=record.started_ms,
-            ended_unix_ms=record.ended_ms,
-            stands=record.stage is Stage.STANDING,
-        )
-        present = {} if facts is None else {disk.name: disk for disk in facts.disks}
-        for disk in record.disks:
-            has_moved = disk.volume in present and present[disk.volume].source == disk.path
-            found.disks.append(self._describe_disk(disk, has_moved=has_moved))
-        return found
-
-    def _describe_disk(self, disk: MovingDisk, *, has_moved: bool) -> MovingDiskWord:
-        word = MovingDiskWord(
-            copy=DiskCopy(
-                volume=disk.volume,
-                source_claim=disk.source_claim,
-                claim=disk.claim,
-                place=disk.place,
-                block=disk.block,
-            ),
-            moved=has_moved,
-            total_bytes=disk.bytes,
-            copied_bytes=disk.bytes if has_moved else 0,
-        )
-        if self.is_open and not has_moved:
-            with contextlib.suppress(LauncherError):
-                progress = self._session.copies.progress(disk.target)
-                word.total_bytes, word.copied_bytes = progress.total or disk.bytes, progress.copied
-        return word
+        is_ready = self._is_flushed and can_settle(self._read_states(facts))
+        return describe_move(self._record, facts, self._session.copies, is_ready=is_ready)
 
     @property
     def _is_to_device(self) -> bool:
@@ -391,9 +338,7 @@ class DiskMover:
         open_ones = [disk.volume for disk, state in states.items() if state in (DiskState.COPYING, DiskState.FOLLOWING)]
         if open_ones:
             text = f"QEMU still exchanges volume {', '.join(open_ones)}: the guest stands until that has ended"
-            if self._record.message != text:
-                self._keep(self._record._replace(message=text))
-            raise Postponed(text)
+            self._put_off(text)
         return [(disk, failures[disk.volume]) for disk, state in states.items() if state is DiskState.LOST]
 
     def _living_facts(self) -> DomainFacts:
@@ -461,11 +406,8 @@ class DiskMover:
             text = (
                 f"volume {names} after QEMU had refused it, and the VMI names the claim of before: the guest stands;"
                 " restart the VM, which loses nothing that is written"
-            )[:_LONGEST_MESSAGE]
-            if self._record.message != text:
-                log.error("a disk has moved too late", extra={"facts": {"why": text}})
-                self._keep(self._record._replace(message=text))
-            raise Postponed(text)
+            )
+            self._put_off(text)
         for disk, state in zip(self._record.disks, states, strict=True):
             if state in (DiskState.COPYING, DiskState.FOLLOWING):
                 self._session.copies.give_up(disk.target)
@@ -473,6 +415,14 @@ class DiskMover:
                 unsettle_copy(os.path.dirname(disk.path))
         self._let_run()
         self._keep(self._record._replace(stage=Stage.FAILED))
+
+    def _put_off(self, why: str) -> NoReturn:
+        """What is waited for stands in the status. Raises Postponed."""
+        text = why[:_LONGEST_MESSAGE]
+        if self._record.message != text:
+            log.error("the guest stands until its disks are known", extra={"facts": {"why": text}})
+            self._keep(self._record._replace(message=text))
+        raise Postponed(text)
 
     def _let_run(self) -> None:
         if self._record.held:

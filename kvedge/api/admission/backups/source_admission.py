@@ -7,20 +7,19 @@ the user may do. A store that several namespaces have backups in would else give
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
-from kvedge.api.admission.admission_message import AdmissionRequest, parse_review, refusal, verdict
+from kvedge.api.admission.admission_message import AdmissionRequest, forbidden, refusal, verdict
 from kvedge.api.admission.judgement import Judgement
+from kvedge.api.admission.webhook_answers import ask_for_answer
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import VALIDATE_BACKUP_SOURCE_PATH
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.protection.backups import BackupRestore
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,6 @@ log = logging.getLogger(__name__)
 # Less than the API server waits for us.
 _ASK_SECONDS: Final = 4.0
 _FIELD: Final = "spec.vmNamespace"
-_FORBIDDEN: Final = 403
 _INTERNAL: Final = 500
 _LONGEST_NAME: Final = 253
 
@@ -42,15 +40,7 @@ class BackupSourceAdmission:
 
     def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
         """The webhook, which asks: at a path that callers must know."""
-        return [paths.route(VALIDATE_BACKUP_SOURCE_PATH, self._handle)]
-
-    async def _handle(self, request: web.Request) -> web.Response:
-        try:
-            review = await self._judgement.ask(parse_review, await request.read())
-        except (DecodeError, RecursionError) as error:
-            raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await self._judgement.ask_server(partial(self._answer, review))
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+        return [paths.route(VALIDATE_BACKUP_SOURCE_PATH, ask_for_answer(self._judgement, self._answer))]
 
     def _answer(self, request: AdmissionRequest) -> JsonObject:
         source = _source_of(request)
@@ -70,10 +60,7 @@ class BackupSourceAdmission:
             f" the verb create on {BackupRestore.KIND.plural} of {BackupRestore.KIND.group} there, as a RoleBinding of"
             f" kubevirt.io:edit in {source} gives"
         )
-        answer = refusal(request.uid, _FORBIDDEN, text)
-        cause = {"reason": "FieldValueForbidden", "message": text, "field": _FIELD}
-        answer["response"]["status"]["details"] = {"causes": [cause]}
-        return answer
+        return forbidden(request.uid, _FIELD, text)
 
 
 def _source_of(request: AdmissionRequest) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-import msgspec
 from aiohttp import web
 
-from kvedge.api.admission.admission_message import AdmissionRequest, parse_review, refusal, verdict
+from kvedge.api.admission.admission_message import AdmissionRequest, refusal, verdict
 from kvedge.api.admission.evictions.eviction_rules import (
     Allow,
     Answer,
@@ -30,11 +28,12 @@ from kvedge.api.admission.evictions.eviction_rules import (
     vmi_of_launcher,
 )
 from kvedge.api.admission.judgement import Judgement
+from kvedge.api.admission.webhook_answers import ask_for_answer
 from kvedge.api.secret_paths import SecretPaths
 from kvedge.api.served_paths import VALIDATE_EVICTION_PATH
 from kvedge.kube.errors import Conflict, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
-from kvedge.resources.codec import DecodeError, JsonObject
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.evacuation import DESCHEDULER, EVICTION_SOURCE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -67,15 +66,7 @@ class EvictionAdmission:
 
     def routes(self, paths: SecretPaths) -> list[web.RouteDef]:
         """The webhook, which asks: at a path that callers must know."""
-        return [paths.route(VALIDATE_EVICTION_PATH, self._handle)]
-
-    async def _handle(self, request: web.Request) -> web.Response:
-        try:
-            review = await self._judgement.ask(parse_review, await request.read())
-        except (DecodeError, RecursionError) as error:
-            raise web.HTTPBadRequest(text=f"no AdmissionReview: {error}") from error
-        answer = await self._judgement.ask_server(partial(self.answer, review))
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+        return [paths.route(VALIDATE_EVICTION_PATH, ask_for_answer(self._judgement, self.answer))]
 
     def answer(self, request: AdmissionRequest) -> JsonObject:
         """The AdmissionReview for one eviction; blocks."""
