@@ -20,5 +20,5 @@ NOT_YET: Final[dict[str, str]] = {
 
 # Kinds that `virtctl create` makes beside a VM → the remedy here.
 NOT_CREATED: Final[dict[str, str]] = {
-    "clone": "kvedge clones no VMs yet: `kvedge get vm NAME -o yaml` is where another manifest starts",
+    "clone": "`kvedge clone VM [TARGET]` clones a VM; `virtctl create clone` makes a manifest",
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.backups.errand_status import write_status
 from kvedge.controller.backups.returned_vm import make_claim, make_vm, plan_volumes
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
@@ -25,7 +26,6 @@ from kvedge.controller.backups.worker_pods import (
 )
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
-from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import DecodeError, JsonObject, decode, encode
 from kvedge.resources.disks.snapshot_names import RETURNED_BY
 from kvedge.resources.meta import owner_reference
@@ -34,7 +34,6 @@ from kvedge.resources.types.protection.backup_job import BackupJob, BackupRecord
 from kvedge.resources.types.protection.backups import (
     BackupRepository,
     BackupRestore,
-    BackupRestoreStatus,
 )
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -126,8 +125,8 @@ def _take_record(view: RestoreView, record: BackupRecord, now: datetime) -> Snap
             make_vm(restore, content, volumes)
     except (DecodeError, ValueError) as error:
         return _fail(view, now, f"the record of the backup cannot be used: {error}")
-    actions = _status(
-        view,
+    actions = write_status(
+        view.restore,
         now,
         phase="Restoring",
         message="",
@@ -173,8 +172,8 @@ def _plan_ends(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapshot
 
 
 def _succeed(view: RestoreView, now: datetime) -> list[SnapshotAction]:
-    return _status(
-        view, now, phase="Succeeded", completion_time=rfc3339(now), progress="100.00%", message="", content=None
+    return write_status(
+        view.restore, now, phase="Succeeded", completion_time=rfc3339(now), progress="100.00%", message="", content=None
     )
 
 
@@ -194,7 +193,7 @@ def _begin(
     if view.busy:
         return _wait(view, now, f"task {view.busy} has the repository")
     pod = worker_pod(view.restore, job, repository, claims, view.cluster)
-    return SnapshotPlan((*_status(view, now, phase=phase, attempts=status.attempts + 1), Create(pod)))
+    return SnapshotPlan((*write_status(view.restore, now, phase=phase, attempts=status.attempts + 1), Create(pod)))
 
 
 def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: str) -> SnapshotPlan | None:
@@ -204,7 +203,9 @@ def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: 
     if not has_ended(worker):
         text = message if worker.status.phase == "Running" else why_waiting(worker) or message
         progress = view.progress or view.restore.status.progress
-        return SnapshotPlan(tuple(_status(view, now, phase=phase, progress=progress, message=text)), (), LOOK_SECONDS)
+        return SnapshotPlan(
+            tuple(write_status(view.restore, now, phase=phase, progress=progress, message=text)), (), LOOK_SECONDS
+        )
     if has_succeeded(worker):
         return None
     outcome, attempts = outcome_of(worker), view.restore.status.attempts
@@ -214,7 +215,7 @@ def _follow(view: RestoreView, worker: Pod, now: datetime, phase: str, message: 
     told = Told("Warning", "RestoreAttemptFailed", outcome.message)
     # Waiting for somebody else is no try: another box may prune for hours.
     counted = attempts - 1 if outcome.locked else attempts
-    writes = _status(view, now, message=text, attempts=counted, attempt_time=rfc3339(now))
+    writes = write_status(view.restore, now, message=text, attempts=counted, attempt_time=rfc3339(now))
     return SnapshotPlan((*writes, Delete(worker)), (told,), 1.0)
 
 
@@ -281,12 +282,12 @@ def _has_owner(claim: PersistentVolumeClaim, vm: VirtualMachine) -> bool:
 
 def _wait(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:
     phase = view.restore.status.phase or "Pending"
-    return SnapshotPlan(tuple(_status(view, now, phase=phase, message=message)), (), LOOK_SECONDS)
+    return SnapshotPlan(tuple(write_status(view.restore, now, phase=phase, message=message)), (), LOOK_SECONDS)
 
 
 def _fail(view: RestoreView, now: datetime, message: str) -> SnapshotPlan:
     told = Told("Warning", "BackupRestoreFailed", message)
-    actions = _status(view, now, phase="Failed", message=message, completion_time=rfc3339(now))
+    actions = write_status(view.restore, now, phase="Failed", message=message, completion_time=rfc3339(now))
     return SnapshotPlan(tuple(actions), (told,))
 
 
@@ -294,12 +295,3 @@ def _clean_up(view: RestoreView) -> list[SnapshotAction]:
     """Its workers; the claims of one that failed go with the restore, whose they are."""
     there = (view.reader, view.worker)
     return [Delete(each) for each in there if each is not None and each.metadata.deletion_timestamp is None]
-
-
-def _status(view: RestoreView, now: datetime, **changed: object) -> list[SnapshotAction]:
-    """The write of the status that has these fields; none when it is so already."""
-    old = view.restore.status
-    fields: JsonObject = {name: getattr(old, name) for name in BackupRestoreStatus.__struct_fields__}
-    fields["start_time"] = old.start_time or rfc3339(now)
-    body = merge_difference(encode(old), encode(BackupRestoreStatus(**{**fields, **changed})))
-    return [Patch(view.restore, {"status": body}, "status")] if body else []

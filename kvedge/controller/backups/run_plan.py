@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
 
+from kvedge.controller.backups.errand_status import plan_in_time, write_status
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
     count_seconds_to_wait,
@@ -23,13 +24,12 @@ from kvedge.controller.backups.worker_pods import (
 )
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.live_copies import is_live
-from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
-from kvedge.kube.patches import merge_difference
-from kvedge.resources.codec import JsonObject, encode, encode_json
+from kvedge.controller.snapshots.snapshot_actions import Create, Delete, SnapshotAction, SnapshotPlan, Told
+from kvedge.resources.codec import encode, encode_json
 from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import LONGEST_JOB, BackupJob, BackupVolume
-from kvedge.resources.types.protection.backups import BackupRepository, BackupRun, BackupRunStatus
+from kvedge.resources.types.protection.backups import BackupRepository, BackupRun
 from kvedge.resources.types.protection.snapshots import (
     TypedReference,
     VirtualMachineSnapshot,
@@ -78,15 +78,8 @@ def plan_run(view: RunView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan()
     if run.is_final:
         return SnapshotPlan(tuple(_clean_up(view)))
-    started = datetime.fromisoformat(run.status.start_time) if run.status.start_time else now
-    deadline = started + timedelta(seconds=_deadline_seconds(run))
-    if now >= deadline:
-        reason = f": {run.status.message}" if run.status.message else ""
-        return _end(view, now, "Failed", f"not complete within its deadline{reason}")
-    plan = _plan(view, now)
-    left = max(1.0, (deadline - now).total_seconds())
-    again = left if plan.again_after is None else min(plan.again_after, left)
-    return SnapshotPlan(plan.actions, plan.told, again)
+    seconds = parse_duration(run.spec.deadline) if run.spec.deadline else _DEADLINE_SECONDS
+    return plan_in_time(run, seconds, now, lambda: _plan(view, now), lambda why: _end(view, now, "Failed", why))
 
 
 class RivalRun(NamedTuple):
@@ -142,8 +135,8 @@ def _plan(view: RunView, now: datetime) -> SnapshotPlan:
             return _end(view, now, "Failed", "its snapshot is gone before it was carried away: somebody has deleted it")
         return SnapshotPlan(
             (
-                *_status(
-                    view, now, phase="Snapshotting", snapshot_name=snapshot_name(run), message="taking a snapshot"
+                *write_status(
+                    view.run, now, phase="Snapshotting", snapshot_name=snapshot_name(run), message="taking a snapshot"
                 ),
                 Create(_make_snapshot(run)),
             )
@@ -162,7 +155,7 @@ def _plan_snapshot(view: RunView, snapshot: VirtualMachineSnapshot, now: datetim
         left = _count_seconds_to_moment(view, snapshot, now)
         if left is not None and left <= 0:
             return _end(view, now, "Failed", f"the disks were not at one moment within {_MOMENT_SECONDS:.0f} s: {text}")
-        actions = _status(view, now, phase="Snapshotting", snapshot_name=name, message=text)
+        actions = write_status(view.run, now, phase="Snapshotting", snapshot_name=name, message=text)
         return SnapshotPlan(tuple(actions), again_after=left)
     return _plan_worker(view, view.content, now)
 
@@ -190,14 +183,16 @@ def _plan_worker(view: RunView, content: VirtualMachineSnapshotContent, now: dat
         return SnapshotPlan((), (), 1.0)
     if not has_ended(worker):
         text = "" if worker.status.phase == "Running" else why_waiting(worker)
-        actions = _status(view, now, phase="Copying", progress=view.progress or run.status.progress, message=text)
+        actions = write_status(
+            view.run, now, phase="Copying", progress=view.progress or run.status.progress, message=text
+        )
         return SnapshotPlan(tuple(actions), (), LOOK_SECONDS)
     outcome = outcome_of(worker)
     if has_succeeded(worker):
         told = Told("Normal", "BackupComplete", f"VM {run.spec.vm_name} is in {run.spec.repository_name}")
         names = [each.volume_name for each in content.spec.volume_backups if each.volume_snapshot_name]
-        actions = _status(
-            view,
+        actions = write_status(
+            view.run,
             now,
             phase="Succeeded",
             completion_time=rfc3339(now),
@@ -216,7 +211,7 @@ def _plan_worker(view: RunView, content: VirtualMachineSnapshotContent, now: dat
     text = f"attempt {attempts} of {MOST_ATTEMPTS} failed at {rfc3339(now)}: {outcome.message}"
     # Waiting for somebody else is no try: another box may prune for hours.
     counted = attempts - 1 if outcome.locked else attempts
-    writes = _status(view, now, message=text, attempts=counted, attempt_time=rfc3339(now))
+    writes = write_status(view.run, now, message=text, attempts=counted, attempt_time=rfc3339(now))
     return SnapshotPlan((*writes, Delete(worker)), (told,), 1.0)
 
 
@@ -252,7 +247,7 @@ def _begin_worker(view: RunView, content: VirtualMachineSnapshotContent, now: da
         return _end(view, now, "Failed", text)
     pod = worker_pod(run, job, view.repository, claims, view.cluster)
     attempt = run.status.attempts + 1
-    actions = _status(view, now, phase="Copying", attempts=attempt, progress="")
+    actions = write_status(view.run, now, phase="Copying", attempts=attempt, progress="")
     return SnapshotPlan((*actions, Create(pod)))
 
 
@@ -284,12 +279,14 @@ def _describe(snapshot: VirtualMachineSnapshot) -> str:
 
 def _wait(view: RunView, now: datetime, message: str) -> SnapshotPlan:
     phase = view.run.status.phase or "Pending"
-    return SnapshotPlan(tuple(_status(view, now, phase=phase, message=message)), (), LOOK_SECONDS)
+    return SnapshotPlan(tuple(write_status(view.run, now, phase=phase, message=message)), (), LOOK_SECONDS)
 
 
 def _end(view: RunView, now: datetime, phase: str, message: str) -> SnapshotPlan:
     told = Told("Warning", "BackupFailed", message)
-    return SnapshotPlan(tuple(_status(view, now, phase=phase, message=message, completion_time=rfc3339(now))), (told,))
+    return SnapshotPlan(
+        tuple(write_status(view.run, now, phase=phase, message=message, completion_time=rfc3339(now))), (told,)
+    )
 
 
 def _clean_up(view: RunView) -> list[SnapshotAction]:
@@ -301,17 +298,3 @@ def _clean_up(view: RunView) -> list[SnapshotAction]:
     if snapshot is not None and not view.run.spec.snapshot_name and snapshot.metadata.deletion_timestamp is None:
         made.append(Delete(snapshot))
     return made
-
-
-def _status(view: RunView, now: datetime, **changed: object) -> list[SnapshotAction]:
-    """The write of the status that has these fields; none when it is so already."""
-    old = view.run.status
-    fields: JsonObject = {name: getattr(old, name) for name in BackupRunStatus.__struct_fields__}
-    fields["start_time"] = old.start_time or rfc3339(now)
-    wanted = BackupRunStatus(**{**fields, **changed})
-    body = merge_difference(encode(old), encode(wanted))
-    return [Patch(view.run, {"status": body}, "status")] if body else []
-
-
-def _deadline_seconds(run: BackupRun) -> float:
-    return parse_duration(run.spec.deadline) if run.spec.deadline else _DEADLINE_SECONDS

@@ -83,7 +83,7 @@ def test_each_verb_of_virtctl_is_there_or_refused_by_name() -> None:
     done = kvedge_cli("usbredir", "web")
     assert done.returncode == Exit.USAGE
     assert done.stderr == "error: kvedge has no usbredir: USB devices of this computer are not handed to guests yet\n"
-    assert "kvedge clones no VMs yet" in kvedge_cli("create", "clone", "--name", "x").stderr
+    assert "`kvedge clone VM [TARGET]` clones a VM" in kvedge_cli("create", "clone", "--name", "x").stderr
 
 
 def test_the_program_names_its_exit_codes() -> None:

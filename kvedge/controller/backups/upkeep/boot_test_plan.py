@@ -7,14 +7,13 @@ becomes of the controller, who deletes the test deletes all of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
-from kvedge.kube.patches import merge_difference
-from kvedge.resources.codec import JsonObject, encode
+from kvedge.controller.backups.errand_status import plan_in_time, write_status
+from kvedge.controller.snapshots.snapshot_actions import Create, Delete, SnapshotPlan, Told
 from kvedge.resources.meta import ObjectMeta, condition, owner_reference
-from kvedge.resources.types.protection.backup_tests import DEFAULT_SECONDS, BackupTest, BackupTestStatus
+from kvedge.resources.types.protection.backup_tests import DEFAULT_SECONDS, BackupTest
 from kvedge.resources.types.protection.backups import BackupRestore, BackupRestoreSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import parse_duration
@@ -48,15 +47,8 @@ def plan_boot_test(view: BootView, now: datetime) -> SnapshotPlan:
     if test.is_final:
         gone = restore is not None and restore.metadata.deletion_timestamp is None and _is_ours(test, restore)
         return SnapshotPlan((Delete(restore),) if gone and restore is not None else ())
-    started = datetime.fromisoformat(test.status.start_time) if test.status.start_time else now
-    given = parse_duration(test.spec.deadline) if test.spec.deadline else _DEADLINE_SECONDS
-    deadline = started + timedelta(seconds=given)
-    if now >= deadline:
-        reason = f": {test.status.message}" if test.status.message else ""
-        return _end(view, now, "Failed", f"not complete within its deadline{reason}")
-    plan = _plan(view, now)
-    left = max(1.0, (deadline - now).total_seconds())
-    return SnapshotPlan(plan.actions, plan.told, left if plan.again_after is None else min(plan.again_after, left))
+    seconds = parse_duration(test.spec.deadline) if test.spec.deadline else _DEADLINE_SECONDS
+    return plan_in_time(test, seconds, now, lambda: _plan(view, now), lambda why: _end(view, now, "Failed", why))
 
 
 def _plan(view: BootView, now: datetime) -> SnapshotPlan:
@@ -67,7 +59,7 @@ def _plan(view: BootView, now: datetime) -> SnapshotPlan:
         if test.status.restore_name:
             return _end(view, now, "Failed", "its restore was deleted")
         name = restore_name(test)
-        writes = _status(view, now, phase="Restoring", restore_name=name)
+        writes = write_status(view.test, now, phase="Restoring", restore_name=name)
         return SnapshotPlan((Create(_make_restore(test, name)), *writes), (), LOOK_SECONDS)
     if not _is_ours(test, restore):
         return _end(view, now, "Failed", f"BackupRestore {restore.metadata.name} exists and is none of this test's")
@@ -133,7 +125,9 @@ def _go_on(
 ) -> SnapshotPlan:
     if restore is not None:
         changed["backup_id"] = restore.status.backup_id
-    return SnapshotPlan(tuple(_status(view, now, phase=phase, message=message[:_LONGEST], **changed)), (), LOOK_SECONDS)
+    return SnapshotPlan(
+        tuple(write_status(view.test, now, phase=phase, message=message[:_LONGEST], **changed)), (), LOOK_SECONDS
+    )
 
 
 def _end(view: BootView, now: datetime, phase: str, message: str, **changed: object) -> SnapshotPlan:
@@ -142,13 +136,4 @@ def _end(view: BootView, now: datetime, phase: str, message: str, **changed: obj
     if view.restore is not None and view.restore.status.backup_id:
         changed["backup_id"] = view.restore.status.backup_id
     ended = {"phase": phase, "message": message[:_LONGEST], "completion_time": rfc3339(now)}
-    return SnapshotPlan(tuple(_status(view, now, **ended, **changed)), (told,))
-
-
-def _status(view: BootView, now: datetime, **changed: object) -> list[SnapshotAction]:
-    """The write of the status that has these fields; none when it is so already."""
-    old = view.test.status
-    fields: JsonObject = {name: getattr(old, name) for name in BackupTestStatus.__struct_fields__}
-    fields["start_time"] = old.start_time or rfc3339(now)
-    body = merge_difference(encode(old), encode(BackupTestStatus(**{**fields, **changed})))
-    return [Patch(view.test, {"status": body}, "status")] if body else []
+    return SnapshotPlan(tuple(write_status(view.test, now, **ended, **changed)), (told,))

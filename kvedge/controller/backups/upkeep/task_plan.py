@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from kvedge.controller.backups.errand_status import plan_in_time, write_status
 from kvedge.controller.backups.worker_pods import (
     MOST_ATTEMPTS,
     count_seconds_to_wait,
@@ -38,7 +39,7 @@ from kvedge.resources.types.protection.backup_job import (
     BackupOutcome,
     PruneTarget,
 )
-from kvedge.resources.types.protection.backup_tasks import DEFAULT_PARTS, BackupTask, BackupTaskStatus, KeepRules
+from kvedge.resources.types.protection.backup_tasks import DEFAULT_PARTS, BackupTask, KeepRules
 from kvedge.resources.types.protection.backups import BackupRepository, BackupRestore, BackupRun
 from kvedge.resources.values.durations import parse_duration
 from kvedge.runtime.clock import rfc3339
@@ -80,15 +81,8 @@ def plan_task(view: TaskView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan()
     if task.is_final:
         return SnapshotPlan(tuple(_clean_up(view)))
-    started = datetime.fromisoformat(task.status.start_time) if task.status.start_time else now
-    given = parse_duration(task.spec.deadline) if task.spec.deadline else _DEADLINE_SECONDS
-    deadline = started + timedelta(seconds=given)
-    if now >= deadline:
-        reason = f": {task.status.message}" if task.status.message else ""
-        return _fail(view, now, f"not complete within its deadline{reason}")
-    plan = _plan(view, now)
-    left = max(1.0, (deadline - now).total_seconds())
-    return SnapshotPlan(plan.actions, plan.told, left if plan.again_after is None else min(plan.again_after, left))
+    seconds = parse_duration(task.spec.deadline) if task.spec.deadline else _DEADLINE_SECONDS
+    return plan_in_time(task, seconds, now, lambda: _plan(view, now), lambda why: _fail(view, now, why))
 
 
 def find_task_rival(
@@ -130,7 +124,7 @@ def _plan(view: TaskView, now: datetime) -> SnapshotPlan:
     if not has_ended(worker):
         text = "" if worker.status.phase == "Running" else why_waiting(worker)
         again = _LIST_SECONDS if task.spec.action == "List" else LOOK_SECONDS
-        return SnapshotPlan(tuple(_status(view, now, phase="Running", message=text)), (), again)
+        return SnapshotPlan(tuple(write_status(view.task, now, phase="Running", message=text)), (), again)
     outcome = outcome_of(worker)
     if has_succeeded(worker):
         return _take_outcome(view, view.repository, worker, outcome, now)
@@ -164,7 +158,7 @@ def _begin(view: TaskView, repository: BackupRepository, now: datetime) -> Snaps
     if len(encode_json(job)) > LONGEST_JOB:
         return _fail(view, now, "too many VMs and backups for one task: name fewer")
     changed = {"part": part, "parts": parts} if task.spec.action == "Verify" else {}
-    writes = _status(view, now, phase="Running", message="", attempts=status.attempts + 1, **changed)
+    writes = write_status(view.task, now, phase="Running", message="", attempts=status.attempts + 1, **changed)
     return SnapshotPlan((*writes, Create(worker_pod(task, job, repository, {}, view.cluster))), (), LOOK_SECONDS)
 
 
@@ -211,7 +205,7 @@ def _plan_failure(
     # Waiting for somebody else is no try: another box may prune for hours.
     counted = attempts - 1 if outcome.locked else attempts
     text = f"attempt {attempts} of {MOST_ATTEMPTS} failed at {rfc3339(now)}: {outcome.message}"[:_LONGEST]
-    writes = _status(view, now, phase="Pending", message=text, attempts=counted, attempt_time=rfc3339(now))
+    writes = write_status(view.task, now, phase="Pending", message=text, attempts=counted, attempt_time=rfc3339(now))
     return SnapshotPlan((*writes, Delete(worker)), (Told("Warning", "TaskAttemptFailed", outcome.message),), 1.0)
 
 
@@ -247,18 +241,18 @@ def _tell_repository(
 def _succeed(view: TaskView, now: datetime, message: str, **changed: object) -> SnapshotPlan:
     reason = {"Prune": "BackupsPruned", "Verify": "RepositoryVerified"}.get(view.task.spec.action, "")
     told = (Told("Normal", reason, message),) if reason else ()
-    writes = _status(view, now, phase="Succeeded", completion_time=rfc3339(now), message=message, **changed)
+    writes = write_status(view.task, now, phase="Succeeded", completion_time=rfc3339(now), message=message, **changed)
     return SnapshotPlan(tuple(writes), told)
 
 
 def _fail(view: TaskView, now: datetime, message: str) -> SnapshotPlan:
     told = Told("Warning", "BackupTaskFailed", message)
-    writes = _status(view, now, phase="Failed", message=message[:_LONGEST], completion_time=rfc3339(now))
+    writes = write_status(view.task, now, phase="Failed", message=message[:_LONGEST], completion_time=rfc3339(now))
     return SnapshotPlan(tuple(writes), (told,))
 
 
 def _wait(view: TaskView, now: datetime, message: str) -> SnapshotPlan:
-    return SnapshotPlan(tuple(_status(view, now, phase="Pending", message=message)), (), LOOK_SECONDS)
+    return SnapshotPlan(tuple(write_status(view.task, now, phase="Pending", message=message)), (), LOOK_SECONDS)
 
 
 def _clean_up(view: TaskView) -> list[SnapshotAction]:
@@ -268,13 +262,3 @@ def _clean_up(view: TaskView) -> list[SnapshotAction]:
 
 def _age(task: BackupTask) -> tuple[str, str]:
     return task.metadata.creation_timestamp or "", task.metadata.uid
-
-
-def _status(view: TaskView, now: datetime, **changed: object) -> list[SnapshotAction]:
-    """The write of the status that has these fields; none when it is so already."""
-    old = view.task.status
-    fields: JsonObject = {name: getattr(old, name) for name in BackupTaskStatus.__struct_fields__}
-    fields["start_time"] = old.start_time or rfc3339(now)
-    wanted = BackupTaskStatus(**{**fields, **changed})
-    body = merge_difference(encode(old), encode(wanted))
-    return [Patch(view.task, {"status": body}, "status")] if body else []
