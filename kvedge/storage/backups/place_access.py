@@ -32,15 +32,16 @@ class AccessError(ValueError):
     """The Secret or the URL lacks something; the text says what."""
 
 
-def make_options(repository: str, secret: Path) -> list[str]:
-    """restic's options for a place.
+def make_options(repository: str, secret: Path, log: str = "") -> list[str]:
+    """restic's options for a place. ssh writes its words into the file `log`: else restic passes them on, and may end
+    before it has.
 
     Raises:
         AccessError: when a key is missing that the place needs.
     """
     options = ["--cacert", str(secret / "ca.crt")] if (secret / "ca.crt").is_file() else []
     if repository.startswith("sftp:"):
-        options += ["-o", f"sftp.command={_ssh_command(repository, secret)}"]
+        options += ["-o", f"sftp.command={_ssh_command(repository, secret, log)}"]
     return options
 
 
@@ -60,7 +61,7 @@ def _with_user(repository: str, secret: Path) -> str:
     return f"{scheme}://{quote(_read(user), safe='')}{word}@{rest}"
 
 
-def _ssh_command(repository: str, secret: Path) -> str:
+def _ssh_command(repository: str, secret: Path, log: str) -> str:
     found = _SFTP.fullmatch(repository)
     if found is None:
         raise AccessError(f"{repository!r} is no place by SFTP: sftp:USER@HOST:/PATH or sftp://USER@HOST:PORT//PATH")
@@ -70,7 +71,8 @@ def _ssh_command(repository: str, secret: Path) -> str:
     # An unknown server is refused: it could be anybody's.
     words = f"{_SSH} -i {secret / _SSH_KEY} -o UserKnownHostsFile={secret / _KNOWN_HOSTS}"
     port = f" -p {found['port']}" if found["port"] else ""
-    return f"{words}{port} {found['target']} -s sftp"
+    said = f" -E {log}" if log else ""
+    return f"{words}{port}{said} {found['target']} -s sftp"
 
 
 def _read(path: Path) -> str:

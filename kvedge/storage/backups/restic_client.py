@@ -7,6 +7,7 @@ password reaches them as a file's name.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.storage.backups.lock_rules import CLOCKS_DIFFER, read_lock, read_moment, why_kept
@@ -114,8 +115,9 @@ class ResticClient:
         self._where = repository
         self._locks: bool | None = None
         self._locks_kept = ""
+        self._secret = secret
         try:
-            self._options = make_options(repository, secret)
+            make_options(repository, secret)
         except AccessError as error:
             raise BackupFailure(str(error), fatal=True) from error
         self._environment = {
@@ -235,7 +237,7 @@ class ResticClient:
         """A large file, to be read to its end: restic has checked it only then."""
         # Without a lock, what is read could be pruned meanwhile; where nobody can write, nobody prunes.
         locked = self._can_lock()
-        with tempfile.TemporaryFile() as said:
+        with self._open_words() as said:
             words = ["dump", *([] if locked else ["--no-lock"]), kept.number, f"/{name}"]
             process = self._start(words, subprocess.DEVNULL, subprocess.PIPE, said)
             assert process.stdout is not None
@@ -272,7 +274,7 @@ class ResticClient:
         seconds: float = _STALL_SECONDS,
     ) -> bytes:
         """What it prints, the last `most` bytes of it. It is ended when it has moved nothing for so long."""
-        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as printed, self._open_words() as said:
             process = self._start(words, subprocess.DEVNULL if stdin is None else stdin, printed, said)
             patience = Patience(process.pid, seconds)
             try:
@@ -294,8 +296,18 @@ class ResticClient:
             printed.seek(max(0, size - most))
             return printed.read(most)
 
-    def _start(self, words: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
-        command = [self._program, "--no-cache", *self._options, *words]
+    @contextmanager
+    def _open_words(self) -> Iterator[BinaryIO]:
+        """A file for what restic and ssh say, each behind the other."""
+        with tempfile.NamedTemporaryFile() as said:
+            fcntl.fcntl(said, fcntl.F_SETFL, fcntl.fcntl(said, fcntl.F_GETFL) | os.O_APPEND)
+            if self._user is not None:
+                os.fchown(said.fileno(), self._user, self._user)
+            yield cast("BinaryIO", said)
+
+    def _start(self, words: Sequence[str], stdin: Any, stdout: Any, stderr: BinaryIO) -> subprocess.Popen[bytes]:
+        options = make_options(self._where, self._secret, stderr.name)
+        command = [self._program, "--no-cache", *options, *words]
         if self._user is None:
             return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
         return subprocess.Popen(
