@@ -25,7 +25,7 @@ from kvedge.rpc.launcher_pb2 import (
 from kvedge.rpc.launcher_pb2 import MovingDisk as MovingDiskWord
 
 if TYPE_CHECKING:
-    from kvedge.launcher.libvirt.domain_copies import DomainCopies
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 _STATES: Final = {
     Stage.NONE: DISK_MOVE_NONE,
@@ -40,7 +40,7 @@ _STATES: Final = {
 
 
 def describe_move(
-    record: MoveRecord, facts: DomainFacts | None, copies: DomainCopies, *, is_ready: bool
+    record: MoveRecord, facts: DomainFacts | None, session: LibvirtSession, *, is_ready: bool
 ) -> DiskMove | None:
     """The word; None when no disk was to move. `is_ready`: what is copied is complete, and on storage."""
     if record.stage is Stage.NONE:
@@ -57,11 +57,11 @@ def describe_move(
     present = {} if facts is None else {disk.name: disk for disk in facts.disks}
     for disk in record.disks:
         has_moved = disk.volume in present and present[disk.volume].source == disk.path
-        found.disks.append(_describe_disk(disk, copies, has_moved=has_moved, is_open=record.stage.is_open))
+        found.disks.append(_describe_disk(disk, session, has_moved=has_moved, is_open=record.stage.is_open))
     return found
 
 
-def _describe_disk(disk: MovingDisk, copies: DomainCopies, *, has_moved: bool, is_open: bool) -> MovingDiskWord:
+def _describe_disk(disk: MovingDisk, session: LibvirtSession, *, has_moved: bool, is_open: bool) -> MovingDiskWord:
     word = MovingDiskWord(
         copy=DiskCopy(
             volume=disk.volume, source_claim=disk.source_claim, claim=disk.claim, place=disk.place, block=disk.block
@@ -72,6 +72,6 @@ def _describe_disk(disk: MovingDisk, copies: DomainCopies, *, has_moved: bool, i
     )
     if is_open and not has_moved:
         with contextlib.suppress(LauncherError):
-            progress = copies.progress(disk.target)
+            progress = session.copies.progress(disk.target)
             word.total_bytes, word.copied_bytes = progress.total or disk.bytes, progress.copied
     return word

@@ -175,7 +175,7 @@ class DiskMover:
     def describe(self, facts: DomainFacts | None) -> DiskMove | None:
         """For the status; None when no disk was to move."""
         is_ready = self._is_flushed and can_settle(self._read_states(facts))
-        return describe_move(self._record, facts, self._session.copies, is_ready=is_ready)
+        return describe_move(self._record, facts, self._session, is_ready=is_ready)
 
     @property
     def _is_to_device(self) -> bool:
