@@ -133,6 +133,8 @@ def test_a_leader_that_slept_through_its_lease_wakes_up_and_does_nothing(either_
     # It stands by again, and follows when it must.
     assert one.process.poll() is None
     two.signals(signal.SIGTERM)
+    # Until it has ended it may still do what comes.
+    wait_until(lambda: two.process.poll() is not None, "the second controller ends")
     fourth = create(either_server, node, "fourth")
     wait_until(lambda: pods_of(node, fourth), "the first controller works again")
     # It logs a Pod once the server has said that it is made.
