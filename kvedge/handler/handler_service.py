@@ -54,6 +54,7 @@ from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDE
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import locks_memory
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
 from kvedge.runtime.role import Part, Parts, part, unfailing
@@ -257,7 +258,7 @@ def _pod_preparation(
             raise PodNotReady(why)
         passes = passes_functions(vmi)
         devices.claim(launcher, block_volumes(vmi), passes=passes)
-        if passes:
+        if passes or locks_memory(vmi.spec.domain):
             lift_memory_lock(launcher)
         disks.prepare(vmi, launcher, pod_uid)
         host_disks.prepare(vmi, launcher)

@@ -18,6 +18,9 @@ from kvedge.resources.values.quantities import Quantity, QuantityError, parse_qu
 
 # KubeVirt's, for a VMI that says nothing.
 DEFAULT_GRACE_SECONDS: Final = 30
+# What a VMI may say of whether its QEMU has to lock memory.
+MEMORY_LOCKED: Final = "Required"
+MEMORY_NOT_LOCKED: Final = "NotRequired"
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -52,6 +55,12 @@ def topology_of(domain: DomainSpec) -> Topology:
     if cpu.sockets or cpu.cores or cpu.threads:
         return Topology(max(1, cpu.sockets), max(1, cpu.cores), max(1, cpu.threads))
     return Topology(cpus_of_resources(domain.resources.limits, domain.resources.requests), 1, 1)
+
+
+def locks_memory(domain: DomainSpec) -> bool:
+    """Whether the VMI's owner says that its QEMU locks memory, as some devices of network binding plugins have it."""
+    reserved = domain.memory.reserved_overhead if domain.memory is not None else None
+    return reserved is not None and reserved.mem_lock == MEMORY_LOCKED
 
 
 def vcpu_count(domain: DomainSpec) -> int:

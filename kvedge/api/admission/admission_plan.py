@@ -50,6 +50,7 @@ from kvedge.api.admission.spec_verdict import (
     Verdict,
     annotation_warnings,
     body_of,
+    cdrom_warnings,
     distinct,
     document_causes,
     member_of,
@@ -251,7 +252,9 @@ def _vmi_warnings(request: AdmissionRequest, document: JsonObject, preset_doubt:
         # The author of a VM has got these warnings with the VM.
         yield from preset_warnings(document)
         with contextlib.suppress(DecodeError):
-            yield from annotation_warnings(decode(VirtualMachineInstance, document).metadata, Field("metadata"))
+            vmi = decode(VirtualMachineInstance, document)
+            yield from cdrom_warnings(vmi.spec, _SPEC)
+            yield from annotation_warnings(vmi.metadata, Field("metadata"))
 
 
 def handlers_make_nothing(request: AdmissionRequest) -> Iterator[Cause]:

@@ -30,6 +30,7 @@ from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.pod_annotations import find_kept_back
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
+from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 SPEC_RULES: Final[tuple[Rule, ...]] = (
     *compute_rules.RULES,
@@ -70,6 +71,17 @@ def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
 
 
+def cdrom_warnings(spec: VirtualMachineInstanceSpec, at: Field) -> list[str]:
+    """Warn of CD-ROMs that the guest is to write; KubeVirt accepts them and says nothing."""
+    disks = at.at("domain", "devices", "disks")
+    told = [
+        f"{disks.item(index).at('cdrom', 'readonly')}: false has no effect, as no guest writes to a CD-ROM"
+        for index, disk in enumerate(spec.domain.devices.disks)
+        if disk.cdrom is not None and disk.cdrom.readonly is False
+    ]
+    return told[:MOST_WARNINGS]
+
+
 def template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo) -> Subject:
     """What rules look at of a template."""
     spec_at, metadata_at = TEMPLATE.at("spec"), TEMPLATE.at("metadata")
@@ -80,6 +92,7 @@ def template_warnings(template: VirtualMachineInstanceTemplate) -> list[str]:
     """Warn of what a template lacks or has in vain."""
     missing = compute_rules.find_missing_memory(template.spec, TEMPLATE.at("spec", "domain"))
     told = [f"{missing}, unless a preset gives the VMIs memory"] if missing else []
+    told += cdrom_warnings(template.spec, TEMPLATE.at("spec"))
     return told + annotation_warnings(template.metadata, TEMPLATE.at("metadata"))
 
 

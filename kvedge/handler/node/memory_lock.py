@@ -1,4 +1,4 @@
-"""How much memory a launcher's processes may lock: all of it, once its guest has devices of the node.
+"""How much memory a launcher's processes may lock: all of it, for a guest with devices of the node, or a VMI that asks.
 
 Called by the sync loop before a guest starts. VFIO locks the whole of the guest's memory and windows beside it. libvirt
 sets QEMU's own limit to just that, but as an unprivileged user it cannot go beyond what the launcher has. The Pod's

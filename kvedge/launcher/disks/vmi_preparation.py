@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from kvedge.launcher.disks.acpi_tables import find_acpi_tables
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
 from kvedge.launcher.disks.hotplug_sources import check_arrival, with_present_volumes
@@ -109,6 +110,7 @@ class VmiPreparation:
             ovmf=self._ovmf(vmi, node),
             has_tpm_emulator=has_tpm_emulator(),
             kernel_boot=prepare_kernel(vmi, self._options),
+            acpi_tables=find_acpi_tables(vmi, self._options),
             start_paused=node.start_paused or vmi.spec.start_strategy == "Paused",
             libvirt_version=self._libvirt_version,
             free_page_reporting=not node.keep_free_pages,

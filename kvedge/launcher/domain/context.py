@@ -111,6 +111,8 @@ class DomainContext:
     # The agent's socket; None lets libvirt choose one beneath its own root.
     agent_channel: str | None = None
     kernel_boot: KernelFiles | None = None
+    # The files of ACPI tables, by libvirt's word for their type.
+    acpi_tables: Mapping[str, str] = field(default_factory=dict)
     start_paused: bool = False
     # How often the guest's balloon driver reports, in seconds; 0 turns its statistics off.
     balloon_stats_seconds: int = BALLOON_STATS_SECONDS

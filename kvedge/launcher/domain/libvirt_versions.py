@@ -16,6 +16,7 @@ IGB: Final = 9_003_000
 DISCARD_GRANULARITY: Final = 9_006_000
 SEVERAL_IO_THREADS: Final = 10_000_000
 TLB_FLUSH_DETAILS: Final = 11_000_000
+MSDM_TABLE: Final = 11_002_000
 
 
 def require_libvirt(context: DomainContext, version: int, field: str, otherwise: str) -> None:

@@ -39,8 +39,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
         yield "spec.domain.cpu.isolateEmulatorThread", domain.cpu.isolate_emulator_thread
         yield "spec.domain.cpu.numa", domain.cpu.numa is not None
         yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
-    if domain.firmware is not None:
-        yield "spec.domain.firmware.acpi", domain.firmware.acpi is not None
 
 
 def _list_unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:

@@ -39,6 +39,8 @@ STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.ite
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 # With this gate there are KubeVirt's backups of running VMs.
 INCREMENTAL_BACKUP: Final = "IncrementalBackup"
+# With this gate a VMI may name memory that its QEMU needs beyond what is reckoned.
+RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
@@ -58,6 +60,7 @@ PRESENT: Final = frozenset(
         "PSA",
         "PanicDevices",
         "PortRangesSpec",
+        RESERVED_OVERHEAD,
         # Backups need it in KubeVirt; such volumes are always there here.
         "UtilityVolumes",
         "VideoConfig",
@@ -73,7 +76,6 @@ _INTERNAL: Final = frozenset(
         "LibvirtHooksServerAndClient",
         "OptOutRoleAggregation",
         "PodSecondaryInterfaceNamingUpgrade",
-        "ReservedOverheadMemlock",
         "Root",
     ]
 )

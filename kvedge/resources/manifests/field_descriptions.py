@@ -94,7 +94,11 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "guest": "How much the guest sees, such as 512Mi; the request of memory unless given.",
         "maxGuest": _LATER,
         "hugepages": _LATER,
-        "reservedOverhead": _LATER,
+        "reservedOverhead": "Memory that QEMU needs beyond what is reckoned; feature gate ReservedOverheadMemlock.",
+    },
+    "ReservedOverhead": {
+        "addedOverhead": "How much is added to the overhead, such as 100Mi.",
+        "memLock": "Required or NotRequired: whether QEMU may lock all its memory.",
     },
     "Hugepages": {"pageSize": "2Mi or 1Gi."},
     "Resources": {
@@ -106,7 +110,11 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
     "Firmware": {
         "uuid": "The system's UUID in SMBIOS; derived from the VM unless given, and the same after each restart.",
         "serial": "The system's serial number in SMBIOS.",
-        "acpi": _LATER,
+        "acpi": "ACPI tables with licences of Windows.",
+    },
+    "AcpiTables": {
+        "slicNameRef": "The volume whose Secret has the table SLIC, as the key slic.bin.",
+        "msdmNameRef": "The volume whose Secret has the table MSDM, as the key msdm.bin; needs libvirt 11.2.",
     },
     "Bios": {"useSerial": "Whether the BIOS shows itself on the serial console."},
     "Efi": {
@@ -189,7 +197,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "CdromTarget": {
         "bus": "sata, scsi or usb.",
-        "readonly": "true: the guest never writes to it.",
+        "readonly": "true; false is accepted, and the guest does not write to it either.",
         "tray": "open or closed; closed unless given.",
     },
     "LunTarget": {

@@ -50,13 +50,20 @@ class Hugepages(KubeStruct, kw_only=True):
     page_size: str = ""
 
 
+class ReservedOverhead(KubeStruct, kw_only=True):
+    """Memory for QEMU beyond what is reckoned; `mem_lock` is Required or NotRequired."""
+
+    added_overhead: Quantity | None = None
+    mem_lock: str = ""
+
+
 class Memory(KubeStruct, kw_only=True):
     """What the guest sees."""
 
     guest: Quantity | None = None
     max_guest: Quantity | None = None
     hugepages: Hugepages | None = None
-    reserved_overhead: JsonObject | None = None
+    reserved_overhead: ReservedOverhead | None = None
 
 
 class Resources(ResourceRequirements, kw_only=True):
@@ -108,6 +115,13 @@ class KernelBoot(KubeStruct, kw_only=True):
     container: KernelBootContainer | None = None
 
 
+class AcpiTables(KubeStruct, kw_only=True):
+    """Volumes with Secrets that hold licence tables, as slic.bin and msdm.bin."""
+
+    slic_name_ref: str = ""
+    msdm_name_ref: str = ""
+
+
 class Firmware(KubeStruct, kw_only=True):
     """Firmware and the identity that SMBIOS shows."""
 
@@ -115,7 +129,7 @@ class Firmware(KubeStruct, kw_only=True):
     serial: str = ""
     bootloader: Bootloader | None = None
     kernel_boot: KernelBoot | None = None
-    acpi: JsonObject | None = None
+    acpi: AcpiTables | None = None
 
 
 class ClockUtc(KubeStruct, kw_only=True):

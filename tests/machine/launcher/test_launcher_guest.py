@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
+from tests.support.acpi_tables import a_table
 from tests.support.guest import KERNEL_ARGUMENTS, build_guest
 from tests.support.launcher_pod import GUEST_ADDRESS, GUEST_MAC, NETWORK, LauncherPod, kill, launcher_pod
 from tests.support.waiting import wait_until
@@ -20,6 +21,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.machine
 
 USER_DATA = "#cloud-config\npassword: a pass word\nchpasswd: { expire: False }\nhostname: smoke\n"
+LICENCE = a_table(b"SLIC")
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
 
 
@@ -66,7 +68,13 @@ def disk_pod(tmp_path: Path, seed: Path, disk_image: Path) -> Iterator[LauncherP
 def guest(tmp_path_factory: pytest.TempPathFactory, seed: Path, disk_image: Path) -> Iterator[LauncherPod]:
     """A Pod whose guest has booted; each test that asks for it leaves it running."""
     with launcher_pod(tmp_path_factory.mktemp("guest"), seed=seed, images={"disk_0": disk_image}) as pod:
-        pod.sync(disk_vmi(pod), network=True)
+        secret = pod.directory / "private" / "secret" / "licence"
+        secret.mkdir(parents=True)
+        (secret / "slic.bin").write_bytes(LICENCE)
+        vmi = disk_vmi(pod)
+        vmi["spec"]["domain"]["firmware"]["acpi"] = {"slicNameRef": "licence"}
+        vmi["spec"]["volumes"].append({"name": "licence", "secret": {"secretName": "licence"}})
+        pod.sync(vmi, network=True)
         pod.guest_facts()
         yield pod
 
@@ -134,7 +142,7 @@ def test_what_the_guest_prints_is_logged_though_nobody_looks(guest: LauncherPod)
     wait_until(lambda: b"kvedge-guest: ready" in _serial_log(guest), "the guest's words in the log", seconds=60)
 
 
-def test_who_has_the_password_may_log_in_on_the_console(guest: LauncherPod) -> None:
+def test_who_has_the_password_may_log_in_on_the_console_and_finds_the_licence(guest: LauncherPod) -> None:
     console = guest.console()
     console.send("")
     console.expect(b"login: ")
@@ -142,6 +150,8 @@ def test_who_has_the_password_may_log_in_on_the_console(guest: LauncherPod) -> N
     console.expect(b"assword: ")
     console.send("a pass word")
     console.expect(b"$ ")
+    console.send("cd /sys/firmware/acpi/tables && ls -l | grep SLIC")
+    console.expect(f" {len(LICENCE)} ".encode())
     console.close()
 
 

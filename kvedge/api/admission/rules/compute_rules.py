@@ -12,9 +12,10 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.configuration.feature_gates import RESERVED_OVERHEAD
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
-from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.vmi_facts import MEMORY_LOCKED, MEMORY_NOT_LOCKED, vcpu_count
 
 _RESOURCES: Final = ("cpu", "memory")
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
@@ -55,6 +56,20 @@ def quantities_are_quantities(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"{at} '{value}': must be greater than or equal to 0.")
         elif at.endswith(("requests.memory", "memory.guest")) and amount < _LEAST_MEMORY:
             yield Cause(at, f"{at} '{value}': must be greater than or equal to 1M.")
+
+
+def overhead_may_be_reserved(subject: Subject) -> Iterator[Cause]:
+    """With its feature gate, and a word for locked memory that KubeVirt has."""
+    memory, at = subject.spec.domain.memory, subject.domain_at.at("memory", "reservedOverhead")
+    reserved = memory.reserved_overhead if memory is not None else None
+    if reserved is None:
+        return
+    if not subject.cluster.configuration.gates.is_on(RESERVED_OVERHEAD):
+        yield Cause(at, f"{at}: the feature gate {RESERVED_OVERHEAD} is not enabled in the KubeVirt object")
+    if reserved.mem_lock not in ("", MEMORY_LOCKED, MEMORY_NOT_LOCKED):
+        here = at.at("memLock")
+        allowed = f"{MEMORY_LOCKED} {MEMORY_NOT_LOCKED}"
+        yield unsupported_cause(here, f"{here} is not supported: {reserved.mem_lock} (allowed values: [{allowed}])")
 
 
 def only_cpu_and_memory(subject: Subject) -> Iterator[Cause]:
@@ -122,6 +137,9 @@ def _amounts(subject: Subject) -> Iterator[tuple[Field, Quantity]]:
     domain, at = subject.spec.domain, subject.domain_at
     if domain.memory is not None and domain.memory.guest is not None:
         yield at.at("memory", "guest"), domain.memory.guest
+    reserved = domain.memory.reserved_overhead if domain.memory is not None else None
+    if reserved is not None and reserved.added_overhead is not None:
+        yield at.at("memory", "reservedOverhead", "addedOverhead"), reserved.added_overhead
     for kind, amounts in (("requests", domain.resources.requests), ("limits", domain.resources.limits)):
         for name, value in amounts.items():
             yield at.at("resources", kind, name), value
@@ -140,6 +158,7 @@ def _amount(value: Quantity | None) -> Fraction | None:
 RULES: Final[tuple[Rule, ...]] = (
     memory_is_requested,
     quantities_are_quantities,
+    overhead_may_be_reserved,
     only_cpu_and_memory,
     requests_fit_limits,
     cpu_is_possible,

@@ -24,12 +24,11 @@ _OTHER_BINDING: Final = "remove it, or use bridge: {} or masquerade: {}"
 class NotYet:
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
-    Asked for is what is there and not false or empty (`numa: {}` asks for it); with `values`, those alone.
+    Asked for is what is there and not false or empty (`numa: {}` asks for it).
     """
 
     path: str
     remedy: str = "remove it"
-    values: Sequence[Any] = ()
 
 
 VMI_NOT_YET: Final[Sequence[NotYet]] = (
@@ -41,16 +40,13 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.cpu.realtime"),
     NotYet("domain.memory.hugepages"),
     NotYet("domain.memory.maxGuest", "remove it: the guest's memory cannot change while it runs"),
-    NotYet("domain.memory.reservedOverhead"),
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
-    # Firmware and confidential computing
-    NotYet("domain.firmware.acpi"),
+    # Confidential computing
     NotYet("domain.launchSecurity"),
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
     NotYet("domain.devices.clientPassthrough"),
-    NotYet("domain.devices.disks[].cdrom.readonly", "remove it: no CD-ROM is written to", values=(False,)),
     NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
     NotYet("domain.devices.disks[].tag"),
@@ -75,7 +71,7 @@ def not_yet(table: Sequence[NotYet], document: JsonObject, at: Field) -> Iterato
     """A cause for each thing in the table that the document below `at` asks for."""
     for entry in table:
         for path, value in _find(document, entry.path.split("."), at):
-            if _is_asked_for(entry, value):
+            if _is_asked_for(value):
                 yield unsupported_cause(path, f"{path}: not supported by kvedge {_RELEASE}; {entry.remedy}")
 
 
@@ -94,8 +90,5 @@ def _find(value: Any, names: Sequence[str], at: Field) -> Iterator[tuple[Field, 
         yield from _find(entry, names[1:], at.at(name).item(index))
 
 
-def _is_asked_for(entry: NotYet, value: Any) -> bool:
-    if entry.values:
-        # By type as well: 0 is not False here.
-        return any(type(value) is type(known) and value == known for known in entry.values)
+def _is_asked_for(value: Any) -> bool:
     return isinstance(value, dict) or bool(value)

@@ -13,6 +13,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.types.domain import Bootloader, Features, KernelBoot, Timer
 
 _ARCHITECTURES: Final = ("amd64", "arm64")
@@ -124,6 +125,26 @@ def _kernel_container(boot: KernelBoot, at: Field) -> Iterator[Cause]:
             yield from path_in_image(path, at.at("container", name))
 
 
+def acpi_tables_are_in_secrets(subject: Subject) -> Iterator[Cause]:
+    """Each names a volume with a Secret, for a guest that reads such tables."""
+    domain, at = subject.spec.domain, subject.domain_at.at("firmware", "acpi")
+    if domain.firmware is None or domain.firmware.acpi is None:
+        return
+    tables = acpi_tables(domain)
+    if not tables:
+        yield Cause(at, "ACPI was set but no SLIC nor MSDM volume reference was set")
+    if subject.architecture == "arm64":
+        yield unsupported_cause(at, f"{at}: QEMU has no such tables on arm64; remove it")
+    if domain.features is not None and domain.features.acpi.enabled is False:
+        yield Cause(at, f"{at}: the guest has no ACPI; remove it, or features.acpi.enabled: false")
+    volumes = {volume.name: volume for volume in subject.spec.volumes}
+    for table in tables.values():
+        if table.volume not in volumes:
+            yield Cause(at.at(table.reference), f"{at} does not have a matching Volume.")
+        elif volumes[table.volume].secret is None:
+            yield Cause(at.at(table.reference), f"{at} refers to Volume of unsupported type.")
+
+
 def path_in_image(path: str, at: Field) -> Iterator[Cause]:
     """A file inside an image is named from its root, without detours."""
     pure = PurePosixPath(path)
@@ -209,6 +230,7 @@ RULES: Final[tuple[Rule, ...]] = (
     firmware_identity_is_valid,
     bootloader_is_possible,
     kernel_boot_is_complete,
+    acpi_tables_are_in_secrets,
     clock_is_possible,
     features_are_possible,
 )

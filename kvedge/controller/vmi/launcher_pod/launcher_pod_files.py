@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
+from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.types.core import (
     ConfigMapVolume,
@@ -28,8 +29,10 @@ _PROJECTED_MODE: Final = 0o644
 
 
 def make_mounted_files(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
-    """Each of these volumes that a disk uses, and where its files are, in the VMI's order; names go to `taken`."""
+    """Each of these volumes that a disk or an ACPI table uses, and where its files are, in the VMI's order; names go to
+    `taken`."""
     used = {disk.name for disk in vmi.spec.domain.devices.disks}
+    used |= {table.volume for table in acpi_tables(vmi.spec.domain).values()}
     made = []
     for volume in vmi.spec.volumes:
         disk = config_disk(volume)

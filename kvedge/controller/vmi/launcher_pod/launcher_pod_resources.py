@@ -39,9 +39,16 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             exec_probes=_exec_probes(vmi),
             passes_devices=passes_functions(vmi),
             tpm=tpm is not None and tpm.is_wanted,
+            added=_added_overhead(vmi),
         )
     )
     return math.ceil(overhead * config.memory_overhead_ratio)
+
+
+def _added_overhead(vmi: VirtualMachineInstance) -> int:
+    memory = vmi.spec.domain.memory
+    reserved = memory.reserved_overhead if memory is not None else None
+    return parse_bytes(reserved.added_overhead) if reserved is not None and reserved.added_overhead is not None else 0
 
 
 def _exec_probes(vmi: VirtualMachineInstance) -> int:

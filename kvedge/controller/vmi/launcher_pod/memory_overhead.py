@@ -58,6 +58,8 @@ class GuestShape:
     # Whether it has devices of the host.
     passes_devices: bool = False
     tpm: bool = False
+    # What the VMI's owner adds to the reckoning.
+    added: int = 0
 
 
 def memory_overhead(guest: GuestShape) -> int:
@@ -74,4 +76,5 @@ def memory_overhead(guest: GuestShape) -> int:
         total += TPM
     if guest.emulated:
         total += TRANSLATION_BUFFER
+    total += guest.added
     return -(-total // _MIB) * _MIB

@@ -10,8 +10,10 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext, OvmfFiles
 from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.libvirt_versions import MSDM_TABLE, require_libvirt
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, yes_no
+from kvedge.resources.disks.acpi_tables import MSDM
 from kvedge.resources.types.domain import Firmware, KernelBoot
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -33,6 +35,8 @@ def add_os(domain: Element, vmi: VirtualMachineInstance, platform: Platform, con
         _add_uefi(element, platform, context.ovmf)
     if firmware.kernel_boot is not None:
         _add_kernel(element, firmware.kernel_boot, context)
+    if context.acpi_tables:
+        _add_tables(element, context)
     if context.start_paused:
         add(element, "bootmenu", enable="yes", timeout=_BOOT_MENU_MS)
     add(element, "smbios", mode="sysinfo")
@@ -59,6 +63,15 @@ def _add_uefi(element: Element, platform: Platform, ovmf: OvmfFiles | None) -> N
     secure = yes_no(platform.secure_boot) if platform.architecture == "x86_64" else None
     add(element, "loader", ovmf.code, readonly="yes", secure=secure, type="pflash")
     add(element, "nvram", ovmf.nvram, template=ovmf.vars_template)
+
+
+def _add_tables(element: Element, context: DomainContext) -> None:
+    if MSDM in context.acpi_tables:
+        otherwise = "remove it, or use a node with a newer libvirt (Debian 13 has it)"
+        require_libvirt(context, MSDM_TABLE, f"{_FIRMWARE}.acpi.msdmNameRef", otherwise)
+    tables = add(element, "acpi")
+    for kind, path in context.acpi_tables.items():
+        add(tables, "table", path, type=kind)
 
 
 def _add_kernel(element: Element, boot: KernelBoot, context: DomainContext) -> None:

@@ -46,6 +46,7 @@ NOT_RENDERED = {
             "VirtualMachineInstanceSpec.topologySpreadConstraints",
             "Resources.overcommitGuestOverhead",
             "Memory.reservedOverhead",
+            *(f"ReservedOverhead.{name}" for name in ("addedOverhead", "memLock")),
         ),
         POD,
     ),
@@ -171,7 +172,6 @@ NOT_RENDERED = {
             "Cpu.isolateEmulatorThread",
             "Cpu.numa",
             "Cpu.realtime",
-            "Firmware.acpi",
             "DomainSpec.launchSecurity",
             "Devices.gpus",
             "Devices.hostDevices",
@@ -201,6 +201,9 @@ NOT_RENDERED = {
         "told by the KernelFiles taken out of the image",
     ),
     "Numa.guestMappingPassthrough": "refused with its parent",
+    **dict.fromkeys(
+        ("Firmware.acpi", "AcpiTables.slicNameRef", "AcpiTables.msdmNameRef"), "told by the tables found in the Secrets"
+    ),
     "Efi.persistent": "told by where the OvmfFiles are",
     **dict.fromkeys(("Input.type", "LunTarget.bus"), DEFAULT),
     "Disk.changedBlockTracking": "for backups, which are not there yet",

@@ -50,7 +50,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ("spec.domain.cpu.isolateEmulatorThread", vmi({"cpu": {"isolateEmulatorThread": True}})),
     ("spec.domain.cpu.numa", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
     ("spec.domain.cpu.realtime", vmi({"cpu": {"realtime": {}}})),
-    ("spec.domain.firmware.acpi", _firmware(acpi={"slicNameRef": "x"})),
     (f"{DEVICES}.disks[0].tag", _config_drive({"disks": [{"name": "d", "disk": {}, "tag": "t"}]})),
     # The computer itself.
     ("spec.architecture", vmi(architecture="s390x")),
@@ -214,6 +213,12 @@ def test_details_of_the_tlb_flush_need_a_newer_libvirt(detail: str) -> None:
     instance = vmi({"features": {"hyperv": {"tlbflush": {detail: {}}}}})
     with pytest.raises(ConversionError, match=rf"tlbflush\.{detail}: needs libvirt 11\.0, and this node has 9\.0"):
         render_domain(instance, context(emulation=False))
+
+
+def test_a_table_msdm_needs_a_newer_libvirt() -> None:
+    instance = _firmware(acpi={"msdmNameRef": "licence"})
+    with pytest.raises(ConversionError, match=r"acpi\.msdmNameRef: needs libvirt 11\.2, and this node has 9\.0"):
+        render_domain(instance, context(acpi_tables={"msdm": "/secret/msdm.bin"}))
 
 
 def test_a_shareable_disk_must_be_raw_as_qcow2_has_one_writer() -> None:

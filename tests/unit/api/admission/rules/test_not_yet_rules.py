@@ -14,7 +14,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 
 def asking_for(entry: NotYet) -> JsonObject:
-    value: Any = entry.values[0] if entry.values else {"some": "thing"}
+    value: Any = {"some": "thing"}
     for name in reversed(entry.path.split(".")):
         value = {name.removesuffix("[]"): [value] if name.endswith("[]") else value}
     return value

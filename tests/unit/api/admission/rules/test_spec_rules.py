@@ -12,6 +12,8 @@ from kvedge.api.admission.rules.causes import Field
 from kvedge.api.admission.rules.subject import Cluster, Subject
 from kvedge.api.admission.spec_verdict import SPEC_RULES
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
@@ -118,6 +120,11 @@ RIGHT: dict[str, dict[str, Any]] = {
             "container": {"image": "k", "kernelPath": "/boot/vmlinuz"},
         }
     },
+    "licence tables": {
+        "domain.firmware.acpi": {"slicNameRef": "licence", "msdmNameRef": "licence"},
+        "volumes[1]": {"name": "licence", "secret": {"secretName": "s"}},
+    },
+    "a CD-ROM that is not read-only": {"domain.devices.disks[0]": {"name": "root", "cdrom": {"readonly": False}}},
     "all timers": {
         "domain.clock": {
             "utc": {},
@@ -223,6 +230,31 @@ def test_what_happens_on_the_loss_of_a_node_is_one_of_two_words() -> None:
         assert causes(vmi) == []
     vmi["metadata"]["annotations"] = {"kvedge.io/on-node-loss": "Restart"}
     assert causes(vmi) == [(at, f"{at}: 'Restart' is not supported; use wait or restart")]
+
+
+def reserved(**overhead: str) -> list[tuple[str, str]]:
+    """What is wrong with a VMI that reserves this, where the gate is on."""
+    gates = FeatureGates(enabled=frozenset({"ReservedOverheadMemlock"}))
+    vmi = changed({"domain.memory.reservedOverhead": overhead})
+    found = plan_verdict(request(vmi), Cluster("amd64", Configuration(gates=gates))).causes
+    return [(cause.field, cause.message) for cause in found]
+
+
+def test_an_overhead_is_an_amount_and_a_word_for_locked_memory() -> None:
+    at = "spec.domain.memory.reservedOverhead"
+    assert reserved(addedOverhead="100Mi", memLock="Required") == []
+    assert [field for field, _ in reserved(addedOverhead="much")] == [f"{at}.addedOverhead"]
+    assert [field for field, _ in reserved(addedOverhead="-1Mi")] == [f"{at}.addedOverhead"]
+    text = f"{at}.memLock is not supported: Always (allowed values: [Required NotRequired])"
+    assert reserved(memLock="Always") == [(f"{at}.memLock", text)]
+
+
+def test_the_author_of_a_cdrom_that_is_to_be_written_is_warned() -> None:
+    vmi = changed({"domain.devices.disks[0]": {"name": "root", "cdrom": {"readonly": False}}})
+    warned = ["spec.domain.devices.disks[0].cdrom.readonly: false has no effect, as no guest writes to a CD-ROM"]
+    assert list(plan_verdict(request(vmi), Cluster("amd64")).warnings) == warned
+    told = plan_verdict(request(vm_of(vmi)), Cluster("amd64")).warnings
+    assert list(told) == [f"spec.template.{text}" for text in warned]
 
 
 def delayed(seconds: str) -> JsonObject:

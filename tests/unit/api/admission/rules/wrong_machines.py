@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+# A table of a licence that is right.
+LICENCE: dict[str, Any] = {
+    "domain.firmware.acpi": {"slicNameRef": "licence"},
+    "volumes[1]": {"name": "licence", "secret": {"secretName": "s"}},
+}
+
 Wrong = dict[str, tuple[dict[str, Any], str, str]]
 
 WRONG_MACHINES: Wrong = {
@@ -143,6 +149,36 @@ WRONG_MACHINES: Wrong = {
         {"domain.firmware.kernelBoot.container": {"image": "k", "kernelPath": "/boot/../../etc/passwd"}},
         "spec.domain.firmware.kernelBoot.container.kernelPath",
         "must be an absolute path to a file without relative components",
+    ),
+    "ACPI without tables": (
+        {"domain.firmware.acpi": {}},
+        "spec.domain.firmware.acpi",
+        "ACPI was set but no SLIC nor MSDM volume reference was set",
+    ),
+    "a table of no volume": (
+        {"domain.firmware.acpi.slicNameRef": "licence"},
+        "spec.domain.firmware.acpi.slicNameRef",
+        "does not have a matching Volume.",
+    ),
+    "a table of a disk": (
+        {"domain.firmware.acpi.msdmNameRef": "root"},
+        "spec.domain.firmware.acpi.msdmNameRef",
+        "refers to Volume of unsupported type.",
+    ),
+    "a table without ACPI": (
+        {**LICENCE, "domain.features.acpi.enabled": False},
+        "spec.domain.firmware.acpi",
+        "the guest has no ACPI; remove it, or features.acpi.enabled: false",
+    ),
+    "a table on arm64": (
+        {**LICENCE, "architecture": "arm64"},
+        "spec.domain.firmware.acpi",
+        "QEMU has no such tables on arm64",
+    ),
+    "an overhead without its gate": (
+        {"domain.memory.reservedOverhead": {"addedOverhead": "100Mi"}},
+        "spec.domain.memory.reservedOverhead",
+        "the feature gate ReservedOverheadMemlock is not enabled",
     ),
     "two clocks": (
         {"domain.clock": {"utc": {}, "timezone": "Europe/Berlin"}},

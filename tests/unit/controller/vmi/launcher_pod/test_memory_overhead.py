@@ -35,6 +35,7 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         # KubeVirt's for VFIO.
         ({"passes_devices": True}, 1024),
         ({"tpm": True}, 53),
+        ({"added": 100 * MIB}, 100),
     ],
     ids=str,
 )
@@ -129,3 +130,12 @@ def test_a_node_without_the_kernels_back_end_runs_guests_without_it():
     asked = pod_resources(with_domain(), replace(CONFIG, use_vhost_net=False)).limits
     assert "devices.kubevirt.io/vhost-net" not in asked
     assert asked["devices.kubevirt.io/kvm"] == "1"
+
+
+def test_what_the_owner_adds_is_in_the_request():
+    plain, more = (
+        with_domain(memory={"guest": "1Gi"}),
+        with_domain(memory={"guest": "1Gi", "reservedOverhead": {"addedOverhead": "100Mi"}}),
+    )
+    asked = [int(pod_resources(vmi, CONFIG).requests["memory"]) for vmi in (plain, more)]
+    assert asked[1] - asked[0] == 100 * MIB
