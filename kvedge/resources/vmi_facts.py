@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import bound_grace
-from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes, parse_quantity
 
 # KubeVirt's, for a VMI that says nothing.
 DEFAULT_GRACE_SECONDS: Final = 30
@@ -104,6 +104,16 @@ def guest_memory_field(domain: DomainSpec) -> tuple[str, Quantity] | None:
         if "memory" in amounts:
             return f"spec.domain.resources.{kind}.memory", amounts["memory"]
     return None
+
+
+def page_bytes(domain: DomainSpec) -> int:
+    """The size of the guest's huge pages; 0 when it has none.
+
+    Raises:
+        QuantityError: when the size is no quantity.
+    """
+    asked = domain.memory.hugepages if domain.memory is not None else None
+    return parse_bytes(asked.page_size) if asked is not None else 0
 
 
 def grace_seconds(vmi: VirtualMachineInstance) -> int:

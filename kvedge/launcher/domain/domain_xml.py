@@ -85,7 +85,7 @@ def _add_devices(
     add_video(devices, spec, platform)
     add_functions(devices, vmi, context)
     add_watchdog(devices, spec.watchdog, platform)
-    add_memballoon(devices, spec, platform, context)
+    add_memballoon(devices, vmi.spec.domain, platform, context)
     add_rng(devices, spec.rng, platform)
     add_panic_devices(devices, spec.panic_devices, platform, context)
     add_root_ports(devices, platform, guest_memory(vmi.spec.domain), hotplug=not spec.disable_hotplug)

@@ -93,7 +93,7 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
     "Memory": {
         "guest": "How much the guest sees, such as 512Mi; the request of memory unless given.",
         "maxGuest": _LATER,
-        "hugepages": _LATER,
+        "hugepages": "Memory of huge pages, which the node has to have set aside.",
         "reservedOverhead": "Memory that QEMU needs beyond what is reckoned; feature gate ReservedOverheadMemlock.",
     },
     "ReservedOverhead": {

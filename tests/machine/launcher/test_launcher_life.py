@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -17,11 +19,46 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
 
+# 64 MiB, which the smallest guest has.
+GUEST_PAGES = 32
+
 
 def test_a_launcher_says_who_it_is(pod: LauncherPod) -> None:
     reply = pod.call("Ping")
     assert (reply.protocol, reply.vmi_uid) == (1, pod.uid)
     assert pod.call("GetDomain").state == m.DOMAIN_STATE_ABSENT
+
+
+@pytest.fixture
+def huge_pages() -> Iterator[None]:
+    """Pages for the smallest guest, and what was set aside before them."""
+    setting = Path("/proc/sys/vm/nr_hugepages")
+    before, wanted = int(setting.read_text()), GUEST_PAGES + _free_huge_pages()
+    setting.write_text(f"{before + GUEST_PAGES}\n")
+    if _free_huge_pages() < wanted:
+        setting.write_text(f"{before}\n")
+        pytest.skip(f"this machine has no room for {GUEST_PAGES} huge pages of 2 MiB; give it more memory")
+    yield
+    setting.write_text(f"{before}\n")
+
+
+def test_a_guest_of_huge_pages_takes_all_of_them_when_it_starts(huge_pages: None, pod: LauncherPod) -> None:
+    before = _free_huge_pages()
+    vmi = pod.vmi()
+    vmi["spec"]["domain"]["memory"]["hugepages"] = {"pageSize": "2Mi"}
+    assert pod.sync(vmi).state == m.DOMAIN_STATE_RUNNING
+    assert before - _free_huge_pages() == GUEST_PAGES
+    (qemu,) = pod.qemu_pids()
+    assert re.search(r"Private_Hugetlb: +65536 kB", Path(f"/proc/{qemu}/smaps_rollup").read_text())
+    pod.call("Kill")
+    wait_until(lambda: _free_huge_pages() == before, "the pages are back")
+
+
+def _free_huge_pages() -> int:
+    """Those that nobody has taken or was promised."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    return found["HugePages_Free"] - found["HugePages_Rsvd"]
 
 
 def test_a_guest_is_started_paused_reset_and_killed(pod: LauncherPod) -> None:

@@ -27,7 +27,7 @@ CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
 WAITS: Final[Mapping[str, set[str]]] = {
-    "cpu-model": {"spec.domain.cpu.maxSockets", "spec.domain.memory.hugepages"},
+    "cpu-model": {"spec.domain.cpu.maxSockets"},
 }
 # Only one NIC can join the Pod's network, and there is no other network yet.
 ONE_NETWORK: Final = {"interfaces"}

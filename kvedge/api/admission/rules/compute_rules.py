@@ -14,8 +14,9 @@ from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsu
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.feature_gates import RESERVED_OVERHEAD
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
+from kvedge.resources.values.huge_pages import can_be_page
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
-from kvedge.resources.vmi_facts import MEMORY_LOCKED, MEMORY_NOT_LOCKED, vcpu_count
+from kvedge.resources.vmi_facts import MEMORY_LOCKED, MEMORY_NOT_LOCKED, guest_memory_field, vcpu_count
 
 _RESOURCES: Final = ("cpu", "memory")
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
@@ -56,6 +57,30 @@ def quantities_are_quantities(subject: Subject) -> Iterator[Cause]:
             yield Cause(at, f"{at} '{value}': must be greater than or equal to 0.")
         elif at.endswith(("requests.memory", "memory.guest")) and amount < _LEAST_MEMORY:
             yield Cause(at, f"{at} '{value}': must be greater than or equal to 1M.")
+
+
+def huge_pages_make_up_the_memory(subject: Subject) -> Iterator[Cause]:
+    """A size that processors have, of which the guest's memory is a multiple."""
+    domain, at = subject.spec.domain, subject.domain_at.at("memory", "hugepages", "pageSize")
+    if domain.memory is None or domain.memory.hugepages is None:
+        return
+    asked = domain.memory.hugepages.page_size
+    page = _amount(asked)
+    if page is None:
+        yield Cause(at, f"{at}: {QuantityError(asked)}")
+        return
+    if page.denominator != 1 or not can_be_page(int(page)):
+        yield Cause(at, f"{at} '{asked}' is no size of huge pages; use 2Mi or 1Gi")
+        return
+    said = guest_memory_field(domain)
+    memory = _amount(said[1]) if said is not None else None
+    if said is None or memory is None:
+        return
+    field = f"{subject.at}{said[0].removeprefix('spec')}"
+    if memory < page:
+        yield Cause(at, f"{field} '{said[1]}' must be equal to or larger than page size {at} '{asked}'")
+    elif memory % page:
+        yield Cause(at, f"{field} '{said[1]}' is not a multiple of the page size {at} '{asked}'")
 
 
 def overhead_may_be_reserved(subject: Subject) -> Iterator[Cause]:
@@ -158,6 +183,7 @@ def _amount(value: Quantity | None) -> Fraction | None:
 RULES: Final[tuple[Rule, ...]] = (
     memory_is_requested,
     quantities_are_quantities,
+    huge_pages_make_up_the_memory,
     overhead_may_be_reserved,
     only_cpu_and_memory,
     requests_fit_limits,

@@ -18,8 +18,9 @@ from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import guest_memory_field, vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_field, page_bytes, vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -62,8 +63,12 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
     overhead = overhead_bytes(vmi, config)
     requests: dict[str, Quantity] = {"cpu": _cpu_request(vmi, config), "ephemeral-storage": _EPHEMERAL_STORAGE}
     added = 0 if wanted.overcommit_guest_overhead else overhead
-    requests["memory"] = str(_memory_base(vmi, config) + added)
-    limits: dict[str, Quantity] = {}
+    pages = _huge_pages(vmi)
+    # Huge pages are set aside on the node: they are none of the memory that the Pod has beside them.
+    requests["memory"] = str(max(0, _memory_base(vmi, config) - sum(pages.values())) + added)
+    # Kubernetes wants the same amount for both.
+    requests |= {name: str(amount) for name, amount in pages.items()}
+    limits: dict[str, Quantity] = {name: str(amount) for name, amount in pages.items()}
     if "cpu" in wanted.limits:
         limits["cpu"] = str(wanted.limits["cpu"])
     if "memory" in wanted.limits:
@@ -120,4 +125,11 @@ def _memory_base(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
 
 def _guest_memory(vmi: VirtualMachineInstance) -> int:
     asked = guest_memory_field(vmi.spec.domain)
-    return parse_bytes(asked[1]) if asked is not None else 0
+    # A guest of which huge pages alone are known has one of them.
+    return parse_bytes(asked[1]) if asked is not None else page_bytes(vmi.spec.domain)
+
+
+def _huge_pages(vmi: VirtualMachineInstance) -> dict[str, int]:
+    """All of the guest's memory, also of a VMI that requests less: QEMU takes the pages before the guest starts."""
+    page = page_bytes(vmi.spec.domain)
+    return {page_resource(page): _guest_memory(vmi)} if page else {}

@@ -10,15 +10,17 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, switch
-from kvedge.resources.types.devices import Devices
+from kvedge.resources.types.domain import DomainSpec
 
 
-def add_memballoon(devices: Element, spec: Devices, platform: Platform, context: DomainContext) -> None:
+def add_memballoon(devices: Element, spec: DomainSpec, platform: Platform, context: DomainContext) -> None:
     """A virtio balloon; `none` is written when it is refused, as libvirt would add one otherwise."""
-    if spec.autoattach_mem_balloon is False:
+    if spec.devices.autoattach_mem_balloon is False:
         add(devices, "memballoon", model="none")
         return
-    reporting = switch(context.free_page_reporting)
+    # Huge pages are not given back one by one: they stay set aside.
+    of_huge_pages = spec.memory is not None and spec.memory.hugepages is not None
+    reporting = switch(context.free_page_reporting and not of_huge_pages)
     element = add(devices, "memballoon", model=platform.virtio, freePageReporting=reporting)
     if context.balloon_stats_seconds:
         add(element, "stats", period=context.balloon_stats_seconds)

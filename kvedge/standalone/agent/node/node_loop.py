@@ -21,7 +21,7 @@ from kvedge.resources.types.core import Node, NodeSpec
 from kvedge.runtime.address_ranges import address_ranges
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, rfc3339_micro
-from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, node_labels, node_status
+from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, node_labels, node_status, read_huge_pages
 from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class NodeLoop:
         known = self._written.get("conditions", [])
         if not known:
             known = self._client.get(Node, "", self._facts.name).status.conditions
-        status = node_status(self._facts, devices, known, self._notes(), self._clock.now())
+        status = node_status(self._facts, devices, read_huge_pages(), known, self._notes(), self._clock.now())
         if _without_heartbeat(status) == _without_heartbeat(self._written) and self._is_fresh():
             return
         # A resource whose plugin is gone must not stay, which a merge patch only does for what it names.

@@ -20,12 +20,14 @@ from typing import Final
 import kvedge
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import GUESTFS_LABEL
+from kvedge.resources.values.huge_pages import page_resource
 from kvedge.runtime.clock import rfc3339
 from kvedge.runtime.linux.boot import BOOT_ID
 from kvedge.storage.images.image_manifest import architecture_of
 
 # The kubelet keeps so much back by default before it evicts.
 _RESERVED_MEMORY: Final = 100 << 20
+_HUGE_PAGES: Final = "sys/kernel/mm/hugepages"
 MOST_PODS: Final = 250
 # Where virtctl has the Pods of `guestfs` look for what libguestfs boots: in their /usr, which is this host's.
 _APPLIANCE: Final = "usr/local/lib/guestfs/appliance"
@@ -114,22 +116,35 @@ def node_labels(facts: HostFacts, *, guestfs: bool = False) -> dict[str, str]:
     }
 
 
+def read_huge_pages(root: str = "/") -> dict[str, int]:
+    """The bytes in huge pages of each size that the host has set aside, by their resources."""
+    found = {}
+    for place in sorted(Path(root, _HUGE_PAGES).glob("hugepages-*kB")):
+        size = int(place.name.removeprefix("hugepages-").removesuffix("kB")) << 10
+        found[page_resource(size)] = size * int(_line(str(place / "nr_hugepages")) or 0)
+    return found
+
+
 def node_status(
     facts: HostFacts,
     devices: tuple[Mapping[str, int], Mapping[str, int]],
+    pages: Mapping[str, int],
     known: Sequence[JsonObject],
     notes: Sequence[str],
     now: datetime,
 ) -> JsonObject:
-    """A Node's status; devices are (capacity, allocatable), `known` its conditions so far, `notes` what lacks."""
+    """A Node's status; devices are (capacity, allocatable), `pages` its huge pages, `known` its conditions so far,
+    `notes` what lacks."""
     capacity_devices, allocatable_devices = devices
     base = {"cpu": str(facts.cpus), "ephemeral-storage": str(facts.disk), "pods": str(MOST_PODS)}
     version = f"v{kvedge.__version__}"
     return {
-        "capacity": {**base, "memory": str(facts.memory), **_counts(capacity_devices)},
+        "capacity": {**base, "memory": str(facts.memory), **_counts(pages), **_counts(capacity_devices)},
         "allocatable": {
             **base,
-            "memory": str(max(0, facts.memory - _RESERVED_MEMORY)),
+            # Nobody else can use what is in huge pages.
+            "memory": str(max(0, facts.memory - _RESERVED_MEMORY - sum(pages.values()))),
+            **_counts(pages),
             **_counts(allocatable_devices),
         },
         "addresses": [

@@ -197,6 +197,12 @@ def test_a_slot_that_a_port_does_not_have_makes_its_bus_a_bridge_with_a_port_of_
     ]
 
 
+def test_huge_pages_are_not_given_back_one_by_one() -> None:
+    paged = vmi({"memory": {"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}}})
+    reporting = [only(rendered(each), "devices/memballoon").get("freePageReporting") for each in (vmi(), paged)]
+    assert reporting == ["on", "off"]
+
+
 def test_a_refused_balloon_is_written_as_none_as_libvirt_would_add_one() -> None:
     balloon = only(rendered(vmi({"devices": {"autoattachMemBalloon": False}})), "devices/memballoon")
     assert balloon.attrib == {"model": "none"}

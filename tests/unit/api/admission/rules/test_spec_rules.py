@@ -120,6 +120,8 @@ RIGHT: dict[str, dict[str, Any]] = {
             "container": {"image": "k", "kernelPath": "/boot/vmlinuz"},
         }
     },
+    "huge pages": {"domain.memory": {"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}}},
+    "huge pages alone": {"domain.memory": {"hugepages": {"pageSize": "1Gi"}}},
     "licence tables": {
         "domain.firmware.acpi": {"slicNameRef": "licence", "msdmNameRef": "licence"},
         "volumes[1]": {"name": "licence", "secret": {"secretName": "s"}},

@@ -175,6 +175,26 @@ WRONG_MACHINES: Wrong = {
         "spec.domain.firmware.acpi",
         "QEMU has no such tables on arm64",
     ),
+    "pages of no size": (
+        {"domain.memory.hugepages": {"pageSize": "large"}},
+        "spec.domain.memory.hugepages.pageSize",
+        "'large' is no quantity",
+    ),
+    "pages that no processor has": (
+        {"domain.memory.hugepages": {"pageSize": "3Mi"}},
+        "spec.domain.memory.hugepages.pageSize",
+        "'3Mi' is no size of huge pages; use 2Mi or 1Gi",
+    ),
+    "less memory than a page": (
+        {"domain.memory.hugepages": {"pageSize": "1Gi"}},
+        "spec.domain.memory.hugepages.pageSize",
+        "spec.domain.memory.guest '64Mi' must be equal to or larger than page size",
+    ),
+    "memory of broken pages": (
+        {"domain.memory": {"guest": "65Mi", "hugepages": {"pageSize": "2Mi"}}},
+        "spec.domain.memory.hugepages.pageSize",
+        "spec.domain.memory.guest '65Mi' is not a multiple of the page size",
+    ),
     "an overhead without its gate": (
         {"domain.memory.reservedOverhead": {"addedOverhead": "100Mi"}},
         "spec.domain.memory.reservedOverhead",

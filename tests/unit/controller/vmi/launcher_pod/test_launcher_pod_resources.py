@@ -1,11 +1,11 @@
-"""What network binding plugins add to a launcher Pod; the rest is in the golden Pods."""
+"""What network binding plugins and huge pages add to a launcher Pod; the rest is in the golden Pods."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_quantity
@@ -27,3 +27,24 @@ def test_each_plugin_costs_its_pod_once() -> None:
     assert parse_quantity(found.requests["cpu"]) == parse_quantity(bare.requests["cpu"]) + parse_quantity("150m")
     assert found.limits["memory"] == str(2**30)
     assert "memory" not in bare.limits
+
+
+def test_a_guest_of_huge_pages_asks_for_them_and_for_its_overhead_beside_them():
+    vmi = vmi_with({"domain": {"memory": {"guest": "64Mi", "hugepages": {"pageSize": "2048Ki"}}}})
+    found = pod_resources(vmi, CONFIG)
+    assert (found.requests["hugepages-2Mi"], found.limits["hugepages-2Mi"]) == (str(64 << 20), str(64 << 20))
+    assert found.requests["memory"] == str(overhead_bytes(vmi, CONFIG))
+
+
+def test_a_request_beyond_the_huge_pages_stays_and_a_smaller_one_takes_no_page_away():
+    memory = {"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}}
+    for request, beside in (("100Mi", 36 << 20), ("32Mi", 0)):
+        vmi = vmi_with({"domain": {"memory": memory, "resources": {"requests": {"memory": request}}}})
+        found = pod_resources(vmi, CONFIG)
+        assert found.requests["hugepages-2Mi"] == str(64 << 20)
+        assert found.requests["memory"] == str(beside + overhead_bytes(vmi, CONFIG))
+
+
+def test_a_guest_of_which_huge_pages_alone_are_known_has_one():
+    vmi = vmi_with({"domain": {"memory": {"hugepages": {"pageSize": "1Gi"}}}})
+    assert pod_resources(vmi, CONFIG).limits["hugepages-1Gi"] == str(1 << 30)
