@@ -11,13 +11,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.moved_volumes import attached_volumes, destinations, find_uncopied
 from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition
-from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -80,9 +80,12 @@ def choose_method(vmi: VirtualMachineInstance) -> Method:
     """Whether disks are copied, the Pod's own or to other claims, or memory alone moves."""
     if destinations(vmi):
         return "BlockMigration"
-    read_only = {disk.name for disk in vmi.spec.domain.devices.disks if _is_read_only(disk)}
+    disks = vmi.spec.domain.devices.disks
+    read_only = {disk.name for disk in disks if disk.cdrom is not None}
+    # Without a disk such a volume only brings its files to the Pod, as the other Pod has them.
+    tables = {table.volume for table in acpi_tables(vmi.spec.domain).values()} - {disk.name for disk in disks}
     copied = any(
-        volume.name not in read_only and claim_of(volume) is None and volume.host_disk is None
+        volume.name not in read_only | tables and claim_of(volume) is None and volume.host_disk is None
         for volume in vmi.spec.volumes
     )
     layered = any(volume.ephemeral is not None and volume.name not in read_only for volume in vmi.spec.volumes)
@@ -192,7 +195,3 @@ def _of_claim(what: str) -> str:
 def _is_only_read(volume: Volume, modes: list[str]) -> bool:
     """Whether the claim is read by many, below a layer of the Pod's own."""
     return volume.ephemeral is not None and "ReadOnlyMany" in modes
-
-
-def _is_read_only(disk: Disk) -> bool:
-    return disk.cdrom is not None and disk.cdrom.readonly is not False

@@ -14,6 +14,8 @@ from kvedge.handler.guest.migratable import (
     judge_storage_migratable,
 )
 from kvedge.resources.codec import encode
+from kvedge.resources.types.devices import Disk, DiskTarget
+from kvedge.resources.types.domain import AcpiTables, Firmware
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
 
@@ -147,8 +149,8 @@ def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
         ),
         pytest.param(
             vmi({**MASQUERADE, "disks": [{"name": "root", "cdrom": {"readonly": False}}]}),
-            "BlockMigration",
-            id="unless it may be",
+            "LiveMigration",
+            id="whatever its VMI says",
         ),
         pytest.param(vmi(volumes=[CLAIM], modes=["ReadWriteMany"]), "LiveMigration", id="a claim is there already"),
         pytest.param(
@@ -160,6 +162,14 @@ def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
 )
 def test_what_is_copied_makes_the_method(given: VirtualMachineInstance, method: str) -> None:
     assert choose_method(given) == method
+
+
+def test_a_table_in_a_secret_is_no_disk_to_copy() -> None:
+    given = vmi(volumes=[{"name": "licence", "secret": {"secretName": "s"}}])
+    given.spec.domain.firmware = Firmware(acpi=AcpiTables(slic_name_ref="licence"))
+    assert choose_method(given) == "LiveMigration"
+    given.spec.domain.devices.disks = [Disk(name="licence", disk=DiskTarget())]
+    assert choose_method(given) == "BlockMigration"
 
 
 def moved_along(disk: dict[str, Any], **volume: Any) -> VirtualMachineInstance:
