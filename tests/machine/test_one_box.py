@@ -98,6 +98,29 @@ def test_address_mac_and_firmware_uuid_survive_stop_and_start(box: Box, name: st
     box.wait_answer(name)
 
 
+@pytest.fixture
+def no_huge_pages() -> Iterator[Path]:
+    """The setting of the host's huge pages, none of which are set aside; afterwards it is as it was."""
+    setting = Path("/proc/sys/vm/nr_hugepages")
+    before = setting.read_text()
+    setting.write_text("0\n")
+    yield setting
+    setting.write_text(before)
+
+
+def test_a_guest_of_huge_pages_waits_until_its_box_has_set_them_aside(box: Box, name: str, no_huge_pages: Path) -> None:
+    vm = small_vm(name, IMAGE)
+    vm["spec"]["template"]["spec"]["domain"]["memory"] = {"guest": "128Mi", "hugepages": {"pageSize": "2Mi"}}
+    box.apply(vm)
+    wait_until(lambda: box.vm(name).status.printable_status == "ErrorUnschedulable", "the VM says why", 30)
+    no_huge_pages.write_text("64\n")
+    assert int(no_huge_pages.read_text()) == 64, "this machine has no room for 128 MiB of huge pages"
+    vmi = box.wait_phase(name, "Running")
+    box.wait_answer(name)
+    (qemu,) = box.qemu_pids(vmi.metadata.uid)
+    assert "Private_Hugetlb:  131072 kB" in Path(f"/proc/{qemu}/smaps_rollup").read_text()
+
+
 def test_a_deleted_vm_is_shut_down_by_acpi_and_its_address_is_free_again(box: Box, name: str) -> None:
     box.apply(small_vm(name, IMAGE))
     vmi = box.wait_phase(name, "Running")
