@@ -1,8 +1,9 @@
 """Which tests may run side by side: `tests/run` has four processes.
 
 Tests go by the directory to whichever process is free: those of one share servers, a cluster, or are boxes with a range
-of addresses each. What takes longest is begun first. Unit tests share nothing beyond their file, so they go file by
-file, and last: no process is left with a long directory at the end.
+of addresses each. What takes longest is begun first. Unit tests share nothing beyond their file, and neither do the
+whole boxes of tests/machine, so they go file by file, and unit tests last: no process is left with a long directory at
+the end.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 _UNIT = "tests/unit/"
+_BOXES = "tests/machine"
 # A whole run takes as long as the one of these that was begun too late: each takes a process for ten minutes or more.
 _LONGEST = (
     "tests/cluster",
     "tests/cluster/storage",
-    "tests/machine",
     "tests/machine/appliance",
     "tests/cluster/pods",
     "tests/machine/launcher",
@@ -53,11 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class ByDirectory(LoadScopeScheduling):
-    """Gives whole directories to processes, unit tests by the file: the longest, then in the order asked for."""
+    """Gives whole directories to processes, some by the file: the longest, then in the order asked for."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return file if file.startswith(_UNIT) else file.rpartition("/")[0]
+        directory = file.rpartition("/")[0]
+        return file if file.startswith(_UNIT) or directory == _BOXES else directory
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         for scope in reversed(_LONGEST):

@@ -68,7 +68,7 @@ REFUSED = re.compile(r"state/pki/(server|client)-ca\.(crt|key)")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a box with a VM, as a power cut left it."""
     folder = tmp_path_factory.mktemp("box")
-    box = Box(folder / "data", "10.98.73.0/24")
+    box = Box(folder / "data", "10.98.173.0/24")
     box.data_dir.mkdir()
     try:
         box.import_image(build_guest().disk, IMAGE)
@@ -186,7 +186,7 @@ def test_a_box_starts_and_names_the_damaged_file(
 
 
 def test_a_guest_that_runs_is_kept_while_everything_small_is_damaged_at_once(tmp_path: Path) -> None:
-    box = Box(tmp_path / "data", "10.98.75.0/24")
+    box = Box(tmp_path / "data", "10.98.175.0/24")
     box.data_dir.mkdir()
     try:
         box.import_image(build_guest().disk, IMAGE)

@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 IMAGE = "local/masqueraded:1"
-PODS, IPV6_PODS = "10.94.0.0/24", "fd94:7::/64"
+PODS, IPV6_PODS = "10.94.31.0/24", "fd94:31::/64"
 OWN, OWN_IPV6 = "10.0.2.2", "fd10:0:2::2"
 # Whatever comes to this port of the guest comes back.
 ECHO_PORT = 7

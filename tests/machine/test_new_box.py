@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
 
-CIDR = "10.98.61.0/24"
+CIDR = "10.98.161.0/24"
 
 
 def made(factory: pytest.TempPathFactory) -> Box:

@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
 
 NODE = "apart"
-CIDR = "10.94.0.0/24"
+CIDR = "10.94.32.0/24"
 IMAGE = "local/guest:1"
 
 

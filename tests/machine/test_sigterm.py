@@ -41,7 +41,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
 
 @pytest.fixture
 def box(tmp_path_factory: pytest.TempPathFactory, registry: Silent) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.71.0/24")
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.98.171.0/24")
     found.data_dir.mkdir()
     found.import_image(build_guest().disk, IMAGE)
     found.start()

@@ -36,7 +36,7 @@ VMI_PATH = f"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachine
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.93.0.0/24")
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.93.33.0/24")
     found.data_dir.mkdir()
     found.import_image(build_guest().disk, IMAGE)
     found.start()
