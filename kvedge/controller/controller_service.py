@@ -34,6 +34,7 @@ from kvedge.controller.pools.pool_loop import make_pool_work
 from kvedge.controller.protection_work import ProtectionSources, make_protection_work
 from kvedge.controller.replicas.replica_loop import make_replica_work
 from kvedge.controller.vm.type_keeper import TypeSettings
+from kvedge.controller.vm.vm_actions import Rollout
 from kvedge.controller.vm.vm_loop import VmLoop, VmSources
 from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.hotplug.hotplug_loop import HotplugLoop, HotplugSources
@@ -346,6 +347,7 @@ class _Work:
             lambda: live_plugins(self._configuration.current.bindings),
             self._data_volumes.cdi_config,
             self._read_type_settings,
+            self._read_rollout,
         )
         return VmLoop(sources)
 
@@ -399,6 +401,10 @@ class _Work:
             part("migrations", self._migrations, *known),
             *(part(name, work, *known) for name, work in self._protection.items()),
         ]
+
+    def _read_rollout(self) -> Rollout:
+        current = self._configuration.current
+        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio)
 
     def _is_declarative(self) -> bool:
         # The deprecated gate leaves a run's volumes to the callers of addvolume.

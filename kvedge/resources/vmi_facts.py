@@ -21,6 +21,10 @@ DEFAULT_GRACE_SECONDS: Final = 30
 # What a VMI may say of whether its QEMU has to lock memory.
 MEMORY_LOCKED: Final = "Required"
 MEMORY_NOT_LOCKED: Final = "NotRequired"
+# What QEMU's q35 machine takes.
+MOST_VCPUS: Final = 512
+# Where CPUs can be plugged into a running guest: in the words of the API, and in those of QEMU.
+PLUGS_CPUS: Final = frozenset({"amd64", "x86_64"})
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -67,6 +71,26 @@ def vcpu_count(domain: DomainSpec) -> int:
     """How many vCPUs the guest has. An amount that is no quantity counts as one: admission refuses such a VMI."""
     try:
         return topology_of(domain).vcpus
+    except UnreadableCpus:
+        return 1
+
+
+def most_sockets(domain: DomainSpec, architecture: str) -> int:
+    """How many sockets the guest may get while it runs; those that it has where none can be plugged in.
+
+    Raises:
+        UnreadableCpus: when the amount of CPUs in the resources is no quantity.
+    """
+    present = topology_of(domain).sockets
+    if architecture not in PLUGS_CPUS or domain.cpu is None:
+        return present
+    return max(present, domain.cpu.max_sockets)
+
+
+def most_vcpus(domain: DomainSpec, architecture: str) -> int:
+    """How many vCPUs the guest may get while it runs; unreadable amounts count as in :func:`vcpu_count`."""
+    try:
+        return topology_of(domain)._replace(sockets=most_sockets(domain, architecture)).vcpus
     except UnreadableCpus:
         return 1
 

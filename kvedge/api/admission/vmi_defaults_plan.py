@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
 from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
-from kvedge.resources.vmi_facts import UnreadableCpus, cpus_of_resources, default_pull_policy
+from kvedge.resources.vmi_facts import MOST_VCPUS, PLUGS_CPUS, UnreadableCpus, cpus_of_resources, default_pull_policy
 
 _PCI_TOPOLOGY_VERSION: Final = "v3"
 # Hyper-V features that work only with others.
@@ -119,6 +119,16 @@ def _set_cpu_topology(spec: JsonObject) -> None:
         cpu["sockets"] = _whole_cpus(domain.get("resources") or {})
     for name in ("cores", "sockets", "threads"):
         cpu[name] = cpu.get(name) or 1
+
+
+def _set_max_sockets(spec: JsonObject, room: LiveUpdates) -> None:
+    """Room for CPUs that come while the guest runs, as far as the machine has it."""
+    cpu = spec["domain"]["cpu"]
+    if not room.is_on or spec["architecture"] not in PLUGS_CPUS or cpu.get("maxSockets"):
+        return
+    sockets = cpu["sockets"]
+    wanted = room.most_sockets or sockets * room.hotplug_ratio
+    cpu["maxSockets"] = max(sockets, min(wanted, MOST_VCPUS // (cpu["cores"] * cpu["threads"])))
 
 
 def _whole_cpus(resources: JsonObject) -> int:
@@ -248,6 +258,7 @@ def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], 
         partial(_set_cpu_request, configuration=configuration),
         _set_guest_memory,
         _set_cpu_topology,
+        partial(_set_max_sockets, room=configuration.live_updates),
         _set_pull_policies,
         partial(_set_eviction_strategy, configuration=configuration),
         partial(set_default_network, binding=configuration.default_interface),

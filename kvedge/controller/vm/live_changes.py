@@ -10,7 +10,7 @@ from typing import Final
 
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
-from kvedge.controller.vm.vm_actions import Hotplug, Live
+from kvedge.controller.vm.vm_actions import Hotplug, Live, Rollout
 from kvedge.kube.errors import Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.resources.types.vm import VirtualMachine
@@ -19,6 +19,8 @@ _DOING: Final = {
     Live.VOLUMES: "handling declarative hotplug volumes",
     Live.INTERFACES: "trying to patch the interfaces of the run",
     Live.MEMORY_DUMP: "bringing the claim of a memory dump to the run, or taking it back",
+    Live.CPUS: "plugging CPUs into the run",
+    Live.PLACEMENT: "trying to patch where the run may be",
 }
 
 
@@ -31,10 +33,12 @@ class LiveChanges:
         monotonic: Callable[[], float],
         is_declarative: Callable[[], bool],
         plugins: Callable[[], frozenset[str]] = frozenset,
+        rollout: Callable[[], Rollout] = Rollout,
     ) -> None:
         self._events = events
         self._is_declarative = is_declarative
         self._plugins = plugins
+        self._rollout = rollout
         self._patience = {what: CreatePatience(monotonic) for what in Live}
         self._texts: dict[tuple[str, Live], str] = {}
 
@@ -42,7 +46,7 @@ class LiveChanges:
         """What the plan has to know: the changes that wait for another try, and why."""
         uid = vm.metadata.uid
         refusals = {what: self._texts[uid, what] for what in self._find_waits(vm) if (uid, what) in self._texts}
-        return Hotplug(self._is_declarative(), refusals, self._plugins())
+        return Hotplug(self._is_declarative(), refusals, self._plugins(), rollout=self._rollout())
 
     def count_seconds_left(self, vm: VirtualMachine) -> float | None:
         """In how many seconds the next change is tried again; None when none waits."""

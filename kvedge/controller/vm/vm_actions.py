@@ -91,11 +91,13 @@ class Live(Enum):
     VOLUMES = "HotPlugVolumeError"
     INTERFACES = "HotPlugNetworkInterfaceError"
     MEMORY_DUMP = "MemoryDumpError"
+    CPUS = "HotPlugCPUError"
+    PLACEMENT = "AffinityChangeError"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRun:
-    """Carry hotpluggable volumes or interfaces to the run, in the version that was read."""
+    """Carry a change of the VM to its run, in the version that was read."""
 
     vmi: VirtualMachineInstance
     body: JsonObject
@@ -117,11 +119,20 @@ VmAction: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class Rollout:
+    """Whether changes of the template reach the running guest, and by how much CPUs are allocated more than once."""
+
+    is_live: bool = False
+    cpu_ratio: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class Hotplug:
     """Whether changed volumes reach the running guest, and the messages of refusals that wait for another try.
 
     `plugins` are the network binding plugins whose NICs reach it, `claims` what is known of claims that volumes get,
-    `dump_claim` is the claim that a dump of its memory goes into, None when it is not there.
+    `rollout` is what of the template reaches it, `dump_claim` is the claim that a dump of its memory goes into, None
+    when it is not there.
     """
 
     is_on: bool = True
@@ -129,6 +140,7 @@ class Hotplug:
     plugins: frozenset[str] = frozenset()
     claims: ClaimSights = field(default_factory=ClaimSights)
     dump_claim: PersistentVolumeClaim | None = None
+    rollout: Rollout = Rollout()
 
 
 @dataclass(frozen=True, slots=True)

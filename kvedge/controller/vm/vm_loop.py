@@ -32,6 +32,7 @@ from kvedge.controller.vm.vm_actions import (
     PatchVmi,
     PatchVmStatus,
     PutBack,
+    Rollout,
     VmAction,
 )
 from kvedge.controller.vm.vm_data_volumes import VmDataVolumes
@@ -86,6 +87,8 @@ class VmSources:
     cdi_config: Callable[[], CdiConfig | None] = lambda: None
     # How VMs keep their instance types.
     types: Callable[[], TypeSettings] = TypeSettings
+    # Whether changes of templates reach running guests.
+    rollout: Callable[[], Rollout] = Rollout
 
 
 class VmLoop:
@@ -102,7 +105,9 @@ class VmLoop:
         self._events = sources.events
         self._clock = sources.clock
         self._patience = CreatePatience(sources.clock.monotonic)
-        self._live = LiveChanges(sources.events, sources.clock.monotonic, sources.is_declarative, sources.live_plugins)
+        self._live = LiveChanges(
+            sources.events, sources.clock.monotonic, sources.is_declarative, sources.live_plugins, sources.rollout
+        )
         self._revisions = RevisionKeeper(sources.client, sources.events)
         self._types = TypeKeeper(sources.client, sources.events, sources.types)
         self.loop = ReconcileLoop("vm", self.reconcile, _WORKERS)

@@ -18,6 +18,7 @@ from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
+from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
@@ -35,7 +36,7 @@ from kvedge.controller.vm.vm_actions import (
     VmAction,
     VmPlan,
 )
-from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status
+from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status, restart_message
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
@@ -84,6 +85,7 @@ def plan_vm(
     failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=blocked) if blocked else None
     failure = typed.failure or failure
     view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins, typed=typed)
+    view = replace(view, is_live=hotplug.rollout.is_live)
     return _plan_run(view, now, jitter, hotplug)
 
 
@@ -174,7 +176,7 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     carried: list[VmAction] = []
     dump = plan_memory_dump(vm, own, hotplug.dump_claim)
     view = replace(view, memory_dump=dump.request)
-    for what, body in (*_live_changes(vm, own, hotplug), *(((Live.MEMORY_DUMP, dump.run),) if dump.run else ())):
+    for what, body in (*_live_changes(view, hotplug), *(((Live.MEMORY_DUMP, dump.run),) if dump.run else ())):
         if what in hotplug.refusals:
             refused = Condition(type=FAILURE, status="True", reason=what.value, message=hotplug.refusals[what])
             view = replace(view, failure=view.failure or refused)
@@ -213,9 +215,8 @@ def _waits_in_vain(vm: VirtualMachine, own: VirtualMachineInstance) -> bool:
     return is_awaited(own) and not own.is_final and vm.run_strategy != WAIT_AS_RECEIVER and not is_open
 
 
-def _live_changes(
-    vm: VirtualMachine, own: VirtualMachineInstance | None, hotplug: Hotplug
-) -> Iterator[tuple[Live, JsonObject]]:
+def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonObject]]:
+    vm, own = view.vm, view.vmi
     if own is None or (own.status.migration_state is not None and own.status.migration_state.is_open):
         # What a guest has must not change while it is made on another node: the changes wait for the end of that.
         return
@@ -224,6 +225,12 @@ def _live_changes(
     for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
         if body:
             yield what, body
+    if hotplug.rollout.is_live and restart_message(view) is None:
+        template = view.typed.template_of(vm).spec
+        cpus = plan_sockets(template, own, hotplug.rollout.cpu_ratio)
+        for what, body in ((Live.CPUS, cpus), (Live.PLACEMENT, plan_placement(template, own))):
+            if body:
+                yield what, body
 
 
 def _plan_start(view: VmView, decision: RunDecision, now: datetime) -> VmPlan:

@@ -15,8 +15,9 @@ import msgspec
 from kvedge.controller.kubevirt.condition_rules import with_condition, without_conditions
 from kvedge.controller.vm.claim_move_plan import ClaimMove, recovery_condition
 from kvedge.controller.vm.data_volume_states import are_being_filled, have_failed, wait_for_consumer
+from kvedge.controller.vm.template_changes import why_restart
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
-from kvedge.controller.vm.vmi_template import needs_restart
+from kvedge.controller.vm.vmi_template import is_measured, needs_restart
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.disks.volume_facts import lasting_claim
@@ -60,6 +61,8 @@ class VmView:
     data_volumes: Sequence[DataVolume] = ()
     # The network binding plugins whose NICs come while a guest runs.
     live_plugins: frozenset[str] = frozenset()
+    # Whether changed sockets and selectors reach the running guest.
+    is_live: bool = False
     # What becomes of exchanged claims; without it nobody has looked, and what was said of them stays.
     move: ClaimMove | None = None
     # The request of a dump of the guest's memory, once somebody has looked at it.
@@ -216,17 +219,28 @@ def _restart_required(view: VmView) -> Condition | None:
     vmi = view.vmi
     if vmi is None or vmi.is_final:
         return None
-    message = "a non-live-updatable field was changed in the template spec"
-    move = view.move or ClaimMove()
-    if move.restart:
-        message = move.restart
-    elif view.typed.failure is not None:
+    if view.typed.failure is not None and not (view.move or ClaimMove()).restart:
         # Nobody knows what the VM is by now.
         return condition(view.vm.status.conditions, RESTART_REQUIRED)
-    elif not needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried, typed=view.typed):
+    message = restart_message(view)
+    if message is None:
         # Not every guest can be migrated to a Pod that is on other networks, and not every cluster does it.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
         if waits is None or waits.status != "True":
             return None
         message = waits.message
     return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)
+
+
+def restart_message(view: VmView) -> str | None:
+    """What of the VM its run cannot have before it is started again; None when there is nothing, or no run."""
+    vmi, move = view.vmi, view.move or ClaimMove()
+    if vmi is None or vmi.is_final:
+        return None
+    if move.restart:
+        return move.restart
+    if needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried, typed=view.typed):
+        return "a non-live-updatable field was changed in the template spec"
+    if not is_measured(view.vm, vmi):
+        return None
+    return why_restart(view.typed.template_of(view.vm).spec, vmi, live=view.is_live) or None

@@ -17,6 +17,7 @@ import msgspec
 from kvedge.controller.vm.claim_changes import find_exchanges
 from kvedge.controller.vm.network_changes import interfaces_need_restart, lasting_interfaces
 from kvedge.controller.vm.start_revision import revision_name
+from kvedge.controller.vm.template_changes import without_live_parts
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
@@ -67,9 +68,10 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> V
 def template_hash(vm: VirtualMachine, typed: TypedVm = UNTYPED) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does.
 
-    Which claims volumes have is no part of it: a running guest can take its data to others.
+    Which claims volumes have is no part of it: a running guest can take its data to others. Nor are the sockets and
+    where it may run, which are compared with the run itself.
     """
-    return _hash(_without_claims(lasting_interfaces(_make_permanent(vm, typed))))
+    return _hash(without_live_parts(_without_claims(lasting_interfaces(_make_permanent(vm, typed)))))
 
 
 def _without_claims(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
@@ -92,6 +94,12 @@ def _hash(spec: VirtualMachineInstanceSpec) -> str:
     return hashlib.sha256(encode_json(spec)).hexdigest()[:16]
 
 
+def is_measured(vm: VirtualMachine, vmi: VirtualMachineInstance) -> bool:
+    """Whether the run is compared with its VM: not one that the VM adopted, nor one of its present generation."""
+    marks = vmi.metadata.annotations
+    return TEMPLATE_HASH in marks and marks.get(VM_GENERATION) != str(vm.metadata.generation)
+
+
 def needs_restart(
     vm: VirtualMachine,
     vmi: VirtualMachineInstance,
@@ -106,12 +114,13 @@ def needs_restart(
     volumes come then, too. `typed` is the VM with its instance type and preference.
     """
     marks = vmi.metadata.annotations
-    if TEMPLATE_HASH not in marks or marks.get(VM_GENERATION) == str(vm.metadata.generation):
-        # The VM adopted this VMI, or only its run strategy has changed.
+    if not is_measured(vm, vmi):
         return False
-    # Versions before counted all of the interfaces, and the claims: a run that they started says so.
-    counted = _with_claims_of(vmi, _make_permanent(vm, typed))
-    known = (template_hash(vm, typed), _hash(lasting_interfaces(counted)), _hash(counted))
+    # Versions before counted more, all of the interfaces and the claims at first: a run that they started says so.
+    permanent = _make_permanent(vm, typed)
+    counted = _with_claims_of(vmi, permanent)
+    before = _hash(_without_claims(lasting_interfaces(permanent)))
+    known = (template_hash(vm, typed), before, _hash(lasting_interfaces(counted)), _hash(counted))
     if marks[TEMPLATE_HASH] not in known:
         return True
     lasting = {volume.name for volume in vmi.spec.volumes if not is_hotpluggable(volume)}

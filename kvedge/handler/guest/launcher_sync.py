@@ -32,6 +32,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
 from kvedge.runtime.clock import Clock
@@ -57,11 +58,12 @@ class LauncherSync:
     lans: LanJoining
 
     def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
-        """Whether the launcher would be told of other claims, volumes or NICs now, or its guest of other servers."""
+        """Whether the launcher would be told of other claims, volumes, NICs or CPUs now, or its guest of servers."""
         memory.joins = self._joins(vmi, memory)
         if (
             memory.claims != summarize_claims(vmi)
             or memory.wishes != wishes_of(vmi)
+            or memory.vcpus != vcpu_count(vmi.spec.domain)
             or memory.told_nics != summarize_nics(vmi, joins=memory.joins)
         ):
             return True
@@ -157,6 +159,7 @@ class LauncherSync:
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)
+        memory.vcpus = vcpu_count(vmi.spec.domain)
         self._finish_network(vmi, launcher, prepared, memory)
         for sentence in memory.lost:
             self.events.tell_once(vmi, memory, "NetworkCutOff", sentence)

@@ -1,8 +1,8 @@
 """The status of a VMI as the handler reports it: one merge patch per pass, or none.
 
-Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, what the guest's agent
-says, how it can move to another node, and the conditions of its own (Paused, AgentConnected, AgentVersionNotSupported,
-LiveMigratable, StorageLiveMigratable, Synchronized); other conditions pass through untouched.
+Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, CPUs, what the guest's
+agent says, how it can move to another node, and the conditions of its own (Paused, HotVCPUChange, AgentConnected,
+AgentVersionNotSupported, LiveMigratable, StorageLiveMigratable, Synchronized); other conditions pass through untouched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
+from kvedge.handler.guest.cpu_status import HOT_VCPU_CHANGE, current_topology, vcpu_condition
 from kvedge.handler.guest.disk_errors import describe_disk_errors
 from kvedge.handler.guest.migratable import LauncherCan, choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
@@ -59,7 +60,7 @@ from kvedge.rpc.launcher_pb2 import (
 from kvedge.runtime.clock import rfc3339
 
 _MOBILITY: Final = (LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE)
-_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", *_MOBILITY)
+_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", HOT_VCPU_CHANGE, *_MOBILITY)
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
@@ -163,6 +164,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
             volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status), now),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
             memory=_memory(vmi),
+            current_cpu_topology=current_topology(vmi, seen.status),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
             migration_method=choose_method(vmi) if seen.status.state in ALIVE else status.migration_method,
             changed_block_tracking=_tracking(status, seen.copy),
@@ -367,6 +369,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
             wanted["AgentVersionNotSupported"] = Condition(
                 type="AgentVersionNotSupported", status="True", reason=_LACKS, message=message
             )
+    growing = vcpu_condition(vmi, seen.status)
+    if growing is not None:
+        wanted[HOT_VCPU_CHANGE] = growing
     if seen.status.state in ALIVE:
         launcher = LauncherCan(seen.status.migrates, seen.status.moves_functions)
         return wanted | {

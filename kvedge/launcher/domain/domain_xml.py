@@ -53,7 +53,7 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     domain = new("domain", type="qemu" if context.emulation else "kvm")
     add_identity(domain, vmi)
     add_memory(domain, spec)
-    add_vcpu(domain, spec)
+    add_vcpu(domain, spec, platform.architecture)
     if threads.count:
         add(domain, "iothreads", threads.count)
     add_sysinfo(domain, vmi, context)

@@ -141,6 +141,9 @@ class DomainFacts:
     disk_errors: tuple[DiskError, ...] = ()
     nics: tuple[DomainNic, ...] = ()
     io_threads: int = 0
+    # Those that it has, and those that it may get.
+    vcpus: int = 0
+    most_vcpus: int = 0
     agent_connected: bool = False
     # libvirt has its definition, too: a guest that comes has one once it is here as a whole.
     is_persistent: bool = False

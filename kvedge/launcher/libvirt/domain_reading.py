@@ -69,6 +69,7 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
     disks = tuple(read_disks(document))
     machine = document.find("os/type")
     copied_by, copied = find_copied_volumes(document)
+    vcpus, most_vcpus = _read_vcpus(document)
     channel = document.find("devices/channel/target[@name='org.qemu.guest_agent.0']")
     return DomainFacts(
         uuid=domain.UUIDString(),
@@ -80,11 +81,19 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
         disk_errors=tuple(_disk_errors(domain, disks)) if why is Why.IO_ERROR else (),
         nics=tuple(read_nics(document, ALIAS)),
         io_threads=int(document.findtext("iothreads") or 0),
+        vcpus=vcpus,
+        most_vcpus=most_vcpus,
         is_persistent=bool(domain.isPersistent()),
         copied_by=copied_by,
         copied=copied,
         agent_connected=channel is not None and channel.get("state") == "connected",
     )
+
+
+def _read_vcpus(document: ElementTree.Element) -> tuple[int, int]:
+    element = document.find("vcpu")
+    most = int((None if element is None else element.text) or 0)
+    return most if element is None else int(element.get("current", most)), most
 
 
 def read_look(domain: Any, libvirt_version: int, version_of: Callable[[str], int]) -> DomainLook:

@@ -178,6 +178,11 @@ class LibvirtSession:
         with translate_errors("adding an IO thread"):
             self._domain().addIOThread(number, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
+    def set_vcpus(self, count: int) -> None:
+        """Give the running guest this many vCPUs, those of them that are plugged in."""
+        with translate_errors("plugging CPUs in"):
+            self._domain().setVcpusFlags(count, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
     def undefine(self) -> None:
         """Forget the domain and all that libvirt kept for it."""
         flags = (

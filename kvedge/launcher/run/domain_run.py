@@ -14,6 +14,7 @@ from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
 from kvedge.launcher.disk_move.disk_mover import DiskMover
+from kvedge.launcher.hotplug.cpu_keeper import CpuKeeper
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.function_release import FunctionRelease
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
@@ -62,6 +63,7 @@ class DomainRun:
         self.agent = GuestAgent(session, record, self._watch.look_soon)
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
         self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
+        self._cpus = CpuKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
         store = MigrationRecord(record.directory)
         self._released = ReleasedGuest(session, store)
         self.outgoing = OutgoingGuest(
@@ -81,6 +83,7 @@ class DomainRun:
             nics,
             self._disks,
             self._nics,
+            self._cpus,
             self.outgoing,
             self.copies,
             self._dumps,
@@ -88,7 +91,7 @@ class DomainRun:
             root,
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
-        keepers = (self._disks, self._nics)
+        keepers = (self._disks, self._nics, self._cpus)
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
@@ -133,6 +136,7 @@ class DomainRun:
         self._watch.look_soon()
         self._disks.look_soon()
         self._nics.look_soon()
+        self._cpus.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
         """Whether the guest's agent answers in time; a guest that was paused on purpose, or for a dump, need not.

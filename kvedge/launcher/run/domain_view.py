@@ -17,6 +17,7 @@ from kvedge.launcher.agent.agent_schedule import Steady
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_mover import DiskMover
+from kvedge.launcher.hotplug.cpu_keeper import CpuKeeper
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_disks import read_device_bytes
@@ -51,6 +52,7 @@ class DomainView:
         nics: NicLeases,
         disks: DiskKeeper,
         nic_keeper: NicKeeper,
+        cpus: CpuKeeper,
         outgoing: OutgoingGuest,
         copies: DiskCopies,
         dumps: MemoryDumps,
@@ -65,6 +67,7 @@ class DomainView:
         self._nics = nics
         self._disks = disks
         self._nic_keeper = nic_keeper
+        self._cpus = cpus
         self.outgoing = outgoing
         self.copies = copies
         self._dumps = dumps
@@ -141,6 +144,7 @@ class DomainView:
             status.uuid = facts.uuid
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
+            status.vcpus = facts.vcpus
             status.disks.extend(_target(disk, self._root) for disk in facts.disks)
             status.disk_errors.extend(DiskError(name=name, no_space=full) for name, full in facts.disk_errors)
             status.nics.extend(
@@ -152,6 +156,7 @@ class DomainView:
             status.ungrown_disks.extend(self._state.growth_notes)
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
+            status.cpu_trouble = self._cpus.trouble()
             status.addresses.extend(self._nics.addresses())
             status.MergeFrom(self._agents_part.settle(self._ask_agent(), time.monotonic()))
         return status

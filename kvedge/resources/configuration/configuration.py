@@ -120,6 +120,16 @@ class BindingPlugin:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveUpdates:
+    """Whether changes of VMs reach their running guests, and how far these may grow."""
+
+    is_on: bool = False
+    hotplug_ratio: int = 4
+    # None: by the ratio.
+    most_sockets: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrackedVms:
     """The VMs of which backups may have changed blocks alone, by their labels or those of their namespaces."""
 
@@ -172,6 +182,7 @@ class Configuration:
     vmis_per_node: int = 1000
     migrations: Migrations = field(default_factory=Migrations)
     workload_updates: WorkloadUpdates = field(default_factory=WorkloadUpdates)
+    live_updates: LiveUpdates = LiveUpdates()
     # How VMs keep their instance types: one of REFERENCE_POLICIES.
     reference_policy: str = REFERENCE
     # Whether ready-made instance types and preferences are there; None: on one box, and not in a cluster.

@@ -17,6 +17,7 @@ from kvedge.resources.configuration.configuration import (
     Configuration,
     Finding,
     Issue,
+    LiveUpdates,
     LogLevels,
     Migrations,
     TrackedVms,
@@ -39,12 +40,14 @@ from kvedge.resources.types.kubevirt_configuration import (
     BlockTrackingSelectors,
     DeveloperConfiguration,
     KubeVirtConfiguration,
+    LiveUpdateConfiguration,
     LogVerbosity,
     MigrationConfiguration,
     NetworkConfiguration,
 )
 from kvedge.resources.types.migrations import DOWNTIME_MS
 from kvedge.resources.unknown_fields import unknown_fields
+from kvedge.resources.vmi_facts import MOST_VCPUS
 
 _AT: Final = "spec.configuration"
 _DEVELOPER: Final = f"{_AT}.developerConfiguration"
@@ -98,8 +101,16 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
     return replace(
         made,
         migrations=_migrations(given.migrations or MigrationConfiguration(), checks),
+        live_updates=_live_updates(given, checks),
         tracked_vms=_tracked_vms(given.changed_block_tracking_label_selectors, checks),
     )
+
+
+def _live_updates(given: KubeVirtConfiguration, checks: Checks) -> LiveUpdates:
+    room, at = given.live_update_configuration or LiveUpdateConfiguration(), f"{_AT}.liveUpdateConfiguration"
+    ratio = checks.whole(f"{at}.maxHotplugRatio", room.max_hotplug_ratio, 4, 1, MOST_VCPUS)
+    sockets = checks.whole(f"{at}.maxCpuSockets", room.max_cpu_sockets, 0, 1, MOST_VCPUS)
+    return LiveUpdates(given.vm_rollout_strategy == "LiveUpdate", ratio, sockets or None)
 
 
 def _tracked_vms(given: BlockTrackingSelectors | None, checks: Checks) -> TrackedVms:

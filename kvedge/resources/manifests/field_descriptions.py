@@ -78,7 +78,7 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "cores": "Cores per socket.",
         "sockets": "Sockets.",
         "threads": "Threads per core; 1 on arm64.",
-        "maxSockets": _LATER,
+        "maxSockets": "How many sockets the guest may get while it runs; amd64 only.",
         "model": "host-model, host-passthrough, or a model of QEMU's; host-model unless given.",
         "features": "Flags that are added to or taken from the model.",
         "dedicatedCpuPlacement": _LATER,

@@ -22,6 +22,13 @@ pytestmark = pytest.mark.machine
 
 USER_DATA = "#cloud-config\npassword: a pass word\nchpasswd: { expire: False }\nhostname: smoke\n"
 LICENCE = a_table(b"SLIC")
+# Takes each CPU that comes, as udev does elsewhere, and says which there are.
+COUNTING = """#!/bin/sh
+(while sleep 1; do
+    for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e "$cpu" ] && echo 1 >"$cpu"; done
+    echo "cpus: $(cat /sys/devices/system/cpu/online) " >/dev/console
+done) >/dev/null 2>&1 &
+"""
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
 
 
@@ -270,6 +277,28 @@ def test_a_kernel_boots_and_its_agent_is_asked(tmp_path: Path, seed: Path, kerne
         pod.call("Shutdown")
         assert pod.wait_state(m.DOMAIN_STATE_SHUTOFF).reason == m.DOMAIN_REASON_SHUTDOWN
         assert b"shutdown asked by the agent" in _serial_log(pod)
+
+
+def test_a_guest_gets_sockets_while_it_runs_and_no_more_than_it_has_room_for(
+    tmp_path: Path, seed: Path, disk_image: Path
+) -> None:
+    with launcher_pod(tmp_path, seed=seed, images={"disk_0": disk_image}) as pod:
+        vmi = disk_vmi(pod, COUNTING)
+        vmi["spec"]["domain"]["cpu"] = cpu = {"sockets": 1, "cores": 1, "threads": 1, "maxSockets": 3}
+        pod.sync(vmi, network=True)
+        pod.guest_facts()
+        (qemu,) = pod.qemu_pids()
+        assert pod.call("GetDomain").vcpus == 1
+        cpu["sockets"] = 2
+        pod.sync(vmi, network=True)
+        wait_until(lambda: pod.call("GetDomain").vcpus == 2, "another vCPU")
+        wait_until(lambda: b"cpus: 0-1 " in _serial_log(pod), "the guest's other CPU", seconds=60, pause=0.5)
+        cpu["sockets"] = 4
+        pod.sync(vmi, network=True)
+        trouble = wait_until(lambda: pod.call("GetDomain").cpu_trouble, "why there are no more")
+        assert trouble == "the guest was started with room for 3 vCPUs, and is to have 4"
+        assert pod.call("GetDomain").vcpus == 2
+        assert pod.qemu_pids() == [qemu]
 
 
 def test_a_paused_start_waits_for_the_unpause(disk_pod: LauncherPod) -> None:

@@ -26,9 +26,7 @@ GATES: Final = FeatureGates(enabled=frozenset({"HostDisk"}))
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
-WAITS: Final[Mapping[str, set[str]]] = {
-    "cpu-model": {"spec.domain.cpu.maxSockets"},
-}
+WAITS: Final[Mapping[str, set[str]]] = {}
 # Only one NIC can join the Pod's network, and there is no other network yet.
 ONE_NETWORK: Final = {"interfaces"}
 # What depends on the node that a VMI comes to, which nobody knows when it is applied.

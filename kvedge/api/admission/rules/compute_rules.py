@@ -13,16 +13,22 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.feature_gates import RESERVED_OVERHEAD
+from kvedge.resources.types.domain import Cpu
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.values.huge_pages import can_be_page
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_quantity
-from kvedge.resources.vmi_facts import MEMORY_LOCKED, MEMORY_NOT_LOCKED, guest_memory_field, vcpu_count
+from kvedge.resources.vmi_facts import (
+    MEMORY_LOCKED,
+    MEMORY_NOT_LOCKED,
+    MOST_VCPUS,
+    PLUGS_CPUS,
+    guest_memory_field,
+    vcpu_count,
+)
 
 _RESOURCES: Final = ("cpu", "memory")
 _POLICIES: Final = frozenset({"", "force", "require", "optional", "disable", "forbid"})
 _LEAST_MEMORY: Final = 10**6
-# What QEMU's q35 machine takes.
-_MOST_VCPUS: Final = 512
 
 
 def memory_is_requested(subject: Subject) -> Iterator[Cause]:
@@ -136,8 +142,9 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
     vcpus = vcpu_count(subject.spec.domain)
     # A spec that names requests alone gets as many sockets: of these the scheduler says that no node has them, in words
     # that everybody knows from Pods. Here nobody would hear it, as the VMI of a VM is refused to the controller.
-    if vcpus > _MOST_VCPUS and vcpus != _count_requested_cpus(subject):
-        yield Cause(at, f"{at}: {vcpus} vCPUs are more than the {_MOST_VCPUS} that a VM can have")
+    if vcpus > MOST_VCPUS and vcpus != _count_requested_cpus(subject):
+        yield Cause(at, f"{at}: {vcpus} vCPUs are more than the {MOST_VCPUS} that a VM can have")
+    yield from _room_is_possible(subject, cpu, at)
     if cpu.threads > 1 and subject.architecture == "arm64":
         arch = subject.at.at("architecture")
         text = f"threads must not be greater than 1 at {at.at('threads')} (got {cpu.threads}) when {arch} is arm64"
@@ -149,6 +156,23 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
         if feature.policy not in _POLICIES:
             text = f"CPU feature {feature.name} uses policy {feature.policy} that is not supported."
             yield unsupported_cause(here.at("policy"), text)
+
+
+def _room_is_possible(subject: Subject, cpu: Cpu, at: Field) -> Iterator[Cause]:
+    """The sockets that the guest may get while it runs."""
+    here, most = at.at("maxSockets"), cpu.max_sockets
+    if most < 0:
+        yield Cause(here, f"{here} '{most}': must be greater than or equal to 0.")
+    if most <= 0:
+        return
+    if cpu.sockets > most:
+        yield Cause(at.at("sockets"), "Number of sockets in CPU topology is greater than the maximum sockets allowed")
+    elif most > max(1, cpu.sockets) and subject.architecture not in PLUGS_CPUS:
+        text = f"CPUs cannot be plugged into guests of {subject.architecture}; remove it, or set it to the sockets"
+        yield unsupported_cause(here, f"{here}: {text}")
+    vcpus = most * max(1, cpu.cores) * max(1, cpu.threads)
+    if vcpus > MOST_VCPUS:
+        yield Cause(here, f"{here}: {vcpus} vCPUs are more than the {MOST_VCPUS} that a VM can have")
 
 
 def _count_requested_cpus(subject: Subject) -> int:

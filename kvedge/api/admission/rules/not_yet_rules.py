@@ -35,7 +35,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Processors and memory
     NotYet("domain.cpu.dedicatedCpuPlacement"),
     NotYet("domain.cpu.isolateEmulatorThread"),
-    NotYet("domain.cpu.maxSockets", "remove it: the number of sockets cannot change while the guest runs"),
     NotYet("domain.cpu.numa"),
     NotYet("domain.cpu.realtime"),
     NotYet("domain.memory.maxGuest", "remove it: the guest's memory cannot change while it runs"),

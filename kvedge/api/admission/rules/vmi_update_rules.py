@@ -99,6 +99,12 @@ def _guest_is_not_moving(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
     if _parts(old, "networks", "interfaces") != _parts(new, "networks", "interfaces"):
         text = "Cannot change interfaces while VMI migration is in progress"
         yield Cause("spec", text, "FieldValueNotSupported")
+    if _cpus(old) != _cpus(new):
+        yield Cause("spec", "CPU hotplug is not allowed while VMI is migrating", "FieldValueNotSupported")
+
+
+def _cpus(document: JsonObject) -> object:
+    return (document["spec"].get("domain") or {}).get("cpu") or {}
 
 
 def _disks_are_not_copied(old: JsonObject, new: JsonObject) -> Iterator[Cause]:

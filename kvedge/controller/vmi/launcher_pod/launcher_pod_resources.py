@@ -20,7 +20,7 @@ from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import guest_memory_field, page_bytes, vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_field, most_vcpus, page_bytes, vcpu_count
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -33,7 +33,8 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     overhead = memory_overhead(
         GuestShape(
             memory=_guest_memory(vmi),
-            vcpus=vcpu_count(vmi.spec.domain),
+            # A Pod keeps its size: what CPUs cost that come while the guest runs is set aside before.
+            vcpus=most_vcpus(vmi.spec.domain, vmi.spec.architecture or config.default_architecture),
             graphics=vmi.spec.domain.devices.autoattach_graphics_device is not False,
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,

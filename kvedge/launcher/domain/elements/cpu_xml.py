@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.launcher.domain.elements.vcpu_xml import domain_topology
+from kvedge.launcher.domain.elements.vcpu_xml import largest_topology
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.domain import Cpu, CpuFeature, DomainSpec
@@ -32,7 +32,7 @@ def add_cpu(domain: Element, spec: DomainSpec, platform: Platform, context: Doma
     """
     cpu = spec.cpu or Cpu()
     element = _add_model(domain, cpu.model or _default_model(platform), platform, emulation=context.emulation)
-    topology = domain_topology(spec)
+    topology = largest_topology(spec, platform.architecture)
     if topology.threads > 1 and platform.architecture == "aarch64":
         raise ConversionError("spec.domain.cpu.threads", "arm64 has one thread per core", "use cores instead")
     add(element, "topology", sockets=topology.sockets, dies=1, cores=topology.cores, threads=topology.threads)

@@ -12,6 +12,7 @@ from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vmi_defaults_plan import with_defaults
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
 
@@ -33,7 +34,31 @@ def at(document: Any, path: str) -> Any:
     return document
 
 
+LIVE = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_on=True)))
 DISK = "domain.devices.disks[0]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({}, 4),
+        ({"domain.cpu.sockets": 3}, 12),
+        ({"domain.cpu.maxSockets": 2}, 2),
+        ({"domain.cpu.sockets": 2, "domain.cpu.cores": 100}, 5),
+        ({"domain.cpu.sockets": 600}, 600),
+    ],
+    ids=["one", "by the ratio", "as the author says", "as far as the machine goes", "too many, which a rule says"],
+)
+def test_a_vmi_has_room_for_sockets_where_changes_are_rolled_out_live(changes: JsonObject, most: int) -> None:
+    assert defaults(changes, LIVE)["domain"]["cpu"]["maxSockets"] == most
+
+
+def test_the_cluster_may_name_the_room_and_arm_has_none() -> None:
+    named = Configuration(live_updates=LiveUpdates(is_on=True, most_sockets=6))
+    assert defaults({}, Cluster("amd64", named))["domain"]["cpu"]["maxSockets"] == 6
+    assert defaults({"domain.cpu.sockets": 8}, Cluster("amd64", named))["domain"]["cpu"]["maxSockets"] == 8
+    assert "maxSockets" not in defaults({}, Cluster("arm64", named))["domain"]["cpu"]
+
 
 # What is changed, where to look, what is found there.
 CASES: dict[str, tuple[dict[str, Any], str, Any]] = {

@@ -189,7 +189,7 @@ NOT_RENDERED = {
         ),
         REFUSED,
     ),
-    **dict.fromkeys(("Cpu.maxSockets", "Memory.maxGuest"), "room for CPU and memory hotplug, which is not there yet"),
+    "Memory.maxGuest": "room for memory hotplug, which is not there yet",
     **dict.fromkeys(
         (
             "KernelBootContainer.image",

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Issue, Smbios, WorkloadUpdates
+from kvedge.resources.configuration.configuration import (
+    DEFAULTS,
+    Configuration,
+    Issue,
+    LiveUpdates,
+    Smbios,
+    WorkloadUpdates,
+)
 from kvedge.resources.configuration.configuration_in_force import InForce, next_in_force
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.configuration.configuration_table import TABLE, Effect, key_of
@@ -289,9 +296,25 @@ def test_a_value_of_an_applied_key_that_does_nothing_is_told() -> None:
     assert read_configuration({"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}).findings == ()
 
 
-def test_rolling_out_live_is_told_to_wait_for_the_next_start() -> None:
-    [message] = told(configured(vmRolloutStrategy="LiveUpdate"), Issue.NO_EFFECT)
-    assert "all changes take effect with the next start" in message
+def test_changes_take_effect_at_once_only_where_that_is_asked_for() -> None:
+    assert not read_configuration({}).configuration.live_updates.is_on
+    room = {"maxHotplugRatio": 2, "maxCpuSockets": 8}
+    made = read_configuration(configured(vmRolloutStrategy="LiveUpdate", liveUpdateConfiguration=room))
+    assert made.findings == ()
+    assert made.configuration.live_updates == LiveUpdates(is_on=True, hotplug_ratio=2, most_sockets=8)
+
+
+def test_room_that_cannot_be_is_told_and_counts_as_not_given() -> None:
+    room = {"maxHotplugRatio": 0, "maxCpuSockets": 1000, "maxGuest": "4Gi"}
+    made = read_configuration(configured(liveUpdateConfiguration=room))
+    assert [finding.path for finding in made.of(Issue.INVALID)] == [
+        "spec.configuration.liveUpdateConfiguration.maxHotplugRatio",
+        "spec.configuration.liveUpdateConfiguration.maxCpuSockets",
+    ]
+    assert [finding.path for finding in made.of(Issue.NO_EFFECT)] == [
+        "spec.configuration.liveUpdateConfiguration.maxGuest"
+    ]
+    assert made.configuration.live_updates == LiveUpdates()
 
 
 # Feature gates

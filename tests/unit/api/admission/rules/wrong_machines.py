@@ -16,6 +16,26 @@ LICENCE: dict[str, Any] = {
 Wrong = dict[str, tuple[dict[str, Any], str, str]]
 
 WRONG_MACHINES: Wrong = {
+    "more sockets than there may be": (
+        {"domain.cpu": {"sockets": 3, "maxSockets": 2}},
+        "spec.domain.cpu.sockets",
+        "Number of sockets in CPU topology is greater than the maximum sockets allowed",
+    ),
+    "room for more than a machine has": (
+        {"domain.cpu": {"sockets": 1, "cores": 4, "maxSockets": 200}},
+        "spec.domain.cpu.maxSockets",
+        "800 vCPUs are more than the 512 that a VM can have",
+    ),
+    "negative room": (
+        {"domain.cpu": {"maxSockets": -1}},
+        "spec.domain.cpu.maxSockets",
+        "must be greater than or equal to 0",
+    ),
+    "room on arm64": (
+        {"architecture": "arm64", "domain.cpu": {"sockets": 1, "maxSockets": 2}},
+        "spec.domain.cpu.maxSockets",
+        "CPUs cannot be plugged into guests of arm64",
+    ),
     "no memory": (
         {"domain.memory": None},
         "spec.domain",

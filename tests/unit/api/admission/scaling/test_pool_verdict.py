@@ -155,7 +155,7 @@ def test_the_selector_never_changes() -> None:
 
 
 def test_a_pool_of_before_is_scaled_though_newer_rules_refuse_its_template() -> None:
-    old = changed({f"{TEMPLATE}.spec.template.spec.domain.cpu": {"maxSockets": 4}})
+    old = changed({f"{TEMPLATE}.spec.template.spec.domain.cpu": {"realtime": {}}})
     assert causes(old)
     new = copy.deepcopy(old)
     new["spec"]["replicas"] = 5

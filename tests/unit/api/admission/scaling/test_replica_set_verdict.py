@@ -93,7 +93,7 @@ def test_the_template_is_judged_as_a_vmi_is() -> None:
 
 
 def test_a_set_of_before_is_scaled_and_paused_though_newer_rules_refuse_its_template() -> None:
-    old = changed(spec__template__spec__domain__cpu={"maxSockets": 4})
+    old = changed(spec__template__spec__domain__cpu={"realtime": {}})
     assert causes(old)
     new = copy.deepcopy(old)
     new["spec"] |= {"replicas": 5, "paused": True}
@@ -101,7 +101,7 @@ def test_a_set_of_before_is_scaled_and_paused_though_newer_rules_refuse_its_temp
     new["spec"]["template"]["spec"]["hostname"] = "x"
     assert causes(new, old)
     old["metadata"]["labels"] = {"a": "b"}
-    assert causes(old, changed(spec__template__spec__domain__cpu={"maxSockets": 4})) == []
+    assert causes(old, changed(spec__template__spec__domain__cpu={"realtime": {}})) == []
 
 
 def test_a_set_of_before_that_selects_by_a_label_of_the_controller_is_scaled() -> None:

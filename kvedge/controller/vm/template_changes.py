@@ -1,0 +1,107 @@
+"""What a running VM's sockets and placement have come to in its template, and what that means for its run.
+
+Called by the VM's plan and for its condition RestartRequired. Pure. With `vmRolloutStrategy: LiveUpdate` sockets are
+plugged in, and selectors, affinity and tolerations count from the next migration on; otherwise all of it waits for the
+next start, as does what a running guest cannot take.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from kvedge.kube.patches import merge_difference
+from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.types.domain import Cpu, DomainSpec
+from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.values.quantities import format_milli, parse_quantity
+from kvedge.resources.vmi_facts import PLUGS_CPUS, Topology, UnreadableCpus, topology_of
+
+# VMIs have an annotation for each preset that they were made with.
+_PRESET: Final = "virtualmachinepreset.kubevirt.io/"
+_CHANGED: Final = "a non-live-updatable field was changed in the template spec"
+
+
+def without_live_parts(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
+    """The spec without its sockets and its placement."""
+    cpu = None if spec.domain.cpu is None else msgspec.structs.replace(spec.domain.cpu, sockets=0)
+    domain = msgspec.structs.replace(spec.domain, cpu=None if cpu == Cpu() else cpu)
+    return msgspec.structs.replace(spec, domain=domain, node_selector={}, affinity=None, tolerations=[])
+
+
+def why_restart(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, *, live: bool) -> str:
+    """Why the run cannot have the template's sockets or placement before it is started again; empty when it can."""
+    if not live:
+        return _CHANGED if plan_placement(template, vmi) or _sockets_differ(template, vmi) else ""
+    return _refuse_sockets(template, vmi) if _sockets_differ(template, vmi) else ""
+
+
+def plan_placement(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> JsonObject:
+    """A merge patch that gives the VMI the template's selectors, affinity and tolerations; empty when it has them."""
+    body = merge_difference(_placement(vmi.spec), _placement(template))
+    return {"spec": body} if body else {}
+
+
+def plan_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, cpu_ratio: int) -> JsonObject:
+    """A merge patch that gives the VMI the template's sockets; empty when it has them, cannot have them, or is still
+    getting the ones before. `cpu_ratio` is by how much CPUs are allocated more than once.
+    """
+    if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
+        return {}
+    if not _sockets_differ(template, vmi) or _refuse_sockets(template, vmi) or _is_growing(vmi):
+        return {}
+    had, wanted = _topology(vmi.spec.domain), _topology(template.domain)
+    domain: JsonObject = {"cpu": {"sockets": wanted.sockets}}
+    request = vmi.spec.domain.resources.requests.get("cpu")
+    if request is not None:
+        more = Fraction((wanted.sockets - had.sockets) * had.cores * had.threads, cpu_ratio)
+        domain["resources"] = {"requests": {"cpu": format_milli(parse_quantity(request) + more)}}
+    return {"spec": {"domain": domain}}
+
+
+def _refuse_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> str:
+    """Why a running guest cannot get them, in KubeVirt's order and words where it has some."""
+    wanted, domain = _topology(template.domain).sockets, vmi.spec.domain
+    had, most = _topology(domain).sockets, 0 if domain.cpu is None else domain.cpu.max_sockets
+    if wanted < had:
+        return "Reduction of CPU socket count requires a restart"
+    if vmi.spec.architecture not in PLUGS_CPUS:
+        return "ARM doesn't support CPU hotplug"
+    if wanted > most:
+        return "CPU sockets updated in template spec to a value higher than what's available"
+    if "cpu" in domain.resources.limits:
+        return "CPU sockets updated in template spec. The Pod of a VM with a CPU limit keeps that limit until a restart"
+    if domain.devices.network_interface_multiqueue:
+        return "CPU sockets updated in template spec. NICs with networkInterfaceMultiqueue get queues at a start only"
+    return ""
+
+
+def _sockets_differ(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> bool:
+    cpu = template.domain.cpu or Cpu()
+    if not cpu.sockets and any(key.startswith(_PRESET) for key in vmi.metadata.annotations):
+        # The preset's sockets, of which the template says nothing.
+        return False
+    return _topology(template.domain).sockets != _topology(vmi.spec.domain).sockets
+
+
+def _placement(spec: VirtualMachineInstanceSpec) -> JsonObject:
+    alone = VirtualMachineInstanceSpec(
+        node_selector=spec.node_selector, affinity=spec.affinity, tolerations=spec.tolerations
+    )
+    document: JsonObject = encode(alone)
+    return document
+
+
+def _is_growing(vmi: VirtualMachineInstance) -> bool:
+    has, wants = vmi.status.current_cpu_topology or CpuTopology(), _topology(vmi.spec.domain)
+    return Topology(max(1, has.sockets), max(1, has.cores), max(1, has.threads)).vcpus != wants.vcpus
+
+
+def _topology(domain: DomainSpec) -> Topology:
+    try:
+        return topology_of(domain)
+    except UnreadableCpus:
+        # Admission refuses such a VMI.
+        return Topology(1, 1, 1)

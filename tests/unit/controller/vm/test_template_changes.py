@@ -1,0 +1,152 @@
+"""Which sockets and places of a VM are carried to its run, and which wait for a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
+from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVmStatus, Rollout
+from kvedge.controller.vm.vm_plan import plan_vm
+from kvedge.controller.vm.vmi_template import vmi_from_vm
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance
+from tests.support.builders import NOW, a_vm
+
+ONE = {"sockets": 1, "cores": 2, "threads": 1}
+LIVE = Hotplug(rollout=Rollout(is_live=True))
+GENERIC = "a non-live-updatable field was changed in the template spec"
+
+
+def a_run(cpu: JsonObject | None = ONE, **domain: Any) -> tuple[VirtualMachine, VirtualMachineInstance]:
+    """A VM and its running guest with room for four sockets, as admission has made it."""
+    vm = a_vm()
+    vm.metadata.finalizers = [VM_FINALIZER]
+    assert vm.spec.template is not None
+    vm.spec.template.spec.domain = decode(DomainSpec, {**({"cpu": cpu} if cpu else {}), **domain})
+    vmi = vmi_from_vm(vm, paused=False)
+    vmi.metadata.uid, vmi.status.phase = "u", "Running"
+    made = {"sockets": 1, "cores": 1, "threads": 1, **(cpu or {}), "maxSockets": 4}
+    vmi.spec.domain = decode(DomainSpec, {**domain, "cpu": made})
+    vmi.spec.architecture = "amd64"
+    vmi.status.current_cpu_topology = CpuTopology(cores=made["cores"], sockets=made["sockets"], threads=made["threads"])
+    return vm, vmi
+
+
+def with_sockets(vm: VirtualMachine, sockets: int) -> VirtualMachine:
+    assert vm.spec.template is not None
+    domain = vm.spec.template.spec.domain
+    if domain.cpu is None:
+        vm.spec.template.spec.domain = decode(DomainSpec, {"cpu": {"sockets": sockets}})
+    else:
+        domain.cpu.sockets = sockets
+    vm.metadata.generation += 1
+    return vm
+
+
+def outcome(vm: VirtualMachine, vmi: VirtualMachineInstance, hotplug: Hotplug = LIVE) -> tuple[str, JsonObject]:
+    """What RestartRequired says, or nothing; and what is carried to the run."""
+    actions = plan_vm(vm, vmi, NOW, 0.5, hotplug).actions
+    told = [
+        condition["message"]
+        for action in actions
+        if isinstance(action, PatchVmStatus)
+        for condition in action.body["status"].get("conditions", [])
+        if condition["type"] == "RestartRequired"
+    ]
+    carried = [action.body for action in actions if isinstance(action, ChangeRun)]
+    return (told or [""])[0], (carried or [{}])[0]
+
+
+def test_sockets_reach_the_run_where_changes_are_rolled_out_live() -> None:
+    vm, vmi = a_run()
+    assert outcome(with_sockets(vm, 2), vmi) == ("", {"spec": {"domain": {"cpu": {"sockets": 2}}}})
+    assert outcome(vm, vmi, Hotplug()) == (GENERIC, {})
+
+
+def test_sockets_of_a_vm_that_named_no_topology_reach_it_too() -> None:
+    vm, vmi = a_run(cpu=None)
+    assert outcome(with_sockets(vm, 2), vmi) == ("", {"spec": {"domain": {"cpu": {"sockets": 2}}}})
+
+
+def test_a_request_grows_with_the_vcpus_by_the_clusters_ratio() -> None:
+    vm, vmi = a_run(resources={"requests": {"cpu": "500m"}})
+    assert vm.spec.template is not None
+    template = with_sockets(vm, 3).spec.template
+    assert template is not None
+    body = plan_sockets(template.spec, vmi, 10)
+    assert body["spec"]["domain"]["resources"] == {"requests": {"cpu": "900m"}}
+
+
+@pytest.mark.parametrize(
+    ("sockets", "domain", "message"),
+    [
+        (5, {}, "CPU sockets updated in template spec to a value higher than what's available"),
+        (
+            2,
+            {"resources": {"limits": {"cpu": "2"}}},
+            "CPU sockets updated in template spec. The Pod of a VM with a CPU",
+        ),
+        (2, {"devices": {"networkInterfaceMultiqueue": True}}, "CPU sockets updated in template spec. NICs with"),
+    ],
+    ids=["no room", "a limit", "queues"],
+)
+def test_what_a_running_guest_cannot_get_asks_for_a_restart_by_name(
+    sockets: int, domain: JsonObject, message: str
+) -> None:
+    vm, vmi = a_run(**domain)
+    told, carried = outcome(with_sockets(vm, sockets), vmi)
+    assert told.startswith(message)
+    assert carried == {}
+
+
+def test_sockets_are_never_taken_from_a_running_guest() -> None:
+    vm, vmi = a_run({**ONE, "sockets": 2})
+    assert outcome(with_sockets(vm, 1), vmi) == ("Reduction of CPU socket count requires a restart", {})
+
+
+def test_no_cpus_are_plugged_in_on_arm() -> None:
+    vm, vmi = a_run()
+    vmi.spec.architecture = "arm64"
+    assert outcome(with_sockets(vm, 2), vmi) == ("ARM doesn't support CPU hotplug", {})
+
+
+def test_the_next_sockets_wait_until_the_guest_has_those_before() -> None:
+    vm, vmi = a_run()
+    assert vmi.spec.domain.cpu is not None
+    vmi.spec.domain.cpu.sockets = 2
+    assert outcome(with_sockets(vm, 3), vmi) == ("", {})
+
+
+def test_a_change_that_needs_a_restart_holds_sockets_up() -> None:
+    vm, vmi = a_run()
+    assert vm.spec.template is not None
+    vm.spec.template.spec.hostname = "another"
+    assert outcome(with_sockets(vm, 2), vmi) == (GENERIC, {})
+
+
+def test_a_presets_sockets_are_no_change_of_the_vm() -> None:
+    vm, vmi = a_run(cpu=None)
+    vmi.metadata.annotations["virtualmachinepreset.kubevirt.io/small"] = "kubevirt.io/v1"
+    assert vmi.spec.domain.cpu is not None
+    vmi.spec.domain.cpu.sockets = 2
+    vm.metadata.generation += 1
+    assert outcome(vm, vmi) == ("", {})
+
+
+def test_where_a_guest_may_run_reaches_its_run_and_goes_from_it() -> None:
+    vm, vmi = a_run()
+    assert vm.spec.template is not None
+    spec = vm.spec.template.spec
+    vmi.spec.node_selector = {"old": "x"}
+    spec.node_selector, spec.tolerations = {"zone": "b"}, [{"key": "k", "operator": "Exists"}]
+    vm.metadata.generation += 1
+    patch = {"nodeSelector": {"old": None, "zone": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]}
+    assert plan_placement(spec, vmi) == {"spec": patch}
+    actions = plan_vm(vm, vmi, NOW, 0.5, LIVE).actions
+    assert [action.what for action in actions if isinstance(action, ChangeRun)] == [Live.PLACEMENT]
+    assert outcome(vm, vmi, Hotplug()) == (GENERIC, {})
