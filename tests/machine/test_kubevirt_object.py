@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from kvedge.kube.errors import NotFound
+from kvedge.kube.patches import MergePatch
 from kvedge.resources.meta import condition
 from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.kubevirt import KubeVirt
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vm_types.preferences import VirtualMachineClusterPreference
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.box import Box, small_vm
@@ -131,6 +133,45 @@ def test_the_next_vm_follows_a_change_and_the_running_one_does_not(box: Box) -> 
     assert again.spec == before.spec
     for name in ("before", "after"):
         box.remove_vm(name)
+
+
+def test_sockets_reach_a_running_guest_once_changes_are_rolled_out_live(box: Box) -> None:
+    configure(box, vmRolloutStrategy="LiveUpdate", liveUpdateConfiguration={"maxHotplugRatio": 2})
+    box.apply(small_vm("grows", IMAGE, terminationGracePeriodSeconds=0))
+    started = box.wait_phase("grows", "Running")
+    assert started.spec.domain.cpu is not None
+    assert started.spec.domain.cpu.max_sockets == 2
+    pids = box.qemu_pids(started.metadata.uid)
+
+    def says(sockets: int) -> None:
+        spec = {"domain": {"cpu": {"sockets": sockets}}}
+        change: Any = {"spec": {"template": {"spec": spec}}}
+        box.client.patch(VirtualMachine, "default", "grows", MergePatch(change))
+
+    def has() -> int:
+        found = box.vmi("grows")
+        assert found is not None
+        assert found.status.current_cpu_topology is not None
+        return found.status.current_cpu_topology.sockets
+
+    def restart() -> str:
+        vm = box.client.get(VirtualMachine, "default", "grows")
+        found = condition(vm.status.conditions, "RestartRequired")
+        return "" if found is None else found.message
+
+    assert has() == 1
+    says(2)
+    wait_until(lambda: has() == 2, "the guest has two sockets", 60)
+    assert restart() == ""
+    says(3)
+    wait_until(lambda: "higher than what's available" in restart(), "there is no room for three")
+    says(1)
+    wait_until(lambda: restart() == "Reduction of CPU socket count requires a restart", "none is taken away")
+    says(2)
+    wait_until(lambda: restart() == "", "all is as it should be")
+    assert has() == 2
+    assert box.qemu_pids(started.metadata.uid) == pids
+    box.remove_vm("grows")
 
 
 def test_a_vm_with_a_container_disk_runs_when_the_gate_of_image_volumes_is_disabled(box: Box) -> None:

@@ -43,7 +43,7 @@ done ) &
 """
 
 
-def counting_vmi(pod: LauncherPod, claim: MovingClaim) -> dict[str, Any]:
+def counting_vmi(pod: LauncherPod, claim: MovingClaim, sockets: int = 1) -> dict[str, Any]:
     """Container disk, empty disk and cloud-init's ISO are the Pod's own, and each Pod has another claim: all of them
     have to be copied.
     """
@@ -51,6 +51,7 @@ def counting_vmi(pod: LauncherPod, claim: MovingClaim) -> dict[str, Any]:
     made = pod.vmi(
         domain={
             "memory": {"guest": "128Mi"},
+            "cpu": {"sockets": sockets, "cores": 1, "threads": 1, "maxSockets": 2},
             "devices": {
                 "disks": [{"name": name, "disk": disk} for name in ("root", "scratch", "seed", VOLUME)],
                 "interfaces": POD_NETWORK["interfaces"],
@@ -99,6 +100,7 @@ class Place:
     claims: MovingClaims
     has: dict[Path, MovingClaim] = field(default_factory=dict)
     made: int = 0
+    sockets: int = 1
 
     def claim(self, pod: LauncherPod) -> MovingClaim:
         """The claim that a Pod has."""
@@ -106,7 +108,7 @@ class Place:
 
     def vmi(self, pod: LauncherPod) -> dict[str, Any]:
         """The guest, as it is in a Pod."""
-        return counting_vmi(pod, self.claim(pod))
+        return counting_vmi(pod, self.claim(pod), self.sockets)
 
     def pod(self, incoming: str = "", claim: MovingClaim | None = None) -> LauncherPod:
         """Another Pod, on an empty claim; for a guest that comes by a migration, or for one that starts."""
@@ -152,6 +154,10 @@ def running(place: Place) -> dict[str, LauncherPod]:
     pod = place.pod()
     pod.sync(place.vmi(pod), network=True)
     wait_until(lambda: last_count(pod), "the guest counts", seconds=90, pause=0.2)
+    # What was plugged in moves along as well.
+    place.sockets = 2
+    pod.sync(place.vmi(pod), network=True)
+    wait_until(lambda: pod.call("GetDomain").vcpus == 2, "another socket")
     return {"here": pod}
 
 
@@ -280,6 +286,7 @@ def move(
     check_copy(place, source, target)
     release(target, uid)
     status = owned(target)
+    assert status.vcpus == place.sockets
     assert (status.migrates, status.incoming.migration_uid, status.incoming.state) == (True, uid, m.INCOMING_OWNED)
     # The next number after the last one, whatever was on its way to the log when the guest stopped.
     wait_until(lambda: last_count(target) > left, "the guest counts on over there", pause=0.1)
