@@ -37,7 +37,7 @@ from kvedge.controller.vm.vm_actions import (
     VmPlan,
 )
 from kvedge.controller.vm.vm_status import FAILURE, VmView, next_status, restart_message
-from kvedge.controller.vm.vmi_template import vmi_from_vm
+from kvedge.controller.vm.vmi_template import is_measured, vmi_from_vm
 from kvedge.controller.vm.volume_changes import plan_volumes
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
@@ -225,7 +225,9 @@ def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonOb
     for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
         if body:
             yield what, body
-    if hotplug.rollout.is_live and restart_message(view) is None:
+    # Without its types nobody knows what the VM is by now; a VMI that was adopted was made from something else.
+    is_known = view.typed.failure is None and is_measured(vm, own)
+    if hotplug.rollout.is_live and is_known and restart_message(view) is None:
         template = view.typed.template_of(vm).spec
         cpus = plan_sockets(template, own, hotplug.rollout.cpu_ratio)
         for what, body in ((Live.CPUS, cpus), (Live.PLACEMENT, plan_placement(template, own))):

@@ -9,7 +9,7 @@ from typing import Final
 
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance
-from kvedge.resources.vmi_facts import UnreadableCpus, topology_of
+from kvedge.resources.vmi_facts import UnreadableCpus, topology_of, vcpu_count
 from kvedge.rpc.launcher_pb2 import DomainStatus
 
 HOT_VCPU_CHANGE: Final = "HotVCPUChange"
@@ -34,6 +34,6 @@ def vcpu_condition(vmi: VirtualMachineInstance, status: DomainStatus) -> Conditi
     if status.cpu_trouble:
         return Condition(type=HOT_VCPU_CHANGE, status="True", reason=_FAILED, message=status.cpu_trouble)
     has = current_topology(vmi, status)
-    if not status.vcpus or has is None or has.sockets >= topology_of(vmi.spec.domain).sockets:
+    if not status.vcpus or has is None or status.vcpus >= vcpu_count(vmi.spec.domain):
         return None
     return Condition(type=HOT_VCPU_CHANGE, status="True")

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
+from kvedge.controller.vm.typed_vm import TypedVm
 from kvedge.controller.vm.vm_actions import ChangeRun, Hotplug, Live, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.names import VM_FINALIZER
+from kvedge.resources.meta import Condition
+from kvedge.resources.names import TEMPLATE_HASH, VM_FINALIZER
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance
@@ -127,6 +129,22 @@ def test_a_change_that_needs_a_restart_holds_sockets_up() -> None:
     assert vm.spec.template is not None
     vm.spec.template.spec.hostname = "another"
     assert outcome(with_sockets(vm, 2), vmi) == (GENERIC, {})
+
+
+def test_nothing_is_carried_while_nobody_knows_the_vms_types() -> None:
+    vm, vmi = a_run()
+    vmi.spec.node_selector = {"zone": "of the type"}
+    vm.metadata.generation += 1
+    unknown = TypedVm(failure=Condition(type="Failure", status="True", reason="FailedFindInstancetype"))
+    actions = plan_vm(vm, vmi, NOW, 0.5, LIVE, typed=unknown).actions
+    assert not [action for action in actions if isinstance(action, ChangeRun)]
+
+
+def test_nothing_of_an_adopted_vmi_is_changed() -> None:
+    vm, vmi = a_run()
+    del vmi.metadata.annotations[TEMPLATE_HASH]
+    vmi.spec.node_selector = {"zone": "a"}
+    assert outcome(with_sockets(vm, 2), vmi) == ("", {})
 
 
 def test_a_presets_sockets_are_no_change_of_the_vm() -> None:

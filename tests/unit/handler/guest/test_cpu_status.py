@@ -36,6 +36,12 @@ def test_the_condition_is_there_until_the_guest_has_all_of_its_sockets() -> None
     assert vcpu_condition(vmi(), running(0)) is None, "a launcher that plugs none in"
 
 
+def test_an_amount_that_nobody_can_read_stops_nothing() -> None:
+    unreadable = vmi_with({"domain": {"resources": {"requests": {"cpu": "x"}}}}, {"phase": "Running"})
+    assert current_topology(unreadable, running(2)) is None
+    assert vcpu_condition(unreadable, running(2)) is None
+
+
 def test_what_is_in_the_way_is_told() -> None:
     failed = vcpu_condition(vmi(), running(2, "no thread is left"))
     assert failed is not None
