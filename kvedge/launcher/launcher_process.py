@@ -22,6 +22,7 @@ from kvedge.launcher.monitor import FAILED
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
 from kvedge.launcher.stop_bell import StopBell
 from kvedge.runtime.logs import set_up_logs
+from kvedge.runtime.milestones import IMPORTS_DONE, LAUNCHER_BEGUN, LIBVIRT_OPENED, SERVING, Milestones
 
 # Set before grpc is loaded: without its fork handlers, which a launcher has no use for, and with as few threads as it
 # lets us.
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 def run_launcher(options: LauncherOptions) -> int:
     """Serve until the run is over; 0 when the guest shut down or was ended by request, 1 when something failed."""
+    milestones = Milestones()
+    milestones.note(LAUNCHER_BEGUN)
     # Sockets, images and records are for this user and root alone.
     os.umask(0o077)
     set_up_logs(options.log_level)
@@ -57,10 +60,10 @@ def run_launcher(options: LauncherOptions) -> int:
     os.environ.update(_GRPC)
     prepare_root(options)
     load_grpc()
-    return _serve(options, preparation)
+    return _serve(options, preparation, milestones)
 
 
-def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> int:
+def _serve(options: LauncherOptions, preparation: PreparationProcess | None, milestones: Milestones) -> int:
     # These bring libvirt and grpc in, which must find the environment as it is now.
     from kvedge.launcher.launcher_server import LauncherServer
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -69,7 +72,8 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     from kvedge.launcher.run.wind_down import wind_down
     from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_MIGRATED
 
-    record = RunRecord(options)
+    milestones.note(IMPORTS_DONE)
+    record = RunRecord(options, milestones)
     if options.incoming and preparation is not None:
         from kvedge.launcher.incoming_process import await_guest
 
@@ -80,6 +84,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
 
         IncomingDaemon(options).stop()
     session = LibvirtSession(options.libvirt_root, options.domain_name)
+    milestones.note(LIBVIRT_OPENED)
     bell = StopBell()
     run = DomainRun(session, record, preparation, bell.ring, BoundedLogs(options).look_after, options.root)
     bell.listen((signal.SIGTERM, signal.SIGINT))
@@ -88,6 +93,7 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None) -> 
     run.start()
     server = LauncherServer(run, options.uid)
     server.start(options.socket_path)
+    milestones.note(SERVING)
     log.info("serving", extra={"facts": {"vmi": f"{options.namespace}/{options.name}", "uid": options.uid}})
     while not (bell.is_asked or run.state.ended.is_set()):
         bell.wait()

@@ -69,6 +69,12 @@ class LauncherServer(LauncherService):
         answer(context, self._run.life.delete)
         return messages.DeleteReply()
 
+    def GetMilestones(
+        self, request: messages.GetMilestonesRequest, context: grpc.ServicerContext
+    ) -> messages.Milestones:
+        """When the steps of the guest's start were reached."""
+        return messages.Milestones(unix_ms=self._run.milestones.times())
+
     def GetGuestInfo(self, request: messages.GetGuestInfoRequest, context: grpc.ServicerContext) -> messages.GuestInfo:
         """What the guest's agent says of the guest."""
         return answer(context, self._run.agent.answers.info)

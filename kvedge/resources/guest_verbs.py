@@ -184,6 +184,8 @@ def _make_later(
 
 
 _DISPLAY: Final[tuple[Check, ...]] = ("display", "node")
+# Ours: the steps of the guest's start.
+TRACE: Final = "trace"
 # KubeVirt's, by which snapshot tools learn that their snapshot is not of frozen file systems.
 _FREEZE_ERROR: Final = "FreezeError"
 
@@ -220,6 +222,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _facts("filesystemlist", "GetFilesystems"),
     # Ours: how much of a guest that moves is still to be sent, by its launcher on the node that it leaves.
     _vmi("migration", "GET", "facts", "view", ("vmi-running", "node"), "GetDomain"),
+    # When the launcher and the node reached the steps of the guest's start: times, and nothing of the guest's.
+    _vmi(TRACE, "GET", "facts", "view", ("node",), "GetMilestones"),
     # A picture of a display is the admin's to take; the right to open the display does not include it.
     _vmi("vnc/screenshot", "GET", "picture", "admin", _DISPLAY, "Screenshot", flags=(MOVE_CURSOR,), seconds=30.0),
     _command("freeze", "Freeze", "running", failure_event=_FREEZE_ERROR),

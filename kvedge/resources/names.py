@@ -69,6 +69,8 @@ LAUNCHER_SILENT: Final = "LauncherNotResponding"
 MIGRATION_REQUIRED: Final = "MigrationRequired"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
+# On a launcher Pod: when the controller made it, in milliseconds since 1970; the server keeps whole seconds.
+MADE_UNIX_MS: Final = "kvedge.io/made-unix-ms"
 OWNER_UID: Final = "kvedge.io/owner-uid"
 TEMPLATE_HASH: Final = "kvedge.io/template-hash"
 # On a VM's template: when it starts after the box has been booted, and how long the next ones wait for it.

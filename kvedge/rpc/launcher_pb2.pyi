@@ -606,6 +606,10 @@ class GetGuestInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetMilestonesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetUsersRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -893,6 +897,19 @@ class GuestInfo(_message.Message):
     filesystems: _containers.RepeatedCompositeFieldContainer[GuestFilesystem]
     fs_freeze_status: str
     def __init__(self, hostname: _Optional[str] = ..., os_name: _Optional[str] = ..., os_id: _Optional[str] = ..., os_version: _Optional[str] = ..., os_version_id: _Optional[str] = ..., os_pretty_name: _Optional[str] = ..., kernel_release: _Optional[str] = ..., kernel_version: _Optional[str] = ..., machine: _Optional[str] = ..., timezone: _Optional[str] = ..., agent_version: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[AgentCommand, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[GuestUser, _Mapping]]] = ..., filesystems: _Optional[_Iterable[_Union[GuestFilesystem, _Mapping]]] = ..., fs_freeze_status: _Optional[str] = ...) -> None: ...
+
+class Milestones(_message.Message):
+    __slots__ = ("unix_ms",)
+    class UnixMsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    unix_ms: _containers.ScalarMap[str, int]
+    def __init__(self, unix_ms: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class AgentCommand(_message.Message):
     __slots__ = ("name", "enabled")

@@ -94,6 +94,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.GetGuestInfoRequest.SerializeToString,
                 response_deserializer=launcher__pb2.GuestInfo.FromString,
                 _registered_method=True)
+        self.GetMilestones = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GetMilestones',
+                request_serializer=launcher__pb2.GetMilestonesRequest.SerializeToString,
+                response_deserializer=launcher__pb2.Milestones.FromString,
+                _registered_method=True)
         self.GetUsers = channel.unary_unary(
                 '/kvedge.launcher.v1.Launcher/GetUsers',
                 request_serializer=launcher__pb2.GetUsersRequest.SerializeToString,
@@ -266,6 +271,14 @@ class LauncherServicer:
     def GetGuestInfo(self, request, context):
         """What the guest's agent last said: it is asked now and then, not by these calls. Only an agent that has just come is
         waited for, some seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMilestones(self, request, context):
+        """When the steps of the guest's start were reached, by their names in runtime/milestones.py; those of the launcher that
+        started the guest, also when another one has taken over since. At most 32.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -466,6 +479,11 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.GetGuestInfo,
                     request_deserializer=launcher__pb2.GetGuestInfoRequest.FromString,
                     response_serializer=launcher__pb2.GuestInfo.SerializeToString,
+            ),
+            'GetMilestones': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMilestones,
+                    request_deserializer=launcher__pb2.GetMilestonesRequest.FromString,
+                    response_serializer=launcher__pb2.Milestones.SerializeToString,
             ),
             'GetUsers': grpc.unary_unary_rpc_method_handler(
                     servicer.GetUsers,
@@ -882,6 +900,33 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/GetGuestInfo',
             launcher__pb2.GetGuestInfoRequest.SerializeToString,
             launcher__pb2.GuestInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMilestones(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GetMilestones',
+            launcher__pb2.GetMilestonesRequest.SerializeToString,
+            launcher__pb2.Milestones.FromString,
             options,
             channel_credentials,
             insecure,

@@ -97,6 +97,25 @@ def test_virtctl_prints_what_the_agent_says(virtctl: Kubectl) -> None:
     assert json.loads(virtctl.run("userlist", NAME))["items"] == []
 
 
+def test_the_steps_of_the_start_are_told_in_order(box: Box) -> None:
+    wait_until(lambda: "agent-connected" in box.cli("trace", NAME, "-o", "json").stdout, "the agent's step", 60)
+    steps = json.loads(box.cli("trace", NAME, "-o", "json").stdout)["steps"]
+    at = {item["step"]: item["unixMs"] for item in steps if item["precision"] == "millisecond"}
+    for order in (
+        "pod-made launcher-begun imports-done libvirt-opened serving launcher-connected sync-begun network-ready",
+        "network-ready handed-over files-ready domain-defined dhcp-ready start-asked started status-published",
+        "pod-seen launcher-connected sync-begun network-ready sync-done",
+        "status-published sync-done status-patched",
+        "started agent-connected",
+    ):
+        assert sorted(order.split(), key=lambda step: at[step]) == order.split()
+    told = {item["step"] for item in steps if item["precision"] == "second"}
+    assert told >= {"vmi-created", "pod-scheduled", "container-started"}
+    shown = box.cli("trace", NAME).stdout
+    assert "are the start of QEMU by libvirt" in shown
+    assert len(shown.splitlines()) < 30
+
+
 def test_virtctl_saves_the_screen(virtctl: Kubectl, tmp_path: Path) -> None:
     virtctl.run("vnc", "screenshot", NAME, "--file", str(tmp_path / "screen.png"))
     picture = (tmp_path / "screen.png").read_bytes()

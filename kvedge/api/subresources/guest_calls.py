@@ -20,12 +20,13 @@ from kvedge.api.subresources.guest_info_message import (
     guest_filesystem_list,
     guest_user_list,
     migration_progress,
+    start_trace,
 )
 from kvedge.api.subresources.guest_rules import OWNER_CHECKS, check_guest, check_owner
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import Refusal, internal, not_there_yet
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.guest_verbs import GuestVerb
+from kvedge.resources.guest_verbs import TRACE, GuestVerb
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,6 +45,7 @@ FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
     "userlist": guest_user_list,
     "filesystemlist": guest_filesystem_list,
     "migration": migration_progress,
+    TRACE: start_trace,
 }
 
 

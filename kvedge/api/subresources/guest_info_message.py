@@ -16,6 +16,7 @@ _TEXTS: Final = ("guestAgentVersion", "hostname", "timezone", "fsFreezeStatus")
 _SYSTEM: Final = ("name", "id", "version", "versionId", "prettyName", "kernelRelease", "kernelVersion", "machine")
 _PROGRESS: Final = ("totalBytes", "sentBytes", "leftBytes", "memoryRateBytes", "downtimeMs")
 _LONGEST: Final = 256
+_STEPS: Final = 32
 # As many as a launcher passes on.
 _MOST: Final = 256
 _MOST_DISKS: Final = 8
@@ -71,6 +72,20 @@ def migration_progress(found: JsonObject) -> JsonObject:
         **_texts(found, ("migrationUid", "state")),
         **{name: _count(found.get(name)) for name in _PROGRESS},
     }
+
+
+def start_trace(found: JsonObject) -> JsonObject:
+    """A VirtualMachineInstanceStartTrace, which KubeVirt does not have: who reached which step when."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VirtualMachineInstanceStartTrace",
+        "metadata": {},
+        **{who: [_step(entry) for entry in _objects(found.get(who), _STEPS)] for who in ("launcher", "handler")},
+    }
+
+
+def _step(entry: JsonObject) -> JsonObject:
+    return {"step": "", **_texts(entry, ("step",)), "unixMs": _count(entry.get("unixMs"))}
 
 
 def _command(entry: JsonObject) -> JsonObject:

@@ -10,7 +10,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
@@ -42,7 +45,7 @@ from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
 from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP, claims
-from kvedge.resources.names import APP, CREATED_BY
+from kvedge.resources.names import APP, CREATED_BY, MADE_UNIX_MS
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -229,7 +232,7 @@ class VmiSteps:
     def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata
         try:
-            created = self._client.create(pod)
+            created = self._client.create(_stamp(pod, self._clock.now()))
         except AlreadyExists as error:
             found = self._client.get(Pod, pod.metadata.namespace, pod.metadata.name)
             if not own_pods(vmi, [found]):
@@ -316,3 +319,9 @@ def own_pods(vmi: VirtualMachineInstance, pods: Sequence[Pod]) -> list[Pod]:
     """The Pods whose controller is this very VMI: a label alone proves nothing."""
     owners = [(pod, pod.metadata.controller_reference()) for pod in pods]
     return [pod for pod, owner in owners if owner is not None and owner.uid == vmi.metadata.uid]
+
+
+def _stamp(pod: Pod, now: datetime) -> Pod:
+    """The Pod with the moment at which it is made."""
+    annotations = {**pod.metadata.annotations, MADE_UNIX_MS: str(int(now.timestamp() * 1000))}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

@@ -36,6 +36,7 @@ from kvedge.resources.vmi_facts import vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
 from kvedge.runtime.clock import Clock
+from kvedge.runtime.milestones import NETWORK_READY, SYNC_BEGUN
 
 # A cold start of libvirt and QEMU on a loaded box; the guest's own boot is not part of it.
 _SYNC_SECONDS: Final = 60.0
@@ -134,6 +135,7 @@ class LauncherSync:
     def _tell(
         self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory, launcher: HeldProcess
     ) -> launcher_pb2.DomainStatus:
+        self.connections.note(key, SYNC_BEGUN)
         pod_uid = self.connections.pod_uid(key)
         if pod_uid is not None:
             self.prepare_pod(vmi, launcher, pod_uid)
@@ -155,6 +157,7 @@ class LauncherSync:
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
         )
+        self.connections.note(key, NETWORK_READY)
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         memory.claims = summarize_claims(vmi)

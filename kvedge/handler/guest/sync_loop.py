@@ -51,6 +51,7 @@ from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2
 from kvedge.runtime.clock import Clock
+from kvedge.runtime.milestones import STATUS_PATCHED
 
 _CALL_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 3.0
@@ -299,6 +300,8 @@ class SyncLoop:
             # Another writer came in between: the informer brings that version, and the next pass plans from it.
             return False
         self.vmis.observe(written)
+        if phase == "Running":
+            self.connections.note(key, STATUS_PATCHED)
         self._told.tell_end(vmi, phase, seen.reason)
         return True
 

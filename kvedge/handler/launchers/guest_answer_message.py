@@ -5,6 +5,9 @@ Called by `launcher_door`. Pure. The launcher has made it short; the api role lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from kvedge.resources.codec import JsonObject
 from kvedge.rpc.launcher_pb2 import (
     DomainStatus,
@@ -13,9 +16,14 @@ from kvedge.rpc.launcher_pb2 import (
     GuestInfo,
     GuestUser,
     GuestUsers,
+    Milestones,
     OutgoingMigration,
     OutgoingState,
 )
+from kvedge.runtime.milestones import MOST
+
+# What a launcher may say of its start.
+_LONGEST_STEP: Final = 64
 
 
 def guest_answer(reply: object) -> JsonObject:
@@ -26,9 +34,21 @@ def guest_answer(reply: object) -> JsonObject:
         return {"items": [_user(user) for user in reply.users]}
     if isinstance(reply, GuestFilesystems):
         return {"items": [_filesystem(mount) for mount in reply.filesystems]}
+    if isinstance(reply, Milestones):
+        return trace_answer(reply.unix_ms, {})
     if isinstance(reply, DomainStatus):
         return _outgoing(reply.outgoing)
     return {}
+
+
+def trace_answer(launcher: Mapping[str, int], handler: Mapping[str, int]) -> JsonObject:
+    """The steps of a start that the two know, each with its time in milliseconds since 1970."""
+    return {"launcher": _steps(launcher), "handler": _steps(handler)}
+
+
+def _steps(found: Mapping[str, int]) -> list[JsonObject]:
+    named = sorted((at, step) for step, at in found.items() if len(step) <= _LONGEST_STEP)
+    return [{"step": step, "unixMs": at} for at, step in named[:MOST]]
 
 
 def _outgoing(found: OutgoingMigration) -> JsonObject:

@@ -36,6 +36,7 @@ from kvedge.resources.relay_protocol import PROTOCOL
 from kvedge.rpc import launcher_pb2, launcher_pb2_grpc
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
+from kvedge.runtime.milestones import LAUNCHER_CONNECTED, POD_SEEN, SYNC_DONE, Milestones
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class _Connection:
     # The last obstacle. It is logged once, as each second finds the same one again.
     trouble: str = ""
     task: asyncio.Task[None] | None = None
+    milestones: Milestones = field(default_factory=Milestones)
 
 
 class LauncherConnections:
@@ -159,6 +161,7 @@ class LauncherConnections:
                 return
         self.drop(key)
         connection = _Connection(key, vmi_uid, pod_uid)
+        connection.milestones.note(POD_SEEN)
         with self._lock:
             self._connections[key] = connection
         self.loop.call_soon_threadsafe(self._begin, connection)
@@ -214,6 +217,19 @@ class LauncherConnections:
             connection = self._connections.get(key)
             return None if connection is None else connection.pod_uid
 
+    def note(self, key: Key, step: str) -> None:
+        """Keep that a step of the guest's start is reached now, if it is for the first time."""
+        with self._lock:
+            connection = self._connections.get(key)
+        if connection is not None:
+            connection.milestones.note(step)
+
+    def milestones(self, key: Key) -> dict[str, int]:
+        """What this handler has noted since it knows of the launcher."""
+        with self._lock:
+            connection = self._connections.get(key)
+        return {} if connection is None else connection.milestones.times()
+
     def _connection_to(self, key: Key) -> _Connection:
         with self._lock:
             connection = self._connections.get(key)
@@ -253,6 +269,7 @@ class LauncherConnections:
         with self._lock:
             if method == "Sync":
                 connection.synced = True
+                connection.milestones.note(SYNC_DONE)
             if method == "Shutdown":
                 connection.signalled = time.monotonic()
         if isinstance(reply, launcher_pb2.DomainStatus):
@@ -355,6 +372,7 @@ class LauncherConnections:
                 raise _Malformed("its status cannot be read")
             with self._lock:
                 connection.stub, connection.trouble = stub, ""
+            connection.milestones.note(LAUNCHER_CONNECTED)
             self._take(connection, status)
 
     def _take(self, connection: _Connection, status: launcher_pb2.DomainStatus) -> None:

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from kvedge.handler.launchers.console_log import LogRequest, read_console_log
-from kvedge.handler.launchers.guest_answer_message import guest_answer
+from kvedge.handler.launchers.guest_answer_message import guest_answer, trace_answer
 from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
 from kvedge.handler.launchers.relay_core import DoorError
@@ -28,7 +28,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.insight.capture import CaptureRequest, capture
 from kvedge.network.insight.way_reader import read_ways
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.guest_verbs import GuestVerb
+from kvedge.resources.guest_verbs import TRACE, GuestVerb
 from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
@@ -112,10 +112,15 @@ class NodeLaunchers:
         try:
             reply = await self._await_answer(calling)
         except DoorError as error:
+            if verb.name == TRACE and error.status == _STATUS[grpc.StatusCode.UNIMPLEMENTED]:
+                # A launcher of an earlier version. What this handler knows is still worth telling.
+                return trace_answer({}, self._connections.milestones((namespace, name)))
             if verb.failure_event:
                 text = f"Failed to {verb.name} VMI: {error.message}"
                 self._events.record(vmi, "Warning", verb.failure_event, text)
             raise
+        if verb.name == TRACE:
+            return trace_answer(reply.unix_ms, self._connections.milestones((namespace, name)))
         # What was done needs no words.
         return guest_answer(reply) if verb.way == "facts" else {}
 

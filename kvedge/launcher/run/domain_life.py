@@ -22,6 +22,15 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
+from kvedge.runtime.milestones import (
+    DHCP_READY,
+    DOMAIN_DEFINED,
+    FILES_READY,
+    HANDED_OVER,
+    START_ASKED,
+    STARTED,
+    STATUS_PUBLISHED,
+)
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.domain_facts import DomainFacts
@@ -101,7 +110,11 @@ class DomainLife:
             if not (self._view.copies.is_active or self._view.moves.is_open):
                 # QEMU lets no disk grow that is being copied; the Sync that follows when its copy goes looks again.
                 self._state.growth_notes = grow_disks(request.vmi_json, self._session)
-        return self._view.look()
+        status = self._view.look()
+        if step is SyncStep.START:
+            self._record.milestones.note(STATUS_PUBLISHED)
+            self._record.keep_milestones()
+        return status
 
     def delete(self) -> None:
         """Remove what is left of a domain that has ended; the launcher then goes.
@@ -132,13 +145,18 @@ class DomainLife:
     def _make(self, request: SyncRequest) -> None:
         if self._preparation is None:
             raise WrongState("the guest has been started in this Pod before")
+        reached = self._record.milestones
+        reached.note(HANDED_OVER)
         begun = time.monotonic()
         prepared = self._preparation.prepare(request, self._session.libvirt_version)
+        reached.note(FILES_READY)
         self._state.disk_notes = prepared.notes
         ready = time.monotonic()
         self._session.define(prepared.xml)
+        reached.note(DOMAIN_DEFINED)
         # Its first DISCOVER may come within a second.
         self._nics.serve(request.interfaces)
+        reached.note(DHCP_READY)
         if self._state.memory.kill_requested:
             return
         failure = self._start(prepared)
@@ -156,7 +174,9 @@ class DomainLife:
         self._view.look()
         failure = ""
         try:
+            self._record.milestones.note(START_ASKED)
             self._session.start(paused=prepared.paused)
+            self._record.milestones.note(STARTED)
         except LauncherError as error:
             failure = str(error)[:LONGEST_MESSAGE]
             log.error("the guest did not start", extra={"facts": {"why": failure}})

@@ -57,6 +57,7 @@ class DomainRun:
         `root` is before the Pod's paths.
         """
         self._session = session
+        self.milestones = record.milestones
         self._watch = DomainWatch(lambda: on_round() or self._is_unsettled)
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)

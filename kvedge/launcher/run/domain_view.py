@@ -33,6 +33,7 @@ from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.resources.disks.moved_places import find_place
 from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskError, DiskTarget, DomainNic, DomainStatus
+from kvedge.runtime.milestones import AGENT_CONNECTED
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -112,6 +113,8 @@ class DomainView:
 
     def _follow_agent(self, facts: DomainFacts | None) -> None:
         connected = facts is not None and facts.is_active and facts.agent_connected
+        if connected and self._record.milestones.note(AGENT_CONNECTED):
+            self._record.keep_milestones()
         self._agent.follow(connected=connected, running=facts is not None and facts.life is Life.RUNNING)
 
     def _keep_final(self, status: DomainStatus) -> None:

@@ -1,4 +1,4 @@
-"""What must outlast a launcher: whether the guest was started, its leases, its freeze, and how it ended.
+"""What must outlast a launcher: whether and how the guest was started, its leases, its freeze, and how it ended.
 
 Written and read by the parts of `domain_run`, below the Pod's volumes; the Pod is gone after a power cut, so nothing is
 synced to disk.
@@ -9,20 +9,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
-import time
 
 from kvedge.launcher.launcher_errors import WrongState
 from kvedge.launcher.launcher_files import replace_json
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.rpc.launcher_pb2 import DomainReason, DomainState, DomainStatus, IncomingState, OutgoingState
+from kvedge.runtime.milestones import Milestones, unix_ms
+
+log = logging.getLogger(__name__)
 
 
 class RunRecord:
     """The marks of one run of one VMI in one Pod."""
 
-    def __init__(self, options: LauncherOptions) -> None:
-        """Take the run's lock.
+    def __init__(self, options: LauncherOptions, milestones: Milestones | None = None) -> None:
+        """Take the run's lock. `milestones` are what this launcher has reached so far.
 
         Raises:
             WrongState: when another launcher of this VMI is alive in this Pod.
@@ -33,6 +36,7 @@ class RunRecord:
         self._begun = options.begun_path
         self._leases = f"{options.run_directory}/leases.json"
         self._freeze = f"{options.run_directory}/freeze.json"
+        self._milestones = f"{options.run_directory}/milestones.json"
         self._final = options.final_path
         # Held until the process ends, however it ends.
         self._lock = os.open(f"{options.run_directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -41,6 +45,10 @@ class RunRecord:
         except BlockingIOError as error:
             os.close(self._lock)
             raise WrongState(f"another launcher of VMI {options.uid} runs in this Pod") from error
+        self.milestones = milestones or Milestones()
+        if self.begun_unix_ms:
+            # Another process started the guest.
+            self.milestones.take_over(self._read_milestones())
 
     @property
     def begun_unix_ms(self) -> int:
@@ -62,7 +70,22 @@ class RunRecord:
         except FileExistsError as error:
             raise WrongState("the guest has been started in this Pod before") from error
         with os.fdopen(opened, "w") as file:
-            file.write(str(time.time_ns() // 1_000_000))
+            file.write(str(unix_ms()))
+
+    def keep_milestones(self) -> None:
+        """Remember how the guest was started, for the next launcher. Called once the guest runs: no start waits."""
+        try:
+            replace_json(self._milestones, self.milestones.times())
+        except OSError as error:
+            # Only `kvedge trace` misses them, and only after another launcher has taken over.
+            log.warning("the milestones were not kept", extra={"facts": {"error": error.strerror}})
+
+    def _read_milestones(self) -> dict[str, int]:
+        with contextlib.suppress(FileNotFoundError, ValueError), open(self._milestones) as file:
+            found = json.loads(file.read(4096))
+            if isinstance(found, dict):
+                return {str(step): at for step, at in found.items() if isinstance(at, int)}
+        return {}
 
     def leases(self) -> dict[str, str]:
         """The addresses that guests' NICs have taken, by the MAC."""

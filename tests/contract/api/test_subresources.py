@@ -18,7 +18,7 @@ from kvedge.api.api_service import ApiRole
 from kvedge.api.subresources.discovery_manifest import CONFORMS_TO
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
-from kvedge.kube.errors import Conflict, Forbidden, KubeError
+from kvedge.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import HANDLER_ADDRESS
@@ -28,6 +28,7 @@ from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import small_vmi, vm_of
 from tests.support.echo_door import EchoDoor
 from tests.support.kube_apiserver import reachable_address
+from tests.support.kvedge_cli import KvedgeCli
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
@@ -309,6 +310,32 @@ def test_how_far_a_guest_is_that_moves_is_told(
         "state": "Active",
         **counts,
     }
+
+
+def test_how_a_start_went_is_told(
+    admin: KubeClient, running: JsonObject, relay: RelayService, door: EchoDoor, server: ApiServerUnderTest
+) -> None:
+    cli = KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
+    reached = [{"step": "serving", "unixMs": 1_750_000_000_123, "more": "x"}, {"step": 5, "unixMs": -1}, "none"]
+    door.answer = {"launcher": reached, "handler": [{"step": "pod-seen", "unixMs": 1_750_000_000_100}], "more": []}
+    found = admin.request("GET", f"{SUB}/virtualmachineinstances/small/trace")
+    assert found.pop("kind") == "VirtualMachineInstanceStartTrace"
+    assert found == {
+        "apiVersion": found["apiVersion"],
+        "metadata": {},
+        "launcher": [{"step": "serving", "unixMs": 1_750_000_000_123}, {"step": "", "unixMs": 0}],
+        "handler": [{"step": "pod-seen", "unixMs": 1_750_000_000_100}],
+    }
+    with pytest.raises(NotFound):
+        admin.request("GET", f"{SUB}/virtualmachineinstances/absent/trace")
+    # A launcher of an earlier version has no milestones; the handler and the objects have theirs.
+    door.answer = {"launcher": [], "handler": [{"step": "pod-seen", "unixMs": 1_750_000_000_100}]}
+    steps = json.loads(cli.run("trace", "small", "-o", "json"))["steps"]
+    assert {("pod-seen", "millisecond"), ("vmi-created", "second")} <= {
+        (item["step"], item["precision"]) for item in steps
+    }
+    assert "it is of an earlier version" in cli.run("trace", "small")
+    door.answer = {}
 
 
 def test_a_screen_is_saved_as_a_file(

@@ -297,6 +297,9 @@ ACTIONS: dict[str, Action] = {
     "what a guest says of itself": Action(
         "GET", sub("virtualmachineinstances", "none", "guestosinfo"), None, "+ + + - +", reached=True
     ),
+    "how a VM's start went": Action(
+        "GET", sub("virtualmachineinstances", "none", "trace"), None, "+ + + - +", reached=True
+    ),
     "starting a VM elsewhere": Action(
         "PUT", sub("virtualmachines", "none", "start", THERE), {}, "- - - - +", reached=True
     ),

@@ -115,6 +115,7 @@ VERBS = [
     "pause vm web",
     "reset web",
     "guestosinfo web",
+    "trace web",
     "vnc screenshot web -f -",
     "vnc web --proxy-only",
     "console web --timeout 0",

@@ -60,6 +60,7 @@ RELAY_PATHS = {
     ("GET", "migration"),
     ("GET", "network"),
     ("GET", "network/capture"),
+    ("GET", "trace"),
     ("GET", "vnc"),
     ("GET", "vnc/screenshot"),
 }

@@ -40,6 +40,7 @@ def pass_over_one_that_becomes(then: VirtualMachineInstance | None) -> list[tupl
     loop = a_sync_loop(
         vmis=SimpleNamespace(get=lambda *_: next(iter(current), None), observe=lambda _: None),
         connections=SimpleNamespace(
+            note=lambda *_: None,
             ensure=lambda *_: None,
             drop=lambda _: None,
             view=lambda _: LauncherView(connected=True, status=ABSENT),

@@ -63,6 +63,7 @@ class Scene:
             },
         )
         connections = SimpleNamespace(
+            note=lambda *_: None,
             ensure=lambda *_: None,
             drop=lambda _: None,
             view=lambda _: LauncherView(connected=True, synced=self.synced, status=self.status),

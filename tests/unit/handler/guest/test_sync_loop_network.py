@@ -48,6 +48,9 @@ class FakeConnections:
     def launcher(self, _: object) -> Any:
         return nullcontext("the launcher")
 
+    def note(self, *_: object) -> None:
+        """Steps of a start are of no matter here."""
+
     def pod_uid(self, _: object) -> str:
         return "pod-uid"
 

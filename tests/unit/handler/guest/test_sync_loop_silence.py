@@ -38,7 +38,10 @@ class Scene:
         self.loop = a_sync_loop(
             vmis=SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None),
             connections=SimpleNamespace(
-                ensure=lambda *_: None, drop=lambda _: None, view=lambda _: LauncherView(down_seconds=self.down)
+                note=lambda *_: None,
+                ensure=lambda *_: None,
+                drop=lambda _: None,
+                view=lambda _: LauncherView(down_seconds=self.down),
             ),
             network=SimpleNamespace(forget=lambda _: None),
             patch=self._patch,

@@ -27,6 +27,7 @@ from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from kvedge.resources.types.volumes import MultusNetwork, Network
+from kvedge.rpc.launcher_pb2 import Milestones
 from tests.support.builders import small_vmi
 
 POD = "22222222-2222-4222-8222-222222222222"
@@ -48,11 +49,20 @@ class Connections:
 
     def __init__(self) -> None:
         self.connected: dict[tuple[str, str], str] = {}
+        # None: a launcher of an earlier version.
+        self.milestones_of_launcher: dict[str, int] | None = None
 
     def pod_uid(self, key: tuple[str, str]) -> str | None:
         return self.connected.get(key)
 
-    async def call_async(self, key: tuple[str, str], method: str, request: object, seconds: float) -> None:
+    def milestones(self, key: tuple[str, str]) -> dict[str, int]:
+        return {"pod-seen": 5}
+
+    async def call_async(self, key: tuple[str, str], method: str, request: object, seconds: float) -> object:
+        if method == "GetMilestones" and self.milestones_of_launcher is not None:
+            return Milestones(unix_ms=self.milestones_of_launcher)
+        if method == "GetMilestones":
+            raise LauncherCallError(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         raise LauncherCallError(grpc.StatusCode.FAILED_PRECONDITION, "the QEMU guest agent is not connected")
 
     @property
@@ -263,3 +273,23 @@ def test_frames_of_a_function_of_the_nodes_nic_are_the_guests_alone(node: Node) 
     with pytest.raises(DoorError, match="is a function of its node's NIC: only the guest sees its frames") as refused:
         asyncio.run(node.door.capture("default", "small", CaptureRequest("fast")))
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("noted", "told"),
+    [
+        (
+            {"started": 9, "serving": 7, "x" * 100: 1},
+            [{"step": "serving", "unixMs": 7}, {"step": "started", "unixMs": 9}],
+        ),
+        (None, []),
+    ],
+    ids=["a launcher that tells", "a launcher of an earlier version"],
+)
+def test_the_steps_of_a_start_are_the_launchers_and_the_handlers(
+    node: Node, noted: dict[str, int] | None, told: list[object]
+) -> None:
+    node.run("Running")
+    node.connections.milestones_of_launcher = noted
+    found = asyncio.run(node.door.call("default", "small", RELAYED_VERBS["trace"], {}))
+    assert found == {"launcher": told, "handler": [{"step": "pod-seen", "unixMs": 5}]}

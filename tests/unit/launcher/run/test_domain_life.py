@@ -79,6 +79,8 @@ def test_a_sync_makes_the_domain_and_the_next_one_leaves_it_alone(domain: Played
     run.life.sync(m.SyncRequest())
     assert domain.done == ["define <domain/>", "start, paused=False"]
     assert record.begun_unix_ms > 0
+    reached = ["handed-over", "files-ready", "domain-defined", "dhcp-ready", "start-asked", "started"]
+    assert list(record.milestones.times()) == [*reached, "status-published"]
 
 
 def test_a_domain_that_does_not_start_has_ended_with_the_reason(domain: PlayedDomain, record: RunRecord) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from kvedge.launcher.launcher_errors import WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
+from kvedge.runtime.milestones import Milestones
 
 HOLD = """
 import sys
@@ -92,3 +94,26 @@ def test_the_last_word_tells_how_the_guest_moved(options: LauncherOptions) -> No
     )
     RunRecord(options).keep_final(status)
     assert json_format.Parse(Path(options.final_path).read_text(), m.DomainStatus()) == status
+
+
+def test_the_next_launcher_tells_how_the_guest_was_started(options: LauncherOptions) -> None:
+    first = Milestones()
+    first.note("serving")
+    record = RunRecord(options, first)
+    record.begin()
+    record.keep_milestones()
+    os.close(record._lock)
+    own = Milestones()
+    own.note("launcher-begun")
+    assert RunRecord(options, own).milestones.times() == first.times()
+
+
+def test_a_record_of_milestones_that_cannot_be_read_is_none(options: LauncherOptions) -> None:
+    Path(options.run_directory).mkdir(parents=True)
+    Path(options.begun_path).touch()
+    Path(options.run_directory, "milestones.json").write_text('{"serving": "soon", "started": 5}')
+    record = RunRecord(options)
+    assert record.milestones.times() == {"started": 5}
+    os.close(record._lock)
+    Path(options.run_directory, "milestones.json").write_text("[1")
+    assert RunRecord(options).milestones.times() == {}

@@ -139,6 +139,7 @@ def may(name: str, verb: str, group: str, resource: str) -> bool:
         ("get", SUB, "virtualmachines/portforward", "admin edit"),
         ("get", SUB, "virtualmachineinstances/guestosinfo", "admin edit view"),
         ("get", SUB, "virtualmachineinstances/userlist", "admin edit view"),
+        ("get", SUB, "virtualmachineinstances/trace", "admin edit view"),
         ("get", SUB, "virtualmachines/expand-spec", "admin edit view"),
         ("update", SUB, "expand-vm-spec", "admin edit view"),
         ("update", SUB, "virtualmachines/start", "admin edit"),
