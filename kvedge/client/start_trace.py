@@ -24,7 +24,7 @@ STEPS: Final[Mapping[str, tuple[str, str]]] = {
     "vmi-created": ("api", "VMI created"),
     "pod-made": ("controller", "launcher Pod made"),
     "pod-scheduled": ("node", "Pod scheduled"),
-    "container-started": ("node", "container started"),
+    steps.CONTAINER_STARTED: ("node", "container started"),
     "pod-ready": ("node", "Pod ready"),
     steps.LAUNCHER_BEGUN: ("launcher", "process begun"),
     steps.IMPORTS_DONE: ("launcher", "imports done"),
@@ -118,7 +118,7 @@ def _of_objects(vmi: JsonObject, pod: JsonObject) -> Iterable[tuple[str, int]]:
         "vmi-created": vmi.get("metadata", {}).get("creationTimestamp"),
         "pod-made": pod.get("metadata", {}).get("creationTimestamp"),
         "pod-scheduled": conditions.get("PodScheduled", {}).get("lastTransitionTime"),
-        "container-started": max(filter(None, running), default=None),
+        steps.CONTAINER_STARTED: max(filter(None, running), default=None),
         "pod-ready": conditions.get("Ready", {}).get("lastTransitionTime"),
     }
     for step, text in found.items():

@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -18,11 +19,20 @@ from kvedge.launcher.disks.preparation_process import PreparationProcess
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
 from kvedge.launcher.log_files import BoundedLogs
-from kvedge.launcher.monitor import FAILED
+from kvedge.launcher.monitor import FAILED, MONITOR
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
 from kvedge.launcher.stop_bell import StopBell
+from kvedge.runtime.linux.process_stat import read_stat
 from kvedge.runtime.logs import set_up_logs
-from kvedge.runtime.milestones import IMPORTS_DONE, LAUNCHER_BEGUN, LIBVIRT_OPENED, SERVING, Milestones
+from kvedge.runtime.milestones import (
+    CONTAINER_STARTED,
+    IMPORTS_DONE,
+    LAUNCHER_BEGUN,
+    LIBVIRT_OPENED,
+    SERVING,
+    Milestones,
+    unix_ms,
+)
 
 # Set before grpc is loaded: without its fork handlers, which a launcher has no use for, and with as few threads as it
 # lets us.
@@ -46,6 +56,7 @@ def run_launcher(options: LauncherOptions) -> int:
     """Serve until the run is over; 0 when the guest shut down or was ended by request, 1 when something failed."""
     milestones = Milestones()
     milestones.note(LAUNCHER_BEGUN)
+    _note_container(milestones)
     # Sockets, images and records are for this user and root alone.
     os.umask(0o077)
     set_up_logs(options.log_level)
@@ -116,6 +127,14 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None, mil
         code = FAILED
     log.info("done", extra={"facts": {"exit_code": code}})
     return code
+
+
+def _note_container(milestones: Milestones) -> None:
+    """The container started when its first process did, the monitor; the kernel knows when."""
+    monitor = os.environ.get(MONITOR, "")
+    with contextlib.suppress(OSError, ValueError):
+        began = read_stat(int(monitor)).start_time / os.sysconf("SC_CLK_TCK")
+        milestones.note(CONTAINER_STARTED, unix_ms() - int((time.clock_gettime(time.CLOCK_BOOTTIME) - began) * 1000))
 
 
 def _await_word_taken(acknowledged: threading.Event, bell: StopBell) -> None:

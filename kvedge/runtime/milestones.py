@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-# The launcher's, in the order in which a start reaches them.
+# The launcher's, in the order in which a start reaches them. The first is its monitor's, to 10 ms.
+CONTAINER_STARTED: Final = "container-started"
 LAUNCHER_BEGUN: Final = "launcher-begun"
 IMPORTS_DONE: Final = "imports-done"
 LIBVIRT_OPENED: Final = "libvirt-opened"
@@ -47,11 +48,11 @@ class Milestones:
         self._reached: dict[str, int] = {}
         self._is_over = False
 
-    def note(self, step: str) -> bool:
-        """Keep that a step is reached now; whether it was the first time."""
+    def note(self, step: str, at: int | None = None) -> bool:
+        """Keep that a step was reached `at` this time, or now; whether it was the first time."""
         if self._is_over or step in self._reached or len(self._reached) >= MOST:
             return False
-        self._reached[step] = unix_ms()
+        self._reached[step] = unix_ms() if at is None else at
         return True
 
     def take_over(self, known: Mapping[str, int]) -> None:

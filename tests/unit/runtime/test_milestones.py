@@ -14,7 +14,8 @@ def test_a_step_keeps_its_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.note("serving")
     assert not found.note("serving")
     assert found.note("started")
-    assert found.times() == {"serving": 1, "started": 2}
+    assert found.note("container-started", 5)
+    assert found.times() == {"serving": 1, "started": 2, "container-started": 5}
 
 
 def test_a_launcher_that_takes_over_tells_of_the_start_that_was() -> None:
