@@ -128,7 +128,7 @@ def _of_objects(vmi: JsonObject, pod: JsonObject) -> Iterable[tuple[str, int]]:
 
 def _read_pod(session: Session, vmi: JsonObject) -> JsonObject | None:
     """The Pod on the VMI's node; None for a user who may not see Pods, and when it has gone."""
-    meta = vmi["metadata"]
+    meta, status = vmi["metadata"], vmi.get("status", {})
     path = f"/api/v1/namespaces/{session.namespace}/pods"
     with contextlib.suppress(Forbidden, NotFound):
         found = session.client.request("GET", path, None, {"labelSelector": f"{CREATED_BY}={meta['uid']}"})
@@ -136,7 +136,7 @@ def _read_pod(session: Session, vmi: JsonObject) -> JsonObject | None:
             pod
             for pod in found.get("items", ())
             if any(owner.get("uid") == meta["uid"] for owner in pod["metadata"].get("ownerReferences", ()))
-            and pod["metadata"]["uid"] in vmi.get("status", {}).get("activePods", {})
+            and status.get("activePods", {}).get(pod["metadata"]["uid"]) == status.get("nodeName")
         ]
         return min(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
     return None
