@@ -12,12 +12,15 @@ from xml.etree import ElementTree
 import pytest
 
 from kvedge.kube.errors import KubeError
+from kvedge.launcher.agent.credential_plan import MARK
 from kvedge.launcher.libvirt.libvirt_setup import SEED_DIRECTORY
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.agent_guest import FALSE_AGENT, RUN_PATH, USER_DATA
+from tests.support.api_client import MERGE
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
@@ -27,7 +30,24 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 NAME = "agent"
 IMAGE = "local/agent:1"
+# The agent's way to set a password, which busybox has not.
+CHPASSWD = """
+printf '#!/bin/sh\\ncat >>/run/passwords\\n' >/usr/sbin/chpasswd
+chmod 755 /usr/sbin/chpasswd
+"""
+SECRETS = "/api/v1/namespaces/default/secrets"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAnn ann@desk"
+NEXT_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINxt ann@desk"
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOth somebody@else"
 CALLS = f"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/{NAME}"
+
+
+def source(name: str) -> JsonObject:
+    return {"secret": {"secretName": name}}
+
+
+def secret(name: str, **data: str) -> JsonObject:
+    return {"metadata": {"name": name}, "stringData": data}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +61,13 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     spec = vm["spec"]["template"]["spec"]
     spec["domain"]["memory"]["guest"] = "192Mi"
     spec["domain"]["devices"]["disks"] += [{"name": name, "disk": {"bus": "virtio"}} for name in ("data", "seed")]
-    user_data = USER_DATA.replace("/dev/vda", "/dev/vdb") + FALSE_AGENT
+    user_data = USER_DATA.replace("/dev/vda", "/dev/vdb") + FALSE_AGENT + CHPASSWD
+    spec["accessCredentials"] = [
+        {"sshPublicKey": {"source": source("keys"), "propagationMethod": {"qemuGuestAgent": {"users": ["root"]}}}},
+        {"userPassword": {"source": source("words"), "propagationMethod": {"qemuGuestAgent": {}}}},
+    ]
+    found.client.request("POST", SECRETS, secret("keys", key=f"{KEY}\n"))
+    found.client.request("POST", SECRETS, secret("words", root="first"))
     spec["volumes"] += [
         {"name": "data", "emptyDisk": {"capacity": "16Mi"}},
         {"name": "seed", "cloudInitNoCloud": {"userData": user_data}},
@@ -158,6 +184,23 @@ def test_virsh_in_the_launcher_shows_the_guest_without_its_secrets(box: Box) -> 
     assert sorted((private / "libvirt" / SEED_DIRECTORY).iterdir()) == records
 
 
+def test_keys_and_passwords_of_secrets_come_into_the_guest_and_follow_them_while_it_runs(box: Box) -> None:
+    def trouble() -> str:
+        found = condition(vmi(box).status.conditions, "AccessCredentialsSynchronized")
+        return found.message or "none" if found is not None else "no condition"
+
+    wait_until(lambda: trouble() == "none", "the guest has its keys and passwords", 60)
+    assert hear_guest(box, "cat /.ssh/authorized_keys").split("\n")[0] == f"{KEY} {MARK}"
+    assert hear_guest(box, "cat /run/passwords") == "root:first\n"
+    in_guest(box, f"echo '{OTHER_KEY}' >>/.ssh/authorized_keys")
+    box.client.request("PATCH", f"{SECRETS}/keys", {"stringData": {"key": NEXT_KEY}}, None, MERGE)
+    box.client.request("PATCH", f"{SECRETS}/words", {"stringData": {"root": "second"}}, None, MERGE)
+    expected = [OTHER_KEY, f"{NEXT_KEY} {MARK}"]
+    wait_until(lambda: hear_guest(box, "cat /.ssh/authorized_keys").split("\n")[:-1] == expected, "it follows", 120)
+    assert hear_guest(box, "cat /run/passwords") == "root:first\nroot:second\n"
+    assert KEY.split()[1] not in (box.data_dir / "standalone.log").read_text()
+
+
 def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:
     box.client.request("PUT", f"{CALLS}/freeze", {"unfreezeTimeout": "20s"})
     wait_status(box, "it is frozen", lambda status: status.fs_freeze_status == "frozen")
@@ -188,10 +231,15 @@ def test_an_agent_that_misbehaves_is_told_by_an_event(box: Box) -> None:
 
 
 def in_guest(box: Box, command: str) -> None:
+    hear_guest(box, command)
+
+
+def hear_guest(box: Box, command: str) -> str:
     url = f"http://{vmi(box).status.interfaces[0].ip_address}{RUN_PATH}"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(urllib.request.Request(url, data=command.encode()), timeout=60) as answer:
         assert answer.status == 200
+        return str(answer.read().decode())
 
 
 def test_a_stopped_guest_has_nothing_to_tell(box: Box, virtctl: Kubectl, tmp_path: Path) -> None:

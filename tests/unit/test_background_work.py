@@ -10,6 +10,7 @@ import ast
 import asyncio
 import functools
 import importlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -35,11 +36,13 @@ from kvedge.kube.leases import LeaderElection
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.launcher.agent.agent_state import Task
+from kvedge.launcher.agent.credential_keeper import CredentialKeeper
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node, Pod
+from kvedge.rpc.launcher_pb2 import SyncRequest
 from kvedge.runtime import background
 from kvedge.runtime.background import BackgroundThread, on_trouble
 from kvedge.runtime.clock import SystemClock
@@ -347,6 +350,17 @@ def _disk_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return keeper._thread
 
 
+def _credential_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr("kvedge.launcher.agent.credential_keeper.LOOK_SECONDS", 0.01)
+    keeper = CredentialKeeper(MagicMock(), "", lambda: None)
+    patch.setattr(keeper, "look", thrown)
+    way = {"source": {"secret": {"secretName": "s"}}, "propagationMethod": {"qemuGuestAgent": {}}}
+    keeper.follow(
+        SyncRequest(vmi_json=json.dumps({"spec": {"accessCredentials": [{"userPassword": way}]}}).encode()), None
+    )
+    return keeper._thread
+
+
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
     patch.setattr(agent, "_await_next", lambda: Task(thrown(), 0))
@@ -395,6 +409,7 @@ THREADS: dict[str, Make] = {
     "kube/reconcile_loop.py": _reconcile,
     "launcher/run/domain_watch.py": _domain_watch,
     "launcher/agent/guest_agent.py": _guest_agent,
+    "launcher/agent/credential_keeper.py": _credential_keeper,
     "launcher/hotplug/device_keeper.py": _disk_keeper,
     "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
@@ -408,6 +423,9 @@ THREADS: dict[str, Make] = {
     ),
     "network/lan/node_lans.py": _keeper("kvedge.network.lan.node_lans.NodeLansKeeper"),
     "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),
+    "standalone/agent/pod/volume_keeper.py": _keeper(
+        "kvedge.standalone.agent.pod.volume_keeper.VolumeKeeper", MagicMock(), MagicMock()
+    ),
     "standalone/agent/pod/resolv_conf_keeper.py": _keeper(
         "kvedge.standalone.agent.pod.resolv_conf_keeper.ResolvConfKeeper", MagicMock()
     ),

@@ -1,3 +1,4 @@
+# Tests: tests/
 """Tests that run side by side name ranges of addresses that no other of them names."""
 
 from __future__ import annotations

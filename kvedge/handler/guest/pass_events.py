@@ -22,7 +22,7 @@ from kvedge.network.errors import LostStateError, UnsuitablePodError
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, AccessCredentials
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,16 @@ class PassEvents:
             self.tell_once(vmi, memory, "ToleratedSmallPV", note[:_LONGEST_TROUBLE], "Normal")
         for note in view.status.ungrown_disks if view.status is not None else ():
             self.tell_once(vmi, memory, "DiskNotGrown", note[:_LONGEST_NOTE])
+        if view.status is not None and view.status.HasField("access_credentials"):
+            self._tell_credentials(vmi, memory, view.status.access_credentials)
+
+    def _tell_credentials(self, vmi: VirtualMachineInstance, memory: PassMemory, word: AccessCredentials) -> None:
+        if word.synchronized:
+            text, reason = "Access credentials sync successful.", "AccessCredentialsSyncSuccess"
+            self.tell_once(vmi, memory, reason, text, "Normal")
+        else:
+            text = f"Access credentials sync failed: {word.message[:_LONGEST_NOTE]}"
+            self.tell_once(vmi, memory, "AccessCredentialsSyncFailed", text)
 
     def note_disk_errors(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> None:
         """Tell, each time that the guest was paused, for which disks: the launcher's tries become rare."""

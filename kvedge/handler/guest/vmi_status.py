@@ -60,7 +60,9 @@ from kvedge.rpc.launcher_pb2 import (
 from kvedge.runtime.clock import rfc3339
 
 _MOBILITY: Final = (LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE)
-_OF_DOMAIN: Final = ("Paused", "AgentConnected", "AgentVersionNotSupported", HOT_VCPU_CHANGE, *_MOBILITY)
+_CREDENTIALS: Final = "AccessCredentialsSynchronized"
+_OF_AGENT: Final = ("AgentConnected", "AgentVersionNotSupported", _CREDENTIALS)
+_OF_DOMAIN: Final = ("Paused", *_OF_AGENT, HOT_VCPU_CHANGE, *_MOBILITY)
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
@@ -372,6 +374,8 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     growing = vcpu_condition(vmi, seen.status)
     if growing is not None:
         wanted[HOT_VCPU_CHANGE] = growing
+    if seen.status.HasField("access_credentials"):
+        wanted[_CREDENTIALS] = _credentials_condition(seen.status)
     if seen.status.state in ALIVE:
         launcher = LauncherCan(seen.status.migrates, seen.status.moves_functions)
         return wanted | {
@@ -397,6 +401,12 @@ def _pause_condition(status: DomainStatus) -> Condition:
         message = f"VMI was paused, low-level IO error detected{describe_disk_errors(status)}"
         return Condition(type="Paused", status="True", reason="PausedIOError", message=message)
     return paused_by_user()
+
+
+def _credentials_condition(status: DomainStatus) -> Condition:
+    """Whether the guest has the keys and passwords of its Secrets; without a reason, as KubeVirt has it."""
+    word = status.access_credentials
+    return Condition(type=_CREDENTIALS, status="True" if word.synchronized else "False", message=_cut(word.message))
 
 
 def _merge(present: Condition | None, new: Condition, now: datetime) -> Condition:

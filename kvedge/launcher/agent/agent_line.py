@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.agent.agent_state import AgentState
@@ -75,8 +75,10 @@ class AgentLine:
         """
         return read_answer(self._session.ask_agent(command, ANSWER_SECONDS))
 
-    def ask(self, command: str, arguments: dict[str, Any], until: float) -> Any:
+    def ask(self, command: str, arguments: dict[str, Any] | Callable[[], dict[str, Any]], until: float) -> Any:
         """What the agent answers between the questions of others, `until` a time of `guest_freeze.now`.
+
+        `arguments()` are those of the moment in which it is asked.
 
         Raises:
             LauncherError: when the agent refuses or does not answer in time.
@@ -90,7 +92,8 @@ class AgentLine:
             left = math.ceil(until - now())
             if left <= 0:
                 raise Unanswered("the guest agent did not answer in time")
-            return read_answer(self._session.ask_agent(command, left, arguments))
+            given = arguments() if callable(arguments) else arguments
+            return read_answer(self._session.ask_agent(command, left, given))
         except (BadAnswer, Unreadable) as error:
             raise Unanswered(f"the guest agent's answer {error}") from error
         except LibvirtFailed as error:

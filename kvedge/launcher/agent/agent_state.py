@@ -18,11 +18,14 @@ _SILENCES: Final = 3
 
 
 class Arrival(NamedTuple):
-    """What is different now: an agent came, it is not the one before (or gone), the guest's CPUs run again."""
+    """What is different now: an agent came, it is not the one before (or gone), the guest's CPUs run again, and for how
+    many seconds they had stood, as far as that was seen.
+    """
 
     came: bool
     is_another: bool
     woke: bool
+    slept: float = 0.0
 
 
 class Task(NamedTuple):
@@ -63,6 +66,8 @@ class AgentState:
         self.is_connected = False
         # The guest's CPUs run, without which an agent cannot answer.
         self.is_running = False
+        # When they were seen to stand.
+        self._stood_at: float | None = None
         # When the agent of now came.
         self.since = 0.0
         # Changes with each agent that connects, so that the answers of one are never taken for the next one's.
@@ -82,8 +87,13 @@ class AgentState:
             self.schedule.restart(now)
         elif woke:
             self.schedule.resume(now)
+        slept = now - self._stood_at if woke and self._stood_at is not None else 0.0
+        if running:
+            self._stood_at = None
+        elif self._stood_at is None:
+            self._stood_at = now
         self.is_connected, self.is_running = connected, running
-        return Arrival(came, is_another, woke)
+        return Arrival(came, is_another, woke, slept)
 
     def check(self) -> None:
         """Raises WrongState when nothing can be asked at present."""

@@ -17,6 +17,7 @@ from kvedge.launcher.agent.agent_probes import AgentProbes
 from kvedge.launcher.agent.agent_schedule import Question
 from kvedge.launcher.agent.agent_state import Answer, Task
 from kvedge.launcher.agent.guest_agent_message import BadAnswer, surplus, take
+from kvedge.launcher.agent.guest_clock import LEAST_SECONDS, GuestClock
 from kvedge.launcher.agent.guest_freeze import FreezeRecord, GuestFreeze, now
 from kvedge.launcher.agent.guest_freezer import GuestFreezer
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered, Unreadable, WrongState
@@ -35,29 +36,32 @@ class GuestAgent:
         """`on_change()` is called in any thread when what belongs to the domain's status has changed."""
         self._on_change = on_change
         self._freeze = GuestFreeze(record)
-        self._line = AgentLine(session)
-        self.answers = AgentAnswers(self._line)
-        self.probes = AgentProbes(self._line, self._freeze)
-        self.orders = AgentOrders(self._line, self._freeze)
-        self.freezer = GuestFreezer(session, self._line, self._freeze, on_change)
+        self.line = AgentLine(session)
+        self.answers = AgentAnswers(self.line)
+        self.probes = AgentProbes(self.line, self._freeze)
+        self.orders = AgentOrders(self.line, self._freeze)
+        self.freezer = GuestFreezer(session, self.line, self._freeze, on_change)
+        self._clock = GuestClock(self.line)
         self._thread: BackgroundThread | None = None
 
     def follow(self, *, connected: bool, running: bool) -> None:
         """Whether an agent is there now, and whether the guest's CPUs run, without which it cannot answer."""
-        with self._line.changed:
-            arrival = self._line.state.follow(connected=connected, running=running, now=now())
+        with self.line.changed:
+            arrival = self.line.state.follow(connected=connected, running=running, now=now())
             if arrival.is_another:
                 self.probes.forget()
             if arrival.came and self._thread is None:
                 self._thread = BackgroundThread("guest-agent", self._ask_on)
                 self._thread.start()
             if arrival.came or arrival.woke:
-                self._line.changed.notify_all()
+                self.line.changed.notify_all()
+        if connected and not arrival.came and arrival.slept >= LEAST_SECONDS:
+            self._clock.set_soon()
 
     def _ask_on(self) -> None:
         while True:
             task = self._await_next()
-            with self._line.talking:
+            with self.line.talking:
                 if task.question is None:
                     self.freezer.thaw_in_time()
                 else:
@@ -65,18 +69,18 @@ class GuestAgent:
 
     def _await_next(self) -> Task:
         """Wait until there is something to do."""
-        with self._line.changed:
+        with self.line.changed:
             while True:
                 moment = now()
-                task, pause = self._line.state.next_task(moment, self._freeze.wait(moment), promised=self._freeze.is_on)
+                task, pause = self.line.state.next_task(moment, self._freeze.wait(moment), promised=self._freeze.is_on)
                 if task is not None:
                     return task
-                self._line.changed.wait(pause)
+                self.line.changed.wait(pause)
 
     def _ask(self, question: Question, visit: int) -> Answer:
-        facts = self._line.state.facts
+        facts = self.line.state.facts
         try:
-            value = self._line.hear(question.value)
+            value = self.line.hear(question.value)
             trouble = surplus(question, value)
             return Answer(question, visit, take(facts, question, value), _describe_trouble(question, trouble))
         except (BadAnswer, Unreadable) as error:
@@ -91,15 +95,15 @@ class GuestAgent:
             return Answer(question, visit, facts)
 
     def _conclude(self, answer: Answer) -> None:
-        state = self._line.state
-        with self._line.changed:
+        state = self.line.state
+        with self.line.changed:
             if answer.visit != state.visit:
                 return
             if answer.says_thawed:
                 # While it is being frozen nothing is asked.
                 self._freeze.note_thaw()
             outcome = state.conclude(answer, now(), promised=self._freeze.is_on)
-            self._line.changed.notify_all()
+            self.line.changed.notify_all()
         if outcome.trouble:
             log.warning("the guest agent misbehaves", extra={"facts": {"how": outcome.trouble}})
         if outcome.tell:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.identity_xml import domain_uuid
+from kvedge.resources.access_credentials import read_public_keys
 from kvedge.resources.identity import guest_hostname
 from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -26,11 +26,6 @@ CONFIG_DRIVE_LABEL: Final = "config-2"
 # Keys of a Secret: KubeVirt takes both spellings.
 _USER_KEYS: Final = ("userdata", "userData")
 _NETWORK_KEYS: Final = ("networkdata", "networkData")
-# A line of authorized_keys (sshd(8)): options may stand before the kind of the key, which its base64 follows.
-_PUBLIC_KEY: Final = re.compile(
-    r"(?:^|.*[ \t])(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp[0-9]+|sk-[a-z0-9-]+@openssh\.com)"
-    r"(?:-cert-v01@openssh\.com)?[ \t]+AAAA[0-9A-Za-z+/]+={0,2}(?:[ \t].*)?"
-)
 _CONFIG_DRIVE_META: Final = "openstack/latest/meta_data.json"
 _INSTANCE_TYPES: Final = ("kubevirt.io/instancetype-name", "kubevirt.io/cluster-instancetype-name")
 
@@ -69,7 +64,7 @@ def documents(
 def _with_keys(files: dict[str, bytes], meta_data: str, field: str, ssh_keys: Iterable[bytes]) -> dict[str, bytes]:
     """The files with the keys in their metadata, numbered as KubeVirt numbers them."""
     texts = [text for key in ssh_keys if (text := key.decode(errors="replace").strip())]
-    if not all(_are_public_keys(text) for text in texts):
+    if any(read_public_keys(text) is None for text in texts):
         # A user who may make VMs, but read no Secrets, would read any other Secret of the namespace in the guest.
         raise ConversionError(
             "spec.accessCredentials", "names a Secret that holds something else than SSH public keys", "take it out"
@@ -78,11 +73,6 @@ def _with_keys(files: dict[str, bytes], meta_data: str, field: str, ssh_keys: It
         return files
     numbered = {str(number): text for number, text in enumerate(texts)}
     return files | {meta_data: _json(json.loads(files[meta_data]) | {field: numbered})}
-
-
-def _are_public_keys(text: str) -> bool:
-    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
-    return all(_PUBLIC_KEY.fullmatch(line) for line in lines)
 
 
 def volume_label(volume: Volume) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kvedge.launcher.agent.credential_keeper import CredentialKeeper
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_move_record import MoveStore
@@ -33,7 +34,7 @@ from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
 from kvedge.launcher.run.status_board import StatusBoard
-from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY
+from kvedge.resources.names import EPHEMERAL_DISKS_DIRECTORY, PRIVATE_DIRECTORY
 from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_DUMP, DOMAIN_REASON_USER, DOMAIN_STATE_PAUSED, GuestExecReply
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class DomainRun:
         nics = NicLeases(record, self._watch.look_soon)
         self.state = RunState(on_end, begun=record.begun_unix_ms > 0)
         self.agent = GuestAgent(session, record, self._watch.look_soon)
+        self._credentials = CredentialKeeper(
+            self.agent.line, f"{root}{PRIVATE_DIRECTORY}/secret", self._watch.look_soon
+        )
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
         self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
         self._cpus = CpuKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
@@ -81,6 +85,7 @@ class DomainRun:
             record,
             self.state,
             self.agent,
+            self._credentials,
             nics,
             self._disks,
             self._nics,
@@ -92,7 +97,7 @@ class DomainRun:
             root,
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
-        keepers = (self._disks, self._nics, self._cpus)
+        keepers = (self._disks, self._nics, self._cpus, self._credentials)
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.agent.agent_schedule import Steady
+from kvedge.launcher.agent.credential_keeper import CredentialKeeper
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_mover import DiskMover
@@ -50,6 +51,7 @@ class DomainView:
         record: RunRecord,
         state: RunState,
         agent: GuestAgent,
+        credentials: CredentialKeeper,
         nics: NicLeases,
         disks: DiskKeeper,
         nic_keeper: NicKeeper,
@@ -65,6 +67,7 @@ class DomainView:
         self._record = record
         self._state = state
         self._agent = agent
+        self._credentials = credentials
         self._nics = nics
         self._disks = disks
         self._nic_keeper = nic_keeper
@@ -167,6 +170,9 @@ class DomainView:
     def _ask_agent(self) -> DomainStatus:
         part = DomainStatus()
         part.addresses.extend(self._agent.answers.addresses(self._nics.names))
+        credentials = self._credentials.describe()
+        if credentials is not None:
+            part.access_credentials.CopyFrom(credentials)
         self._agent.answers.fill(part)
         return part
 

@@ -59,6 +59,7 @@ from kvedge.standalone.agent.pod.pod_record import PodRecordError
 from kvedge.standalone.agent.pod.pod_steps import PodSteps
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.pod.store_history import StoreHistory
+from kvedge.standalone.agent.pod.volume_keeper import VolumeKeeper
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession
 from kvedge.standalone.apiserver.routes.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
@@ -295,6 +296,7 @@ class NodeAgent:
         return [
             LogKeeper(self._config.pods).rounds,
             ResolvConfKeeper(self._pods, own_server=self._config.name_server).rounds,
+            VolumeKeeper(self._pods, ApiReader(self._client, self._config.authority)).rounds,
             network.rounds,
         ]
 

@@ -59,8 +59,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("volumes[].containerPath", _OTHER_DISK),
     NotYet("volumes[].downwardMetrics", _OTHER_DISK),
     # The run itself
-    NotYet("accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent", "use noCloud or configDrive"),
-    NotYet("accessCredentials[].userPassword", "remove it, or give the password by cloud-init"),
     NotYet("resourceClaims"),
 )
 

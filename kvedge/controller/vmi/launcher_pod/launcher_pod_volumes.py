@@ -15,7 +15,7 @@ from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR,
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
 from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_files
 from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
-from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
+from kvedge.resources.access_credentials import credential_secrets, credential_volume
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
@@ -90,7 +90,7 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_empty_directory(*entry) for entry in _EMPTY_DIRECTORIES),
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
-        *(_secret(credential_volume(name), name) for name in key_secrets(vmi, NO_CLOUD, CONFIG_DRIVE)),
+        *(_secret(credential_volume(name), name) for name in credential_secrets(vmi)),
         *([_network_info()] if passes_functions(vmi) else []),
     ]
 

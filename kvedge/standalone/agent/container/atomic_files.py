@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_DATA: Final = "..data"
+DATA_LINK: Final = "..data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ def write_files(target: Path, files: Mapping[str, FileContent], group: int | Non
         for path, content in files.items():
             _write(version / path, content, group)
         _open_to(version, group)
-        _point_link(target / _DATA, version.name)
+        _point_link(target / DATA_LINK, version.name)
     except BaseException:
         shutil.rmtree(version)
         raise
     wanted = {path.split("/", 1)[0] for path in files}
     for name in wanted:
         if not (target / name).is_symlink():
-            _point_link(target / name, f"{_DATA}/{name}")
+            _point_link(target / name, f"{DATA_LINK}/{name}")
     for entry in list(target.iterdir()):
-        if entry.name in wanted or entry.name in (_DATA, version.name):
+        if entry.name in wanted or entry.name in (DATA_LINK, version.name):
             continue
         if entry.is_symlink():
             entry.unlink()

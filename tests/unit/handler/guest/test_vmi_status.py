@@ -313,3 +313,16 @@ def test_a_guest_that_has_come_and_cannot_run_yet_is_not_called_paused() -> None
         status = pb.DomainStatus(state=pb.DOMAIN_STATE_PAUSED, reason=reason, incoming=come)
         after = patched(before, status_patch(before, Observation("Running", status=status), NOW))
         assert any(item.type == "Paused" for item in after.status.conditions) is paused
+
+
+def test_the_vmi_says_whether_the_guest_has_its_keys_and_passwords() -> None:
+    status = pb.DomainStatus(state=pb.DOMAIN_STATE_RUNNING)
+    status.access_credentials.message = "Guest agent is offline"
+    before = vmi(phase="Running")
+    waits = patched(before, status_patch(before, Observation("Running", status=status), NOW))
+    found = {item.type: item for item in waits.status.conditions}["AccessCredentialsSynchronized"]
+    assert (found.status, found.message) == ("False", "Guest agent is offline")
+    status.access_credentials.CopyFrom(pb.AccessCredentials(synchronized=True))
+    done = patched(waits, status_patch(waits, Observation("Running", status=status), NOW))
+    found = {item.type: item for item in done.status.conditions}["AccessCredentialsSynchronized"]
+    assert (found.status, found.message or "") == ("True", "")

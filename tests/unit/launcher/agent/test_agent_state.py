@@ -31,7 +31,9 @@ def answer_next(state: AgentState, now: float, *, is_silent: bool = False) -> bo
 
 def test_who_comes_goes_and_wakes_is_told_apart(state: AgentState) -> None:
     assert state.follow(connected=True, running=False, now=1.0) == Arrival(came=False, is_another=False, woke=False)
-    assert state.follow(connected=True, running=True, now=2.0) == Arrival(came=False, is_another=False, woke=True)
+    assert state.follow(connected=True, running=True, now=2.0) == Arrival(
+        came=False, is_another=False, woke=True, slept=1.0
+    )
     assert state.follow(connected=False, running=True, now=3.0) == Arrival(came=False, is_another=True, woke=False)
     assert state.follow(connected=True, running=True, now=4.0) == Arrival(came=True, is_another=True, woke=False)
     assert (state.visit, state.since) == (3, 4.0)

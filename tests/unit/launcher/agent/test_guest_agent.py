@@ -343,7 +343,7 @@ def test_one_freeze_at_a_time(agent: GuestAgent, session: PlayedSession) -> None
     session.held.clear()
     first = threading.Thread(target=agent.freezer.freeze, args=(300,), daemon=True)
     first.start()
-    wait_until(lambda: agent._line.state.is_requested, "the first is under way")
+    wait_until(lambda: agent.line.state.is_requested, "the first is under way")
     with pytest.raises(Unanswered, match="already"):
         agent.freezer.freeze(300)
     session.held.set()
@@ -366,11 +366,11 @@ def test_what_an_agent_said_is_not_put_down_to_the_next_one(session: PlayedSessi
     session.held.clear()
     agent = GuestAgent(cast("LibvirtSession", session), RunRecord(options), lambda: None)
     agent.follow(connected=True, running=True)
-    wait_until(lambda: agent._line.talking.locked(), "the first is being asked")
+    wait_until(lambda: agent.line.talking.locked(), "the first is being asked")
     agent.follow(connected=False, running=True)
     session.held.set()
-    wait_until(lambda: not agent._line.talking.locked(), "it has answered")
-    assert agent._line.state.facts.version == ""
+    wait_until(lambda: not agent.line.talking.locked(), "it has answered")
+    assert agent.line.state.facts.version == ""
     with pytest.raises(WrongState, match="not connected"):
         agent.answers.info()
 
@@ -404,7 +404,7 @@ def test_a_probe_that_is_not_answered_says_why(
 
 def test_a_probe_waits_for_its_turn_only_as_long_as_it_may(agent: GuestAgent) -> None:
     heard(agent)
-    with agent._line.talking, pytest.raises(Unanswered, match="busy"):
+    with agent.line.talking, pytest.raises(Unanswered, match="busy"):
         agent.probes.ping(0)
 
 
@@ -434,7 +434,7 @@ def test_a_freeze_is_no_failure_of_a_probe(agent: GuestAgent, session: PlayedSes
     session.held.clear()
     freezing = threading.Thread(target=agent.freezer.freeze, args=(300,), daemon=True)
     freezing.start()
-    wait_until(lambda: agent._line.state.is_requested, "it is under way")
+    wait_until(lambda: agent.line.state.is_requested, "it is under way")
     agent.probes.ping(1)
     session.held.set()
     freezing.join(10)

@@ -41,6 +41,7 @@ def test_pods_run_once_all_that_they_need_is_there(agent: NodeAgent) -> None:
         "damaged Pods",
         "log-keeper",
         "resolv-conf-keeper",
+        "volume-keeper",
         "network-keeper",
         "image pulls",
         "container watch",

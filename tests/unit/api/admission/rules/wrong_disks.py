@@ -261,6 +261,48 @@ WRONG_DISKS: Wrong = {
         "spec.accessCredentials[0].sshPublicKey.propagationMethod",
         "must have exactly one propagationMethod set",
     ),
+    "SSH key that an agent brings to nobody": (
+        {
+            "accessCredentials": [
+                {
+                    "sshPublicKey": {
+                        "source": {"secret": {"secretName": "s"}},
+                        "propagationMethod": {"qemuGuestAgent": {"users": []}},
+                    }
+                }
+            ]
+        },
+        "spec.accessCredentials[0].sshPublicKey.propagationMethod.qemuGuestAgent.users",
+        "requires at least one user to be present in the users list",
+    ),
+    "SSH key of a user that no guest has": (
+        {
+            "accessCredentials": [
+                {
+                    "sshPublicKey": {
+                        "source": {"secret": {"secretName": "s"}},
+                        "propagationMethod": {"qemuGuestAgent": {"users": ["ann", "a\nb"]}},
+                    }
+                }
+            ]
+        },
+        "spec.accessCredentials[0].sshPublicKey.propagationMethod.qemuGuestAgent.users",
+        "must be names of users in the guest",
+    ),
+    "password by cloud-init": (
+        {
+            "accessCredentials": [
+                {
+                    "userPassword": {
+                        "source": {"secret": {"secretName": "s"}},
+                        "propagationMethod": {"noCloud": {}},
+                    }
+                }
+            ]
+        },
+        "spec.accessCredentials[0].userPassword.propagationMethod",
+        "must have exactly one propagationMethod set",
+    ),
     "SSH key without the volume that brings it": (
         {
             "accessCredentials": [
