@@ -21,6 +21,7 @@ from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vm_admission import VmAdmission
 from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
+from kvedge.api.metrics.metrics_server import MetricsServer
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
@@ -157,6 +158,8 @@ class ApiRun:
         calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion)
         served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
+        metrics = MetricsServer(reader, relay.node_stats, lambda: self._proxy)
+        application.add_routes(metrics.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())
         worker = WorkerClient(lambda: self.uploads.material)

@@ -24,8 +24,8 @@ from kvedge.rpc import launcher_pb2 as messages
 MOST_PROBES: Final = 4
 # The longest that a question of a probe may take; longer ones are asked for, and cut.
 LONGEST_PROBE: Final = 600
-# Four of these may have to wait for the guest: an order to its agent, a freeze, a thaw, a picture.
-WORKERS: Final = MOST_PROBES + MOST_DESCRIPTIONS + 8
+# Five of these may have to wait for the guest: an order to its agent, a freeze, a thaw, a picture, its figures.
+WORKERS: Final = MOST_PROBES + MOST_DESCRIPTIONS + 9
 
 
 class LauncherServer(LauncherService):
@@ -160,6 +160,10 @@ class LauncherServer(LauncherService):
     def MoveDisks(self, request: messages.MoveDisksRequest, context: grpc.ServicerContext) -> messages.DomainStatus:
         """Bring disks nearer to the claims that they move to."""
         return answer(context, lambda: self._run.orders.move_disks(request))
+
+    def GetStats(self, request: messages.GetStatsRequest, context: grpc.ServicerContext) -> messages.DomainStats:
+        """What the guest has used."""
+        return answer(context, self._run.stats.read)
 
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext

@@ -18,6 +18,8 @@ RELAY_PREFIX: Final = "/v1/namespaces/{namespace}/virtualmachineinstances/{name}
 MIGRATION_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/{{channel}}"
 # From box to box: what the source of a guest says of it, and the target's answer. No name of a channel.
 CROSSING_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/words"
+# What all guests of the node have used: `NodeStats`.
+STATS_ROUTE: Final = "/v1/stats"
 NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # Options and parameters of single verbs on the way to the relay.
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"

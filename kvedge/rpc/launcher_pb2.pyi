@@ -974,3 +974,45 @@ class GuestDisk(_message.Message):
     serial: str
     bus_type: str
     def __init__(self, serial: _Optional[str] = ..., bus_type: _Optional[str] = ...) -> None: ...
+
+class GetStatsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DomainStats(_message.Message):
+    __slots__ = ("complete", "figures", "vcpus", "disks", "nics")
+    class FiguresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    VCPUS_FIELD_NUMBER: _ClassVar[int]
+    DISKS_FIELD_NUMBER: _ClassVar[int]
+    NICS_FIELD_NUMBER: _ClassVar[int]
+    complete: bool
+    figures: _containers.ScalarMap[str, int]
+    vcpus: _containers.RepeatedCompositeFieldContainer[StatsPart]
+    disks: _containers.RepeatedCompositeFieldContainer[StatsPart]
+    nics: _containers.RepeatedCompositeFieldContainer[StatsPart]
+    def __init__(self, complete: _Optional[bool] = ..., figures: _Optional[_Mapping[str, int]] = ..., vcpus: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., disks: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ...) -> None: ...
+
+class StatsPart(_message.Message):
+    __slots__ = ("name", "state", "figures")
+    class FiguresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    state: str
+    figures: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., figures: _Optional[_Mapping[str, int]] = ...) -> None: ...

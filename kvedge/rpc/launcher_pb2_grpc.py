@@ -189,6 +189,11 @@ class LauncherStub:
                 request_serializer=launcher__pb2.MoveDisksRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainStatus.FromString,
                 _registered_method=True)
+        self.GetStats = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GetStats',
+                request_serializer=launcher__pb2.GetStatsRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStats.FromString,
+                _registered_method=True)
 
 
 class LauncherServicer:
@@ -417,6 +422,14 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStats(self, request, context):
+        """What the guest has used so far. Asked when somebody wants to know, never by a timer. While QEMU does not answer, only
+        what the host knows of it: see `complete`. FAILED_PRECONDITION when no guest runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LauncherServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -574,6 +587,11 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.MoveDisks,
                     request_deserializer=launcher__pb2.MoveDisksRequest.FromString,
                     response_serializer=launcher__pb2.DomainStatus.SerializeToString,
+            ),
+            'GetStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStats,
+                    request_deserializer=launcher__pb2.GetStatsRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStats.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1413,6 +1431,33 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/MoveDisks',
             launcher__pb2.MoveDisksRequest.SerializeToString,
             launcher__pb2.DomainStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GetStats',
+            launcher__pb2.GetStatsRequest.SerializeToString,
+            launcher__pb2.DomainStats.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from kvedge.kube.errors import Invalid, KubeError, NotFound
 from kvedge.resources.types.cluster import IpAddress
@@ -26,6 +27,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 IMAGE = "local/guest:1"
+METRICS = "/apis/subresources.kubevirt.io/v1/metrics"
 MANIFESTS = Path(__file__).parents[1] / "support" / "manifests"
 
 
@@ -360,7 +362,7 @@ class TestBadInput:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
-def test_kubectl_sees_tables_logs_and_events(box: Box, name: str) -> None:
+def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name: str) -> None:
     box.apply(small_vm(name, IMAGE))
     vmi = box.wait_phase(name, "Running")
     environment = {**os.environ, "KUBECONFIG": str(box.kubeconfig)}
@@ -380,3 +382,23 @@ def test_kubectl_sees_tables_logs_and_events(box: Box, name: str) -> None:
     assert "Started" in kubectl("get", "events")
     assert name in kubectl("describe", "vm", name)
     assert Pod.KIND.plural in kubectl("api-resources")
+    wait_until(lambda: check_metrics(kubectl("get", "--raw", METRICS), name), "the guest's figures are there")
+
+
+def check_metrics(text: str, name: str) -> bool:
+    """Whether the guest has figures of each kind yet, as Prometheus reads them."""
+    found = {
+        sample.name: sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels.get("name") == name
+    }
+    if found["kvedge_vmi_stats_up"].value != 1 or not found["kubevirt_vmi_network_transmit_bytes_total"].value:
+        return False
+    assert found["kubevirt_vmi_cpu_usage_seconds_total"].value > 0
+    assert found["kubevirt_vmi_vcpu_seconds_total"].labels["id"] == "0"
+    assert found["kubevirt_vmi_memory_domain_bytes"].value > 1 << 20
+    assert found["kubevirt_vmi_network_transmit_bytes_total"].labels["interface"] == "default"
+    assert not found["kubevirt_vmi_storage_read_traffic_bytes_total"].labels["drive"].startswith("ua-")
+    assert found["kubevirt_vmi_info"].labels["phase"] == "running"
+    return True

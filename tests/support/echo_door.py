@@ -29,6 +29,7 @@ class EchoDoor:
         self.options: JsonObject = {}
         self.picture = b"\x89PNG"
         self.console_text = b""
+        self.stats_answer = b"{}"
         # Guests that do not read: set for tests of slow sides.
         self.deaf = False
         # Guests that print without end to whoever looks.
@@ -56,6 +57,11 @@ class EchoDoor:
         self.calls.append((namespace, name, verb.name))
         self.options = options
         return self.answer
+
+    async def stats(self) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.stats_answer
 
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         if self.refusal is not None:

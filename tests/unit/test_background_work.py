@@ -79,6 +79,8 @@ BARE = {
     "storage/imports/uploads/upload_server.py": "one call each; the server itself ends with its process",
     "storage/exports/export_server.py": "one call each; the server itself ends with its process",
     "storage/images/image_worker.py": "a process of its own: waits for its asker's end, and ends the process",
+    "api/metrics/metrics_server.py": "one answer, which those who wait for it get, its exception too",
+    "handler/launchers/node_stats.py": "one answer, which those who wait for it get, its exception too",
     "api/subresources/health_check.py": "one answer, which those who wait for it get, its exception too",
     "api/subresources/stream_calls.py": "watches one stream, and ends it whatever happens",
     "standalone/apiserver/aggregation/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from kvedge.api.access_reviews import REVIEWS, is_allowed
+from kvedge.api.access_reviews import REVIEWS, is_allowed, review_of
+from kvedge.api.served_paths import SUBRESOURCE_GROUP
 from kvedge.api.subresources.caller_rules import Asked, access_review
 from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, internal, not_found_refusal
 from kvedge.kube.errors import KubeError, NotFound
@@ -104,6 +105,21 @@ class ClusterReader:
         """Whether the user may do that."""
         review = access_review(user, asked)
         return is_allowed(await self._ask(lambda: self._client.request("POST", REVIEWS, review)))
+
+    async def may_list(self, user: UserInfo, resource: str) -> bool:
+        """Whether the user may list this resource of the aggregated API, of the whole cluster. Raises Refusal."""
+        review = review_of(user, {"verb": "list", "group": SUBRESOURCE_GROUP, "version": "*", "resource": resource})
+        return is_allowed(await self._ask(lambda: self._client.request("POST", REVIEWS, review)))
+
+    async def vmis(self) -> list[VirtualMachineInstance]:
+        """All VMIs. Raises Refusal."""
+        return await self._ask(lambda: self._client.list(VirtualMachineInstance))
+
+    async def relays(self) -> dict[str, str]:
+        """Where the relays of nodes listen, by node. Raises Refusal."""
+        nodes = await self._ask(lambda: self._client.list(Node, ""))
+        found = {node.metadata.name: node.metadata.annotations.get(HANDLER_ADDRESS, "") for node in nodes}
+        return {node: address for node, address in found.items() if address}
 
     async def version(self) -> str:
         """The API server's version. Raises Refusal."""

@@ -15,8 +15,9 @@ import msgspec
 
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, relay_path
+from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, STATS_ROUTE, relay_path
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.usage.guest_stats import LARGEST_NODE_STATS
 from kvedge.runtime.serving.websocket_viewer import LARGEST_MESSAGE, SUBPROTOCOL
 from kvedge.runtime.tls.certificates import TlsMaterial, handler_server_name
 from kvedge.runtime.tls.client_tls import ClientTls
@@ -59,30 +60,42 @@ class RelayClient:
         url = await self._make_url(vmi, verb)
         try:
             async with self._open_session().request(
-                method, url, params=query, data=body, **self._terms(vmi)
+                method, url, params=query, data=body, **self._terms(vmi.status.node_name)
             ) as response:
                 return _answer(response.status, await _read(response, _LARGEST_ANSWER))
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _no_answer(vmi, error) from error
+            raise _no_answer(vmi.status.node_name, error) from error
+
+    async def node_stats(self, node: str, address: str) -> bytes:
+        """What the guests of a node have used, as JSON of `NodeStats`. Raises Refusal as :meth:`call`."""
+        try:
+            async with self._open_session().get(f"https://{address}{STATS_ROUTE}", **self._terms(node)) as response:
+                body = await _read(response, LARGEST_NODE_STATS)
+                if response.status != 200:
+                    # A handler of an earlier version does not know the path.
+                    raise Refusal(502, f"the relay of node {node} answered {response.status}")
+                return body
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _no_answer(node, error) from error
 
     async def download(self, vmi: VirtualMachineInstance, what: str, query: dict[str, str]) -> bytes:
         """A file that the relay of the VMI's node has. Raises Refusal as :meth:`call`."""
         url = await self._make_url(vmi, what)
         try:
-            async with self._open_session().get(url, params=query, **self._terms(vmi)) as response:
+            async with self._open_session().get(url, params=query, **self._terms(vmi.status.node_name)) as response:
                 if response.status != 200:
                     _answer(response.status, await _read(response, _LARGEST_ANSWER))
                     raise Refusal(502, f"the node's relay answered {response.status} without sense")
                 return await _read(response, LARGEST_PICTURE)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _no_answer(vmi, error) from error
+            raise _no_answer(vmi.status.node_name, error) from error
 
-    def _terms(self, vmi: VirtualMachineInstance) -> dict[str, Any]:
+    def _terms(self, node: str) -> dict[str, Any]:
         timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS, connect=_CONNECT_SECONDS)
         return {
             "timeout": timeout,
             "ssl": self._tls.current(),
-            "server_hostname": _server_name(vmi),
+            "server_hostname": handler_server_name(node),
             "allow_redirects": False,
         }
 
@@ -106,7 +119,7 @@ class RelayClient:
                     autoping=False,
                     timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
                     ssl=self._tls.current(),
-                    server_hostname=_server_name(vmi),
+                    server_hostname=handler_server_name(vmi.status.node_name),
                 ),
                 _CONNECT_SECONDS * 2,
             )
@@ -115,7 +128,7 @@ class RelayClient:
             detail = error.headers.get(REASON_HEADER, "") if error.headers is not None else ""
             raise Refusal(error.status, detail or f"the node's relay answered {error.status}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _no_answer(vmi, error) from error
+            raise _no_answer(vmi.status.node_name, error) from error
 
     async def _make_url(self, vmi: VirtualMachineInstance, what: str) -> str:
         address = await self._address_of(vmi.status.node_name)
@@ -132,13 +145,9 @@ class RelayClient:
         return self._session
 
 
-def _server_name(vmi: VirtualMachineInstance) -> str:
-    return handler_server_name(vmi.status.node_name)
-
-
-def _no_answer(vmi: VirtualMachineInstance, error: Exception) -> Refusal:
+def _no_answer(node: str, error: Exception) -> Refusal:
     detail = str(error) or type(error).__name__
-    return Refusal(503, f"the handler of node {vmi.status.node_name} does not answer: {detail}")
+    return Refusal(503, f"the handler of node {node} does not answer: {detail}")
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

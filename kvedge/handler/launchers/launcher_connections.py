@@ -230,6 +230,11 @@ class LauncherConnections:
             connection = self._connections.get(key)
         return {} if connection is None else connection.milestones.times()
 
+    def known_keys(self) -> list[Key]:
+        """All VMIs whose launcher has answered once, whether or not it is connected now."""
+        with self._lock:
+            return [key for key, connection in self._connections.items() if connection.version]
+
     def _connection_to(self, key: Key) -> _Connection:
         with self._lock:
             connection = self._connections.get(key)

@@ -20,6 +20,7 @@ from kvedge.handler.launchers.console_log import LogRequest, read_console_log
 from kvedge.handler.launchers.guest_answer_message import guest_answer, trace_answer
 from kvedge.handler.launchers.launcher_connections import LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
+from kvedge.handler.launchers.node_stats import StatsReader
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
@@ -67,6 +68,7 @@ class NodeLaunchers:
         self._events = events
         self._kubelet = kubelet
         self._node = node
+        self._stats = StatsReader(connections)
 
     async def open_stream(
         self, namespace: str, name: str, stream: GuestVerb
@@ -123,6 +125,10 @@ class NodeLaunchers:
             return trace_answer(reply.unix_ms, self._connections.milestones((namespace, name)))
         # What was done needs no words.
         return guest_answer(reply) if verb.way == "facts" else {}
+
+    async def stats(self) -> bytes:
+        """What the guests of this node have used, as JSON of `NodeStats`."""
+        return await self._stats.read()
 
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces.

@@ -53,6 +53,9 @@ class LauncherDoor(Protocol):
             DoorError: when the launcher refuses or does not answer.
         """
 
+    async def stats(self) -> bytes:
+        """What the guests of this node have used, as JSON of `NodeStats`."""
+
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces. Raises DoorError."""
 

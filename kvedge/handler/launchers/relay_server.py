@@ -35,6 +35,7 @@ from kvedge.resources.relay_protocol import (
     PRESERVE_SESSION,
     REASON_HEADER,
     RELAY_PREFIX,
+    STATS_ROUTE,
 )
 from kvedge.runtime.serving.stream_core import ViewerDesk
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
@@ -101,6 +102,7 @@ class RelayServer:
         application = web.Application(middlewares=[_only_the_right_role, _answer_errors], client_max_size=64 * 1024)
         if not only_migrations:
             self._add_verbs(application)
+            application.router.add_get(STATS_ROUTE, self._answer_stats)
         application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
         application.router.add_post(CROSSING_ROUTE, self._take_words, name=_CROSSING)
         application.on_shutdown.append(self._send_all_away)
@@ -136,6 +138,9 @@ class RelayServer:
             return web.Response(body=picture, content_type="image/png")
 
         return handle
+
+    async def _answer_stats(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await self._door.stats(), content_type="application/json")
 
     async def _answer_network(self, request: web.Request) -> web.StreamResponse:
         where = request.match_info

@@ -24,11 +24,13 @@ from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLo
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import read_facts, read_look, read_sizes
+from kvedge.launcher.libvirt.domain_stats import read_figures
 from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments
 from kvedge.launcher.libvirt.qemu_record import read_recorded_version
+from kvedge.launcher.libvirt.stats_figures import DomainFigures
 
 # Of a picture, read at once; libvirt hands out no more than 256 KiB.
 _PIECE: Final = 64 << 10
@@ -86,6 +88,15 @@ class LibvirtSession:
         with translate_errors("looking at the domain"):
             # libvirt itself would tell QEMU's version only after it has started every QEMU that the host has installed.
             return read_look(domain, self.libvirt_version, partial(read_recorded_version, self._root))
+
+    def read_stats(self, *, ask_qemu: bool) -> DomainFigures:
+        """What the guest has used; without `ask_qemu` only what the host knows, which never waits for QEMU.
+
+        Raises:
+            DomainMissing: when none is defined, or it does not run.
+        """
+        with translate_errors("reading what the guest has used"):
+            return read_figures(self._connection, self._domain(), ask_qemu=ask_qemu)
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""

@@ -27,6 +27,7 @@ from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.domain_watch import DomainWatch
+from kvedge.launcher.run.guest_stats import GuestStats
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
 from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
@@ -103,6 +104,7 @@ class DomainRun:
         )
         self.screen = Screenshots(session)
         self.descriptions = Descriptions(session, self.view.board)
+        self.stats = GuestStats(session)
         self._io_errors = IoErrorPatience()
 
     @property

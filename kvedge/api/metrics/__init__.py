@@ -1,0 +1,1 @@
+"""What guests use and how they are, as Prometheus reads it."""

@@ -1,0 +1,104 @@
+"""What the guests of this node have used: all launchers asked at the same time, once for all who want to know.
+
+Read by the relay through the door to launchers. A launcher that does not answer in time costs the others nothing: its
+guest is told of as one that did not answer. Launchers are asked when somebody wants to know, never by a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import grpc
+
+from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
+from kvedge.resources.codec import encode_json
+from kvedge.resources.usage import guest_stats as told
+from kvedge.rpc import launcher_pb2
+
+# How long an answer is good.
+FRESH_SECONDS: Final = 1.0
+_LAUNCHER_SECONDS: Final = 1.0
+# A launcher may say anything once its guest has broken out of QEMU: what is longer or more is cut.
+_LONGEST_NAME: Final = 128
+_MOST_PARTS: Final = 512
+_MOST_FIGURES: Final = 64
+
+
+class StatsReader:
+    """One answer, and the questions for the next one; used in one event loop, that of the relay."""
+
+    def __init__(self, connections: LauncherConnections, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._monotonic = monotonic
+        self._asking: asyncio.Task[bytes] | None = None
+        self._answered = 0.0
+
+    async def read(self) -> bytes:
+        """The node's `NodeStats` as JSON, at most a second old."""
+        asking = self._asking
+        # A relay that was started anew has another event loop.
+        is_ours = asking is not None and asking.get_loop() is asyncio.get_running_loop()
+        if asking is None or not is_ours or (asking.done() and self._monotonic() - self._answered >= FRESH_SECONDS):
+            self._asking = asking = asyncio.create_task(self._ask())
+        # A client that leaves does not take the answer away from others.
+        return await asyncio.shield(asking)
+
+    async def _ask(self) -> bytes:
+        try:
+            asking = asyncio.run_coroutine_threadsafe(self._ask_launchers(), self._connections.loop)
+            guests = await asyncio.wrap_future(asking)
+            return encode_json(told.NodeStats(guests=guests))
+        finally:
+            self._answered = self._monotonic()
+
+    async def _ask_launchers(self) -> list[told.GuestStats]:
+        """In the loop of the connections."""
+        found = await asyncio.gather(*(self._ask_launcher(key) for key in self._connections.known_keys()))
+        return [guest for guest in found if guest is not None]
+
+    async def _ask_launcher(self, key: Key) -> told.GuestStats | None:
+        request = launcher_pb2.GetStatsRequest()
+        try:
+            reply = await self._connections.call_async(key, "GetStats", request, _LAUNCHER_SECONDS)
+        except LauncherCallError as error:
+            if error.code is grpc.StatusCode.FAILED_PRECONDITION:
+                # No guest runs there, yet or any more.
+                return None
+            # It hangs, or is of an earlier version. No log: it would be a line a second.
+            return told.GuestStats(namespace=key[0], name=key[1])
+        return read_stats(key, reply)
+
+
+def read_stats(key: Key, reply: launcher_pb2.DomainStats) -> told.GuestStats:
+    """What a launcher says, within bounds."""
+    return told.GuestStats(
+        namespace=key[0],
+        name=key[1],
+        answered=True,
+        complete=reply.complete,
+        figures=_figures(reply.figures.items()),
+        vcpus=_parts(reply.vcpus),
+        disks=_parts(reply.disks),
+        nics=_parts(reply.nics),
+    )
+
+
+def _parts(parts: Iterable[launcher_pb2.StatsPart]) -> list[told.StatsPart]:
+    found: dict[str, told.StatsPart] = {}
+    for number, part in enumerate(parts):
+        if number >= _MOST_PARTS:
+            break
+        # Two of one name would make all series of a scrape unreadable: the first one counts.
+        name = part.name[:_LONGEST_NAME]
+        if name not in found:
+            figures = _figures(part.figures.items())
+            found[name] = told.StatsPart(name=name, state=part.state[:_LONGEST_NAME], figures=figures)
+    return list(found.values())
+
+
+def _figures(figures: Iterable[tuple[str, int]]) -> dict[str, int]:
+    pairs = (pair for _, pair in zip(range(_MOST_FIGURES), figures, strict=False))
+    return {name[:_LONGEST_NAME]: value for name, value in pairs}

@@ -1,0 +1,1 @@
+"""What guests use, as roles tell each other."""

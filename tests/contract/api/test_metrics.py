@@ -1,0 +1,146 @@
+"""Who may read the metrics, and that they come through an API server as Prometheus reads them."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kvedge.api.api_service import ApiRole
+from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.codec import encode_json
+from kvedge.resources.names import HANDLER_ADDRESS
+from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
+from tests.contract.api.conftest import handler_client, remove
+from tests.contract.api.stream_parts import MERGE
+from tests.support.api_servers import ApiServerUnderTest, Kubectl
+from tests.support.builders import small_vmi
+from tests.support.echo_door import EchoDoor
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
+NODE = "node7"
+METRICS = "/apis/subresources.kubevirt.io/v1/metrics"
+VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+STATS = NodeStats(
+    guests=[
+        GuestStats(
+            namespace="default", name="small", answered=True, complete=True, figures={"cpu.time": 1_500_000_000}
+        ),
+        GuestStats(namespace="default", name="ghost", answered=True, complete=True),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def relay(server: ApiServerUnderTest, admin: KubeClient, api_role: ApiRole) -> Iterator[EchoDoor]:
+    """The relay of a node that tells of its guests."""
+    door = EchoDoor()
+    door.stats_answer = encode_json(STATS)
+    client = handler_client(server, NODE)
+    service = RelayService(client, RelayConfig(NODE), door)
+    service.start()
+    wait_until(lambda: service.address, "the relay serves")
+    annotations = {HANDLER_ADDRESS: service.address}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "annotations": annotations}}
+    admin.request("POST", "/api/v1/nodes", node)
+    yield door
+    service.stop()
+    client.close()
+    admin.request("DELETE", f"/api/v1/nodes/{NODE}")
+
+
+@pytest.fixture
+def running(controller: KubeClient) -> Iterator[None]:
+    """A VMI on that node."""
+    controller.request("POST", VMIS, small_vmi())
+    status = {"status": {"phase": "Running", "nodeName": NODE}}
+    controller.request("PATCH", f"{VMIS}/small", status, None, MERGE)
+    yield
+    remove(controller, f"{VMIS}/small")
+
+
+def scrape(kubectl: Kubectl) -> tuple[int, str]:
+    done = kubectl.try_run("get", "--raw", METRICS)
+    return done.returncode, done.stdout or done.stderr
+
+
+@pytest.fixture
+def prometheus(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[Kubectl]:
+    """A user with the right that k3s/monitoring/prometheus.yaml gives, and with no other one."""
+    rules = [{"apiGroups": ["subresources.kubevirt.io"], "resources": ["metrics"], "verbs": ["list"]}]
+    admin.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "scrape"}, "rules": rules})
+    binding: dict[str, Any] = {
+        "metadata": {"name": "scrape"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "scrape"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "prometheus"}],
+    }
+    admin.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    yield Kubectl(server.write_kubeconfig("prometheus", []))
+    admin.request("DELETE", f"{RBAC}/clusterrolebindings/scrape")
+    admin.request("DELETE", f"{RBAC}/clusterroles/scrape")
+
+
+def test_a_user_with_the_right_reads_what_guests_use(
+    relay: EchoDoor, running: None, prometheus: Kubectl, admin: KubeClient
+) -> None:
+    wait_until(lambda: scrape(prometheus)[0] == 0, "the right counts, and the aggregated API answers")
+    code, text = scrape(prometheus)
+    assert code == 0, text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    cpu = families["kubevirt_vmi_cpu_usage_seconds"]
+    assert cpu.type == "counter"
+    labels = {"node": NODE, "namespace": "default", "name": "small"}
+    assert [(sample.labels, sample.value) for sample in cpu.samples] == [(labels, 1.5)]
+    assert [sample.labels["phase"] for sample in families["kubevirt_vmi_info"].samples] == ["running"]
+    # A node tells of no guest that is not on it.
+    assert [sample.labels["name"] for sample in families["kvedge_vmi_stats_up"].samples] == ["small"]
+
+
+def test_a_user_without_the_right_is_refused(relay: EchoDoor, server: ApiServerUnderTest) -> None:
+    code, text = scrape(Kubectl(server.write_kubeconfig("joe", [])))
+    assert code == 1
+    assert "Forbidden" in text or "forbidden" in text
+
+
+def test_the_view_of_a_namespace_is_not_enough(relay: EchoDoor, server: ApiServerUnderTest, admin: KubeClient) -> None:
+    binding: dict[str, Any] = {
+        "metadata": {"name": "ann-views"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+    }
+    admin.request("POST", f"{RBAC}/namespaces/default/rolebindings", binding)
+    try:
+        assert scrape(Kubectl(server.write_kubeconfig("ann", [])))[0] == 1
+    finally:
+        admin.request("DELETE", f"{RBAC}/namespaces/default/rolebindings/ann-views")
+
+
+def test_without_a_name_nobody_is_answered_by_the_role_itself(api_role: ApiRole) -> None:
+    context = ssl._create_unverified_context()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(
+            f"https://{api_role.endpoint.address}:{api_role.endpoint.port}{METRICS}", context=context
+        )
+    assert refused.value.code == 401
+    refused.value.close()
+
+
+def test_a_node_that_does_not_answer_is_told_by_a_series(
+    relay: EchoDoor, running: None, kubectl: Kubectl, admin: KubeClient
+) -> None:
+    path = f"/api/v1/nodes/{NODE}"
+    address = admin.request("GET", path)["metadata"]["annotations"][HANDLER_ADDRESS]
+    admin.request("PATCH", path, {"metadata": {"annotations": {HANDLER_ADDRESS: "127.0.0.1:1"}}}, None, MERGE)
+    try:
+        wait_until(lambda: f'kvedge_node_stats_up{{node="{NODE}"}} 0' in scrape(kubectl)[1], "the node is told of")
+        assert 'kubevirt_vmi_info{node="node7"' in scrape(kubectl)[1]
+    finally:
+        admin.request("PATCH", path, {"metadata": {"annotations": {HANDLER_ADDRESS: address}}}, None, MERGE)

@@ -1,0 +1,79 @@
+"""The series of guests: KubeVirt's names, types, labels and units, and what of its list is not there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.api.metrics.exposition import render
+from kvedge.api.metrics.guest_series import ROWS, build_guest_metrics
+from kvedge.resources.usage.guest_stats import GuestStats, StatsPart
+from tests.unit.api.metrics.test_exposition import read_back
+
+# Of docs/observability/metrics.md of KubeVirt 1.9: all of a guest that virt-handler measures, with its type.
+_COUNTERS: Final = """
+cpu_system_usage_seconds_total cpu_usage_seconds_total cpu_user_usage_seconds_total memory_pgmajfault_total
+memory_pgminfault_total network_receive_bytes_total network_receive_errors_total network_receive_packets_dropped_total
+network_receive_packets_total network_traffic_bytes_total network_transmit_bytes_total network_transmit_errors_total
+network_transmit_packets_dropped_total network_transmit_packets_total storage_flush_requests_total
+storage_flush_times_seconds_total storage_iops_read_total storage_iops_write_total storage_read_times_seconds_total
+storage_read_traffic_bytes_total storage_write_times_seconds_total storage_write_traffic_bytes_total
+vcpu_delay_seconds_total vcpu_seconds_total vcpu_wait_seconds_total
+"""
+_GAUGES: Final = """
+dirty_rate_bytes_per_second filesystem_capacity_bytes filesystem_used_bytes guest_load_15m guest_load_1m guest_load_5m
+memory_actual_balloon_bytes memory_available_bytes memory_cached_bytes memory_domain_bytes memory_resident_bytes
+memory_swap_in_traffic_bytes memory_swap_out_traffic_bytes memory_unused_bytes memory_usable_bytes node_cpu_affinity
+"""
+KUBEVIRTS: Final = {
+    f"kubevirt_vmi_{name}": kind
+    for kind, names in (("counter", _COUNTERS), ("gauge", _GAUGES))
+    for name in names.split()
+}
+NOT_THERE: Final = {
+    "kubevirt_vmi_network_traffic_bytes_total": "deprecated; bytes in and out have series of their own",
+    "kubevirt_vmi_dirty_rate_bytes_per_second": "each scrape would have every QEMU sample its memory for a second",
+    "kubevirt_vmi_filesystem_capacity_bytes": "the agent's answers do not come with the figures yet",
+    "kubevirt_vmi_filesystem_used_bytes": "the agent's answers do not come with the figures yet",
+    "kubevirt_vmi_guest_load_1m": "the agent is not asked for it yet",
+    "kubevirt_vmi_guest_load_5m": "the agent is not asked for it yet",
+    "kubevirt_vmi_guest_load_15m": "the agent is not asked for it yet",
+    "kubevirt_vmi_node_cpu_affinity": "the places of vCPUs do not come with the figures yet",
+}
+
+
+def test_names_and_types_are_kubevirts_and_those_that_are_absent_have_a_reason() -> None:
+    there = {row.name: row.kind for row in ROWS}
+    assert there == {name: kind for name, kind in KUBEVIRTS.items() if name not in NOT_THERE}
+    assert NOT_THERE.keys() <= KUBEVIRTS.keys()
+    assert len(there) == len(ROWS)
+
+
+def test_figures_come_in_kubevirts_units_and_with_its_labels() -> None:
+    guest = GuestStats(
+        namespace="shop",
+        name="web",
+        answered=True,
+        complete=True,
+        figures={"cpu.time": 1_500_000_000, "balloon.current": 4, "unknown": 1},
+        vcpus=[StatsPart(name="0", state="running", figures={"time": 2_000_000_000})],
+        disks=[StatsPart(name="root", figures={"rd.bytes": 512, "fl.times": 500_000_000})],
+        nics=[StatsPart(name="default", figures={"rx.bytes": 77})],
+    )
+    base = {"node": "n1", "namespace": "shop", "name": "web"}
+    assert read_back(render(build_guest_metrics([("n1", guest)]))) == {
+        "kubevirt_vmi_cpu_usage_seconds_total": [(base, 1.5)],
+        "kubevirt_vmi_memory_domain_bytes": [(base, 4096.0)],
+        "kubevirt_vmi_memory_actual_balloon_bytes": [(base, 4096.0)],
+        "kubevirt_vmi_vcpu_seconds_total": [(base | {"id": "0", "state": "running"}, 2.0)],
+        "kubevirt_vmi_storage_read_traffic_bytes_total": [(base | {"drive": "root"}, 512.0)],
+        "kubevirt_vmi_storage_flush_times_seconds_total": [(base | {"drive": "root"}, 0.5)],
+        "kubevirt_vmi_network_receive_bytes_total": [(base | {"interface": "default"}, 77.0)],
+        "kvedge_vmi_stats_up": [(base, 1.0)],
+    }
+
+
+def test_a_guest_whose_launcher_does_not_answer_is_left_apart_and_told_by_a_series() -> None:
+    text = render(build_guest_metrics([("n1", GuestStats(namespace="shop", name="hung"))]))
+    assert read_back(text) == {
+        "kvedge_vmi_stats_up": [({"node": "n1", "namespace": "shop", "name": "hung"}, 0.0)],
+    }
