@@ -1,3 +1,4 @@
+# Tests: kvedge/handler/launchers/node_stats.py, kvedge/resources/usage/guest_stats.py
 """All launchers are asked at once, once for all who want to know; one that hangs costs the others nothing."""
 
 from __future__ import annotations
