@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from kvedge.kube.errors import Invalid, KubeError, NotFound
 from kvedge.resources.types.cluster import IpAddress
@@ -383,16 +384,36 @@ def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name:
     assert name in kubectl("describe", "vm", name)
     assert Pod.KIND.plural in kubectl("api-resources")
     wait_until(lambda: check_metrics(kubectl("get", "--raw", METRICS), name), "the guest's figures are there")
+    (qemu,) = box.qemu_pids(vmi.metadata.uid)
+    os.kill(qemu, signal.SIGSTOP)
+    try:
+        # The host still knows its CPU time, and nobody waits for QEMU: each scrape is over in seconds.
+        wait_until(lambda: check_host_figures(kubectl("get", "--raw", METRICS), name), "QEMU is told to hang")
+    finally:
+        os.kill(qemu, signal.SIGCONT)
+    wait_until(lambda: check_metrics(kubectl("get", "--raw", METRICS), name), "the guest's figures are back")
+
+
+def read_metrics(text: str, name: str) -> dict[str, Sample]:
+    """One sample of each of the VMI's metrics, as Prometheus reads them."""
+    families = text_string_to_metric_families(text)
+    found = (sample for family in families for sample in family.samples)
+    return {sample.name: sample for sample in found if sample.labels.get("name") == name}
+
+
+def check_host_figures(text: str, name: str) -> bool:
+    """Whether the guest has the figures alone that the host knows."""
+    found = read_metrics(text, name)
+    if found["kvedge_vmi_stats_up"].value or "kubevirt_vmi_cpu_usage_seconds_total" not in found:
+        return False
+    assert "kubevirt_vmi_network_transmit_bytes_total" in found
+    assert "kubevirt_vmi_storage_read_traffic_bytes_total" not in found
+    return True
 
 
 def check_metrics(text: str, name: str) -> bool:
-    """Whether the guest has figures of each kind yet, as Prometheus reads them."""
-    found = {
-        sample.name: sample
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.labels.get("name") == name
-    }
+    """Whether the guest has figures of each kind yet."""
+    found = read_metrics(text, name)
     if found["kvedge_vmi_stats_up"].value != 1 or not found["kubevirt_vmi_network_transmit_bytes_total"].value:
         return False
     assert found["kubevirt_vmi_cpu_usage_seconds_total"].value > 0
