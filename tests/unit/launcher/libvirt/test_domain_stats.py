@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import libvirt
 import pytest
 
 from kvedge.launcher.launcher_errors import DomainMissing
-from kvedge.launcher.libvirt.domain_stats import read_figures
+from kvedge.launcher.libvirt.stats_figures import DomainFigures
+from tests.support.needs import NEEDS_LIBVIRT
 
+pytestmark = NEEDS_LIBVIRT
 DOCUMENT = """<domain><devices>
 <disk device="disk"><source file="/disk"/><target dev="vda"/><alias name="ua-root"/></disk>
 <interface><mac address="02:00:00:00:00:01"/><target dev="tap0"/><alias name="ua-default"/></interface>
 </devices></domain>"""
-QEMUS = libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK
+
+
+def read(connection: Connection, domain: Domain, *, ask_qemu: bool) -> DomainFigures:
+    from kvedge.launcher.libvirt.domain_stats import read_figures
+
+    return read_figures(connection, domain, ask_qemu=ask_qemu)
+
+
+def asks_qemu(groups: int) -> bool:
+    import libvirt
+
+    return bool(groups & (libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK))
 
 
 class Domain:
@@ -38,31 +50,33 @@ class Connection:
     def domainListGetStats(  # libvirt's name
         self, domains: list[Domain], groups: int, flags: int
     ) -> list[tuple[Domain, dict[str, object]]]:
+        import libvirt
+
         assert flags & libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         self.groups = groups
         found: dict[str, object] = {"cpu.time": 5, "net.count": 1, "net.0.name": "tap0", "net.0.rx.bytes": 1}
-        if groups & QEMUS and not self._busy:
+        if asks_qemu(groups) and not self._busy:
             found |= {"balloon.current": 1, "block.count": 1, "block.0.name": "vda", "block.0.rd.bytes": 2}
         return [(domains[0], found)]
 
 
 def test_disks_and_nics_have_the_vmis_names() -> None:
-    found = read_figures(Connection(), Domain(), ask_qemu=True)
+    found = read(Connection(), Domain(), ask_qemu=True)
     assert (found.complete, found.figures) == (True, {"cpu.time": 5, "balloon.current": 1})
     assert [part.name for part in (*found.disks, *found.nics)] == ["root", "default"]
 
 
 def test_qemu_is_asked_only_when_it_is_to_be() -> None:
     connection = Connection()
-    found = read_figures(connection, Domain(), ask_qemu=False)
-    assert not connection.groups & QEMUS
+    found = read(connection, Domain(), ask_qemu=False)
+    assert not asks_qemu(connection.groups)
     assert (found.complete, [part.name for part in found.nics]) == (False, ["default"])
 
 
 def test_where_another_call_has_the_domain_the_figures_are_not_complete() -> None:
-    assert not read_figures(Connection(busy=True), Domain(), ask_qemu=True).complete
+    assert not read(Connection(busy=True), Domain(), ask_qemu=True).complete
 
 
 def test_a_domain_that_does_not_run_has_none() -> None:
     with pytest.raises(DomainMissing):
-        read_figures(Connection(), Domain(runs=False), ask_qemu=True)
+        read(Connection(), Domain(runs=False), ask_qemu=True)
