@@ -69,6 +69,8 @@ BARE = {
     "runtime/last_exit.py": "one wait; it ends the process",
     "runtime/serving/stream_pump.py": "one viewer's stream, whose end is the stream's",
     "runtime/serving/loop_thread.py": "a server's own thread: failure() tells its cause, the role ends",
+    "web/console_app.py": "one page's websocket: the call that serves it waits for it",
+    "web/stream_bridge.py": "one page's stream, whose end is the stream's",
     "network/netns.py": "one call in another namespace; the caller waits and gets its exception",
     "handler/own_thread.py": "one call in another namespace; the caller waits and gets its exception",
     "handler/launchers/launcher_connections.py": "the event loop's own thread: failure() tells that it ended",

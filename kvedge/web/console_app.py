@@ -1,0 +1,301 @@
+"""The console's paths: pages, sign-in, the list's websocket, one VM, and streams by ticket.
+
+Made by `console_server`. The same for a console on the user's own machine and for one on a box: it acts as the user of
+the session, and has no rights of its own. Every request passes `judge_request` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from kvedge.client.errors import ClientError
+from kvedge.client.session import Session
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused
+from kvedge.client.subresources import VMI
+from kvedge.kube.errors import Forbidden, KubeError, NotFound
+from kvedge.web.live_feed import feed
+from kvedge.web.live_rows import LiveRows
+from kvedge.web.page_files import PageFile, read_page_files
+from kvedge.web.page_headers import page_headers
+from kvedge.web.request_rules import judge_request
+from kvedge.web.shown_text import showable
+from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
+from kvedge.web.stream_bridge import join
+from kvedge.web.vm_calls import ACTIONS, act, find_run, read_manifest, read_vm
+
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+STREAMS: Final = ("console", "vnc")
+_TICKET_PREFIX: Final = "ticket.kvedge.io."
+_STREAM_PROTOCOL: Final = "plain.kubevirt.io"
+_LARGEST_BODY: Final = 64 * 1024
+# What a page sends at once: a pasted text; noVNC's are far smaller.
+_LARGEST_MESSAGE: Final = 1 << 20
+_PING_SECONDS: Final = 30.0
+_END_LOOK_SECONDS: Final = 5.0
+_FEEDS: Final = 32
+_STREAMS: Final = 32
+# Calls of the API server under way at once, for all pages.
+_CALLS: Final = 8
+_LONGEST_REASON: Final = 120
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WebUser:
+    """For whom a session acts: the client of that user, and the rows that this user may see."""
+
+    session: Session
+    rows: LiveRows
+
+
+class ConsoleApp:
+    """The paths, and who has signed in."""
+
+    def __init__(
+        self, own_origins: Mapping[str, str], cookie: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Each Host that is ours with its pages' origin; and the cookie's name."""
+        self.desk: SignInDesk[WebUser] = SignInDesk(clock)
+        self._tickets: TicketDesk[WebUser] = TicketDesk(clock)
+        self._own_origins = own_origins
+        self._cookie = cookie
+        self._is_secure = all(origin.startswith("https:") for origin in own_origins.values())
+        self._files = read_page_files()
+        self._calls = asyncio.Semaphore(_CALLS)
+        self._open = {"feed": 0, "stream": 0}
+
+    def application(self) -> web.Application:
+        """For a server."""
+        app = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
+        app.router.add_get("/", self._page, allow_head=False)
+        app.router.add_get("/static/{path:.+}", self._file, allow_head=False)
+        app.router.add_post("/sign-in", self._sign_in)
+        app.router.add_post("/sign-out", self._sign_out)
+        app.router.add_get("/who", self._who, allow_head=False)
+        app.router.add_get("/live", self._live, allow_head=False)
+        app.router.add_get("/vms/{namespace}/{name}", self._vm, allow_head=False)
+        app.router.add_get("/vms/{namespace}/{name}/manifest", self._manifest, allow_head=False)
+        app.router.add_post("/vms/{namespace}/{name}/{action}", self._act)
+        app.router.add_post("/tickets", self._ticket)
+        app.router.add_get("/stream", self._stream, allow_head=False)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        refused = judge_request(request.method, request.path, request.headers, self._own_origins)
+        if refused is not None:
+            return _failure(refused.status, refused.text)
+        try:
+            answer = await handler(request)
+        except web.HTTPException as error:
+            return _failure(error.status, error.reason)
+        except SignInRefused as error:
+            return _failure(403, str(error))
+        except NotFound as error:
+            return _failure(404, error.message)
+        except Forbidden as error:
+            return _failure(403, error.message)
+        except KubeError as error:
+            return _failure(502, error.message)
+        except ClientError as error:
+            return _failure(409, error.text)
+        # A websocket's headers were sent long ago.
+        if not answer.prepared:
+            for name, value in page_headers().items():
+                answer.headers.setdefault(name, value)
+        return answer
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        nonce = secrets.token_urlsafe(16)
+        return _file_answer(self._files["index.html"], nonce)
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        found = self._files.get(request.match_info["path"])
+        if found is None or found.media_type == "text/html":
+            raise web.HTTPNotFound
+        return _file_answer(found)
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        cookie = self.desk.sign_in(_text(await _body(request), "secret"))
+        answer = web.json_response({})
+        answer.set_cookie(self._cookie, cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure)
+        return answer
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        self.desk.sign_out(self._session(request))
+        answer = web.json_response({})
+        answer.del_cookie(self._cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure)
+        return answer
+
+    async def _who(self, request: web.Request) -> web.StreamResponse:
+        session = self._session(request).user.session
+        return web.json_response({"server": showable(session.client.host)})
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        session = self._session(request)
+        with self._count("feed", _FEEDS):
+            socket = web.WebSocketResponse(heartbeat=_PING_SECONDS, max_msg_size=1024, compress=False)
+            await socket.prepare(request)
+            await self._while_signed_in(
+                session, socket, _first_of(feed(socket, session.user.rows), _until_left(socket))
+            )
+            return socket
+
+    async def _vm(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = _place(request)
+        return web.json_response(await self._ask(read_vm, self._session(request), namespace, name))
+
+    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = _place(request)
+        return web.json_response({"yaml": await self._ask(read_manifest, self._session(request), namespace, name)})
+
+    async def _act(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = _place(request)
+        action = request.match_info["action"]
+        if action not in ACTIONS:
+            raise web.HTTPNotFound
+        await self._ask(act, self._session(request), namespace, name, action)
+        return web.json_response({})
+
+    async def _ticket(self, request: web.Request) -> web.StreamResponse:
+        session = self._session(request)
+        body = await _body(request)
+        namespace, name, stream = (_text(body, key) for key in ("namespace", "name", "stream"))
+        if stream not in STREAMS:
+            raise web.HTTPBadRequest(reason=f"stream: use {' or '.join(STREAMS)}")
+        uid = await self._ask(find_run, session, namespace, name)
+        return web.json_response({"ticket": self._tickets.issue(session, StreamTarget(namespace, name, uid, stream))})
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        session = self._session(request)
+        target = self._tickets.redeem(session, _ticket_of(request))
+        if await self._ask(find_run, session, target.namespace, target.name) != target.uid:
+            raise SignInRefused("the VM was started anew since: open the stream again")
+        with self._count("stream", _STREAMS):
+            socket = web.WebSocketResponse(
+                heartbeat=_PING_SECONDS, max_msg_size=_LARGEST_MESSAGE, protocols=(_STREAM_PROTOCOL,), compress=False
+            )
+            await socket.prepare(request)
+            await self._while_signed_in(session, socket, _stream_to(socket, session.user.session, target))
+            return socket
+
+    async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: str) -> T:
+        async with self._calls:
+            return await asyncio.to_thread(call, session.user.session, *arguments)
+
+    def _session(self, request: web.Request) -> WebSession[WebUser]:
+        found = self.desk.find(request.cookies.get(self._cookie, ""))
+        if found is None:
+            raise web.HTTPUnauthorized(reason="not signed in: run `kvedge web` and open the link that it prints")
+        return found
+
+    @contextlib.contextmanager
+    def _count(self, what: str, most: int) -> Any:
+        if self._open[what] >= most:
+            raise web.HTTPServiceUnavailable(reason="too many pages are open: close one")
+        self._open[what] += 1
+        try:
+            yield
+        finally:
+            self._open[what] -= 1
+
+    async def _while_signed_in(
+        self, session: WebSession[WebUser], socket: web.WebSocketResponse, work: Awaitable[str]
+    ) -> None:
+        """Do the work until it is done or the session ends; then close the websocket with the reason."""
+        task = asyncio.ensure_future(work)
+        reason = "the session has ended"
+        try:
+            while not task.done() and not self.desk.is_over(session):
+                self.desk.touch(session)
+                await asyncio.wait({task}, timeout=_END_LOOK_SECONDS)
+            if task.done():
+                reason = _outcome(task)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await socket.close(code=1000, message=reason.encode()[:_LONGEST_REASON])
+
+
+async def _stream_to(socket: web.WebSocketResponse, session: Session, target: StreamTarget) -> str:
+    async with StreamClient(replace(session, namespace=target.namespace)) as client:
+        try:
+            guest = await client.open(VMI, target.name, target.stream, heartbeat=_PING_SECONDS)
+        except StreamRefused as refused:
+            return showable(refused.message, _LONGEST_REASON)
+        return await join(socket, guest)
+
+
+async def _until_left(socket: web.WebSocketResponse) -> str:
+    """Read, so that the page's end is noticed; nothing that it sends means anything."""
+    async for _ in socket:
+        continue
+    return "the viewer left"
+
+
+async def _first_of(sending: Any, leaving: Any) -> str:
+    tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(leaving)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next((_outcome(task) for task in tasks if task.done()), "")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _outcome(task: asyncio.Future[Any]) -> str:
+    """How it ended; a connection that breaks, or a page that takes nothing, is an end like any other."""
+    error = task.exception()
+    if error is None:
+        return task.result() or ""
+    if isinstance(error, OSError):
+        return "the page took nothing any more"
+    raise error
+
+
+def _file_answer(file: PageFile, nonce: str = "") -> web.Response:
+    body = file.with_nonce(nonce) if nonce else file.content
+    return web.Response(body=body, content_type=file.media_type, charset="utf-8", headers=page_headers(nonce))
+
+
+def _failure(status: int, text: str) -> web.Response:
+    return web.json_response({"message": showable(text, 1024)}, status=status, headers=page_headers())
+
+
+def _place(request: web.Request) -> tuple[str, str]:
+    return request.match_info["namespace"], request.match_info["name"]
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        document = await request.json()
+    except ValueError as error:
+        raise web.HTTPBadRequest(reason="the body is not JSON") from error
+    if not isinstance(document, dict):
+        raise web.HTTPBadRequest(reason="the body is not a JSON object")
+    return document
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise web.HTTPBadRequest(reason=f"{key}: must be a text")
+    return value
+
+
+def _ticket_of(request: web.Request) -> str:
+    """Among the subprotocols: never in the URL, which logs and histories keep."""
+    for offered in request.headers.get("Sec-WebSocket-Protocol", "").split(","):
+        if offered.strip().startswith(_TICKET_PREFIX):
+            return offered.strip().removeprefix(_TICKET_PREFIX)
+    raise SignInRefused("no ticket")

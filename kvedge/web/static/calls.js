@@ -1,0 +1,43 @@
+// Calls of the console's own server. All addresses are relative, so that it works below any path.
+
+export class CallFailed extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function call(method, path, body) {
+  const write = method === "GET" ? {} : {
+    headers: { "Content-Type": "application/json", "X-Kvedge-Console": "1" },
+    body: JSON.stringify(body ?? {}),
+  };
+  let answer;
+  try {
+    answer = await fetch(path, { method, ...write });
+  } catch {
+    throw new CallFailed(0, "kvedge web does not answer: is it still running?");
+  }
+  const document = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    throw new CallFailed(answer.status, document.message ?? `HTTP ${answer.status}`);
+  }
+  return document;
+}
+
+export const read = (path) => call("GET", path);
+export const write = (path, body) => call("POST", path, body);
+export const vmPath = (namespace, name) => `vms/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+
+export function socketAddress(path) {
+  const address = new URL(path, document.baseURI);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  address.hash = "";
+  return address.href;
+}
+
+// The subprotocols that open a stream once; the ticket is never part of an address.
+export async function streamProtocols(namespace, name, stream) {
+  const { ticket } = await write("tickets", { namespace, name, stream });
+  return [`ticket.kvedge.io.${ticket}`, "plain.kubevirt.io"];
+}

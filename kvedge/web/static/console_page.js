@@ -1,0 +1,81 @@
+// A guest's serial console. Bytes of the guest go to xterm.js alone; nothing in them sets titles or opens links here.
+
+import { socketAddress, streamProtocols } from "./calls.js";
+import { button, confirm, element } from "./dom.js";
+import "./style_nonce.js";
+
+const MOST_UNWRITTEN = 128 * 1024;
+const MOST_LINES = 5000;
+
+export function consolePage(main, live, namespace, name) {
+  let socket = null;
+  let terminal = null;
+  let isOpen = true;
+  const state = element("span", { role: "status", class: "grow" }, "connecting …");
+  const frame = element("div", { class: "terminal-frame" });
+  main.replaceChildren(
+    element("h1", {}, `Serial console of ${namespace}/${name}`),
+    element("div", { class: "bar" }, state, button("Connect again", () => { socket?.close(); open(); }),
+      element("a", { href: `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, "Back to the VM")),
+    element("p", {}, "Tab and Escape go to the guest; Ctrl-Shift-F6 leaves the terminal."),
+    frame);
+
+  async function begin() {
+    const { Terminal } = await import("./vendor/terminal.js");
+    if (!isOpen) return;
+    terminal = new Terminal({ cols: 80, rows: 24, scrollback: MOST_LINES, allowProposedApi: false, linkHandler: { activate() {} } });
+    terminal.open(frame);
+    terminal.attachCustomKeyEventHandler((event) => {
+      if (!(event.ctrlKey && event.shiftKey && event.key === "F6")) return true;
+      main.querySelector("button").focus();
+      return false;
+    });
+    const encoder = new TextEncoder();
+    const send = (data) => { if (socket?.readyState === WebSocket.OPEN) socket.send(data); };
+    terminal.onData((text) => send(encoder.encode(text)));
+    terminal.onBinary((text) => send(Uint8Array.from(text, (character) => character.charCodeAt(0))));
+    frame.addEventListener("paste", (event) => {
+      const text = event.clipboardData.getData("text/plain");
+      if (!text.includes("\n")) return;
+      event.preventDefault();
+      event.stopPropagation();
+      confirm(`Paste ${text.split("\n").length} lines into the guest?`, "Paste").then((yes) => { if (yes) terminal.paste(text); });
+    }, true);
+    await open();
+    terminal.focus();
+  }
+
+  async function open() {
+    let unwritten = 0;
+    let mine;
+    try {
+      mine = new WebSocket(socketAddress("stream"), await streamProtocols(namespace, name, "console"));
+    } catch (error) {
+      state.textContent = error.message;
+      return;
+    }
+    if (!isOpen) {
+      mine.close();
+      return;
+    }
+    socket = mine;
+    mine.binaryType = "arraybuffer";
+    mine.addEventListener("open", () => { state.textContent = "connected"; });
+    mine.addEventListener("message", (event) => {
+      unwritten += event.data.byteLength;
+      // Browsers cannot stop reading a websocket: a guest that writes faster than the terminal shows is cut off.
+      if (unwritten > 64 * MOST_UNWRITTEN) {
+        mine.close();
+        state.textContent = "the guest writes faster than this page can show: connect again";
+        return;
+      }
+      terminal.write(new Uint8Array(event.data), () => { unwritten -= event.data.byteLength; });
+    });
+    mine.addEventListener("close", (event) => {
+      if (socket === mine) state.textContent = `disconnected: ${event.reason || "the connection broke"}`;
+    });
+  }
+
+  begin();
+  return () => { isOpen = false; socket?.close(); terminal?.dispose(); };
+}

@@ -1,0 +1,52 @@
+// Elements with text in them. Whatever a guest, a user or a server wrote goes through here, and becomes text nodes.
+
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) {
+      made.addEventListener(key.slice(2), value);
+    } else if (value === true) {
+      made.setAttribute(key, "");
+    } else if (value !== false && value != null) {
+      made.setAttribute(key, value);
+    }
+  }
+  made.append(...children.flat().map((child) => (child instanceof Node ? child : document.createTextNode(String(child ?? "")))));
+  return made;
+}
+
+export const button = (text, onclick, attributes = {}) => element("button", { type: "button", onclick, ...attributes }, text);
+
+export function table(caption, heads, rows) {
+  return element("div", { class: "scroll" }, element("table", { "aria-label": caption },
+    element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
+    element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell) => element("td", {}, cell)))))));
+}
+
+// A line for the user that goes by itself; failures stay longer.
+export function note(text, isFailure = false) {
+  const line = element("p", { class: isFailure ? "bad" : "" }, text);
+  document.getElementById("notes").append(line);
+  setTimeout(() => line.remove(), isFailure ? 20000 : 5000);
+}
+
+export function confirm(question, word) {
+  return new Promise((resolve) => {
+    const dialog = element("dialog", { "aria-label": question },
+      element("p", {}, question),
+      element("div", { class: "bar" },
+        button("Cancel", () => dialog.close("")),
+        button(word, () => dialog.close("yes"), { class: "yes" })));
+    dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes"); dialog.remove(); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+
+export function age(created) {
+  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(created)) / 1000));
+  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? UNITS[3];
+  return Number.isFinite(seconds) ? `${Math.floor(seconds / size)}${unit}` : "-";
+}

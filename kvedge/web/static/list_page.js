@@ -1,0 +1,87 @@
+// The list of VMs: filter, choice, actions for those that are chosen.
+
+import { ACTIONS, act } from "./actions.js";
+import { age, button, element } from "./dom.js";
+
+export const vmLink = (row, more = "") => `#/vm/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}${more}`;
+const id = (row) => `${row.kind}/${row.namespace}/${row.name}`;
+
+export function listPage(main, live) {
+  const chosen = new Set();
+  const lines = new Map();
+  const filter = element("input", { type: "search", "aria-label": "Filter VMs by any text", placeholder: "Filter", oninput: draw });
+  const count = element("span", { class: "grow", role: "status" });
+  const chooseAll = element("input", { type: "checkbox", "aria-label": "Choose all that are shown", onchange: chooseShown });
+  const body = element("tbody");
+  const buttons = ACTIONS.map((action) => ({ action, node: button(action.text, () => act(action, fitting(action))) }));
+  main.replaceChildren(
+    element("h1", {}, "Virtual machines"),
+    element("div", { class: "bar" }, filter, count, buttons.map(({ node }) => node)),
+    element("div", { class: "scroll" }, element("table", { "aria-label": "Virtual machines" },
+      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, chooseAll),
+        ["Namespace", "Name", "State", "Node", "Address", "Age"].map((head) => element("th", { scope: "col" }, head)))),
+      body)));
+
+  function shownRows() {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const text = (row) => [row.namespace, row.name, row.status, row.node, row.ip].join(" ").toLowerCase();
+    return [...live.rows.values()]
+      .filter((row) => words.every((word) => text(row).includes(word)))
+      .sort((a, b) => a.namespace.localeCompare(b.namespace) || a.name.localeCompare(b.name));
+  }
+  const chosenRows = () => shownRows().filter((row) => chosen.has(id(row)));
+  const fitting = (action) => chosenRows().filter(action.fits);
+
+  function chooseShown() {
+    for (const row of shownRows()) chooseAll.checked ? chosen.add(id(row)) : chosen.delete(id(row));
+    lines.clear();
+    draw();
+  }
+
+  // A line is made anew when its row has changed, so that the keyboard's place among the others stays.
+  function line(row) {
+    const known = lines.get(id(row));
+    if (known?.row === row) return known.node;
+    const choice = element("input", {
+      type: "checkbox", "aria-label": `Choose ${row.namespace}/${row.name}`, checked: chosen.has(id(row)),
+      onchange: () => { choice.checked ? chosen.add(id(row)) : chosen.delete(id(row)); drawButtons(); },
+    });
+    const had = known?.node.contains(document.activeElement) && document.activeElement.tagName;
+    const node = element("tr", {},
+      element("td", {}, choice),
+      element("td", {}, row.namespace),
+      element("td", {}, element("a", { href: vmLink(row) }, row.name)),
+      element("td", { class: row.trouble ? "bad" : "" }, row.status || "-"),
+      element("td", {}, row.node || "-"),
+      element("td", {}, row.ip || "-"),
+      element("td", { class: "age" }, age(row.created)));
+    lines.set(id(row), { row, node });
+    if (had) queueMicrotask(() => node.querySelector(had === "A" ? "a" : "input").focus());
+    return node;
+  }
+
+  function drawButtons() {
+    for (const { action, node } of buttons) node.disabled = Boolean(live.state) || fitting(action).length === 0;
+  }
+
+  function draw() {
+    const rows = shownRows();
+    for (const known of lines.keys()) if (!live.rows.has(known)) { lines.delete(known); chosen.delete(known); }
+    const nodes = rows.map(line);
+    if (nodes.length !== body.children.length || nodes.some((node, place) => body.children[place] !== node)) {
+      body.replaceChildren(...nodes);
+    }
+    count.textContent = rows.length === live.rows.size ? `${rows.length} VMs` : `${rows.length} of ${live.rows.size} VMs`;
+    main.classList.toggle("stale", Boolean(live.state));
+    drawButtons();
+  }
+
+  function drawAges() {
+    for (const { row, node } of lines.values()) node.querySelector(".age").textContent = age(row.created);
+  }
+
+  const forget = live.onChange(draw);
+  const timer = setInterval(drawAges, 10000);
+  draw();
+  return () => { forget(); clearInterval(timer); main.classList.remove("stale"); };
+}

@@ -1,0 +1,50 @@
+// Signs in with the link's secret, then shows the page that the address names.
+
+import { read, write } from "./calls.js";
+import { consolePage } from "./console_page.js";
+import { element } from "./dom.js";
+import { listPage } from "./list_page.js";
+import { Live } from "./live.js";
+import { screenPage } from "./screen_page.js";
+import { vmPage } from "./vm_page.js";
+
+const main = document.getElementById("main");
+const live = new Live();
+const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
+let leave = () => {};
+
+function show() {
+  // The link to the content is no page.
+  if (location.hash === "#main") return;
+  leave();
+  leave = () => {};
+  const [, kind, namespace, name, page] = location.hash.split("/").map(decodeURIComponent);
+  document.title = name ? `${name} · kvedge` : "kvedge";
+  leave = kind === "vm" && name && PAGES[page ?? ""] ? PAGES[page ?? ""](main, live, namespace, name) : listPage(main, live);
+  main.focus();
+}
+
+async function begin() {
+  const secret = location.hash.startsWith("#sign-in=") ? location.hash.slice("#sign-in=".length) : "";
+  try {
+    if (secret) {
+      // Before anything else: it must not stay in the address and the history.
+      history.replaceState(null, "", location.pathname);
+      await write("sign-in", { secret });
+    }
+    const { server } = await read("who");
+    document.getElementById("server").textContent = server;
+  } catch (error) {
+    main.replaceChildren(element("h1", {}, "Not signed in"), element("p", {}, error.message));
+    return;
+  }
+  const out = document.getElementById("sign-out");
+  out.hidden = false;
+  out.addEventListener("click", async () => { live.stop(); await write("sign-out"); location.reload(); });
+  live.onChange(() => { document.getElementById("state").textContent = live.state; });
+  live.start();
+  addEventListener("hashchange", show);
+  show();
+}
+
+begin();

@@ -1,0 +1,66 @@
+// One VM: state, conditions, disks, interfaces, events, YAML. Read again whenever its row changes.
+
+import { ACTIONS, act } from "./actions.js";
+import { read, vmPath } from "./calls.js";
+import { age, button, element, note, table } from "./dom.js";
+import { vmLink } from "./list_page.js";
+
+const FACTS = [["State", "status"], ["Node", "node"], ["Address", "ip"], ["Memory", "memory"], ["vCPUs", "cpus"], ["Image", "image"], ["Run strategy", "runStrategy"], ["Guest", "guest"]];
+
+export function vmPage(main, live, namespace, name) {
+  let version = null;
+  let isOpen = true;
+  const actions = element("div", { class: "bar" });
+  const content = element("div");
+  const manifest = element("details", { ontoggle: showManifest }, element("summary", {}, "YAML"));
+  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, manifest);
+
+  const row = () => live.rows.get(`VirtualMachine/${namespace}/${name}`) ?? live.rows.get(`VirtualMachineInstance/${namespace}/${name}`);
+
+  async function showManifest() {
+    if (!manifest.open) return;
+    try {
+      const { yaml } = await read(`${vmPath(namespace, name)}/manifest`);
+      manifest.querySelector("pre")?.remove();
+      manifest.append(element("pre", { tabindex: "0", "aria-label": "YAML" }, yaml));
+    } catch (error) {
+      note(error.message, true);
+    }
+  }
+
+  async function draw() {
+    const now = row();
+    const seen = `${now?.version}/${live.state}`;
+    if (seen === version) return;
+    version = seen;
+    const runs = now && ["Running", "Paused", "Starting", "Migrating"].includes(now.status);
+    actions.replaceChildren(
+      ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
+      ...(runs ? [element("a", { href: vmLink(now, "/console") }, "Serial console"), element("a", { href: vmLink(now, "/screen") }, "Screen")] : []));
+    try {
+      const found = await read(vmPath(namespace, name));
+      if (isOpen) content.replaceChildren(...parts(found));
+    } catch (error) {
+      if (isOpen) content.replaceChildren(element("p", { class: "bad" }, error.message));
+    }
+  }
+
+  const forget = live.onChange(draw);
+  draw();
+  return () => { isOpen = false; forget(); };
+}
+
+function parts(vm) {
+  const facts = FACTS.filter(([, key]) => vm[key]).flatMap(([word, key]) => [element("dt", {}, word), element("dd", {}, vm[key])]);
+  const section = (title, rows, heads, cells) => [
+    element("h2", {}, title),
+    rows.length ? table(title, heads, rows.map(cells)) : element("p", {}, "none"),
+  ];
+  return [
+    element("dl", {}, facts),
+    ...section("Conditions", vm.conditions, ["Of", "Type", "Status", "Reason", "Message"], (item) => [item.of, item.type, item.status, item.reason, item.message]),
+    ...section("Disks", vm.disks, ["Name", "Source", "Size"], (item) => [item.name, item.source, item.size]),
+    ...section("Interfaces", vm.interfaces, ["Name", "MAC", "Addresses", "Known from"], (item) => [item.name, item.mac, item.addresses.join(", "), item.from]),
+    ...section("Events", vm.events, ["Ago", "Type", "About", "Reason", "Message"], (item) => [age(item.time), item.type, item.about, item.reason, item.message]),
+  ];
+}
