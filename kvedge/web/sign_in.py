@@ -79,10 +79,10 @@ class SignInDesk(Generic[T]):
         if found is None or self._links[found][1] <= now:
             self._failures.append(now)
             raise SignInRefused("this link was used already, or is older than 5 minutes: run `kvedge web` again")
-        user, _ = self._links.pop(found)
         self._end_old()
         if len(self._sessions) >= _SESSIONS:
             raise SignInRefused(f"{_SESSIONS} sessions are open: sign out of one")
+        user, _ = self._links.pop(found)
         cookie = secrets.token_urlsafe(32)
         self._sessions[cookie] = WebSession(user, now, now)
         return cookie

@@ -87,6 +87,21 @@ def test_a_serial_console_shows_the_guests_bytes(guest: JsonObject, link: str, t
     asyncio.run(test())
 
 
+def test_the_screens_page_runs_novnc_within_the_policy(guest: JsonObject, link: str, tmp_path: Path) -> None:
+    """As far as without QEMU: noVNC is loaded, and its canvas is there."""
+
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await page.open(link)
+            await page.click("a", "small")
+            await page.click("a", "Screen")
+            await page.wait("document.querySelector('.screen-frame canvas')", "noVNC's canvas is there")
+            assert any(url.endswith("/static/vendor/screen.js") for url in page.requested)
+            is_faultless(page, link)
+
+    asyncio.run(test())
+
+
 def test_what_guests_and_users_wrote_is_text(
     admin: KubeClient, controller: KubeClient, guest: JsonObject, link: str, tmp_path: Path
 ) -> None:
