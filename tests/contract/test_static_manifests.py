@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.either_server import lone_server
 from tests.support.kube_apiserver import RealApiServer, require_assets
@@ -14,6 +15,9 @@ from tests.support.kube_apiserver import RealApiServer, require_assets
 pytestmark = pytest.mark.contract
 K3S = Path(__file__).parents[2] / "k3s"
 FILES = ("rbac", "crds", "priority-classes.yaml", "kubevirt.yaml", "deployment.yaml", "daemonset.yaml")
+
+# For those who have the Prometheus Operator, whose kinds no server here knows.
+MONITORING = K3S / "monitoring" / "prometheus.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +27,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApiServer]:
         yield server
 
 
-def kubectl(server: RealApiServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+def kubectl(server: RealApiServer, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [str(require_assets() / "kubectl"), "--kubeconfig", str(server.kubeconfig), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_no_file_was_forgotten() -> None:
-    assert {path.name for path in K3S.iterdir()} - {"README.md"} == set(FILES)
+    assert {path.name for path in K3S.iterdir()} - {"README.md"} == {*FILES, MONITORING.parent.name}
+    assert list(MONITORING.parent.iterdir()) == [MONITORING]
 
 
 def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change(server: RealApiServer) -> None:
@@ -44,6 +49,15 @@ def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change
     for name in FILES:
         assert kubectl(server, "apply", "--server-side", "-f", str(K3S / name)).returncode == 0
     assert [_versions(server, kind) for kind in ("deployments.apps", "daemonsets.apps", "clusterroles")] == versions
+
+
+def test_what_prometheus_may_do_is_accepted(server: RealApiServer) -> None:
+    documents = list(yaml.safe_load_all(MONITORING.read_text()))
+    foreign = [document for document in documents if document["apiVersion"].startswith("monitoring.coreos.com/")]
+    assert [document["kind"] for document in foreign] == ["ScrapeConfig"]
+    text = yaml.safe_dump_all(document for document in documents if document not in foreign)
+    done = kubectl(server, "apply", "--server-side", "--validate=strict", "-f", "-", stdin=text)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def _versions(server: RealApiServer, kind: str) -> str:
