@@ -124,7 +124,7 @@ def test_a_claim_without_room_gives_up_its_earlier_dumps_and_is_refused_when_tha
     (claim / "disk.img").write_bytes(b"no dump")
     with (
         HeldProcess.of(pod.launcher) as launcher,
-        HeldProcess.of(pod_process(pod)) as source,
+        HeldProcess.of(pod_process(pod, claim)) as source,
         pytest.raises(ImageRefused, match="free in the claim"),
     ):
         hand_over_dump("dumps", VMI, 2 * free, source, launcher)
@@ -132,11 +132,11 @@ def test_a_claim_without_room_gives_up_its_earlier_dumps_and_is_refused_when_tha
     assert pod.mounted() == []
 
 
-def pod_process(pod: HotplugPod) -> int:
-    """The process of the attachment Pod: the one that has the claim."""
+def pod_process(pod: HotplugPod, claim: Path) -> int:
+    """The process of the attachment Pod: the one that has this claim, and not one of another test's."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if (Path("/proc") / name / "root/pvc").exists() and int(name) != pod.launcher:
+            if os.path.samefile(Path("/proc") / name / "root/pvc", claim) and int(name) != pod.launcher:
                 return int(name)
         except OSError:
             continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +46,8 @@ class BoxPki:
         self.servers = Authority(directory, "server-ca")
         self.clients = Authority(directory, "client-ca")
         self.front_proxy = Authority(directory, "front-proxy-ca", is_renewable=True)
+        # Two threads that both made the front proxy's pair could leave one's key beside the other's certificate.
+        self._making = threading.Lock()
 
     @property
     def certificate_file(self) -> Path:
@@ -69,12 +72,13 @@ class BoxPki:
     def front_proxy_tls(self) -> ssl.SSLContext:
         """A TLS context that shows aggregated API servers the front proxy's certificate, and trusts nobody yet."""
         certificate_file, key_file = self.directory / "front-proxy.crt", self.directory / "front-proxy.key"
-        if not self._is_of(self.front_proxy, certificate_file, key_file, datetime.now(UTC)):
-            pair = self.front_proxy.issue_client(Subject(FRONT_PROXY_USER))
-            write_durably(key_file, pair.key)
-            write_durably(certificate_file, pair.certificate, mode=0o644)
         context = new_client_context()
-        context.load_cert_chain(certificate_file, key_file)
+        with self._making:
+            if not self._is_of(self.front_proxy, certificate_file, key_file, datetime.now(UTC)):
+                pair = self.front_proxy.issue_client(Subject(FRONT_PROXY_USER))
+                write_durably(key_file, pair.key)
+                write_durably(certificate_file, pair.certificate, mode=0o644)
+            context.load_cert_chain(certificate_file, key_file)
         return context
 
     def _is_good(self, names: set[str], now: datetime) -> bool:
