@@ -102,6 +102,12 @@ class ResolvingHost:
         self._first.wait()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def downloaded() -> None:
+    """The resolver is in the cache before a test is on a host of its own, from which nothing can be reached."""
+    unpack_packages("systemd-resolved", "systemd-resolved")
+
+
 @contextmanager
 def resolving_host() -> Iterator[ResolvingHost]:
     host = ResolvingHost()
