@@ -39,6 +39,7 @@ _MACHINES: Final[dict[str, Verb]] = {
     "memory-dump": Verb(
         "machines.memory_dump_verbs", "Write a running guest's memory into a claim: `memory-dump get VM`."
     ),
+    "top": Verb("machines.top_verb", "Show what each VM uses of CPUs, memory, disks and networks."),
     "trace": Verb("machines.trace_verb", "Show how a VM's last start went: each step, to milliseconds."),
     "snapshot": Verb("machines.snapshot_verbs", "Snapshots: VMs with their disks, as they were at one time."),
     "export": Verb("machines.file_verbs", "Write a VM with its disks into one file."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -384,6 +385,10 @@ def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name:
     assert name in kubectl("describe", "vm", name)
     assert Pod.KIND.plural in kubectl("api-resources")
     wait_until(lambda: check_metrics(kubectl("get", "--raw", METRICS), name), "the guest's figures are there")
+    (use,) = (use for use in json.loads(box.cli("top", "-o", "json").stdout) if use["name"] == name)
+    assert use["answers"]
+    assert use["cpus"] > 0
+    assert use["residentBytes"] > 64 << 20
     (qemu,) = box.qemu_pids(vmi.metadata.uid)
     os.kill(qemu, signal.SIGSTOP)
     try:

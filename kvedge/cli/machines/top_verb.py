@@ -1,0 +1,79 @@
+"""`kvedge top`: what each VM uses of CPUs, memory, disks and networks.
+
+Called by the group. Prints; asks the server twice, and with --watch until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbCommand
+
+if TYPE_CHECKING:
+    from kvedge.client.usage.guest_usage import GuestUse, Look
+
+
+@click.command(cls=VerbCommand)
+@session_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option(
+    "--sort",
+    type=click.Choice(["cpu", "memory", "disk", "network", "name"]),
+    default="cpu",
+    help="What uses most of it comes first [cpu].",
+)
+@click.option("--interval", type=click.FloatRange(1, 3600), default=2.0, help="Seconds between two looks [2].")
+@click.option("-w", "--watch", is_flag=True, help="Look on, until Ctrl-C.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="The format [table]."
+)
+def top(
+    kubeconfig: Path | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    sort: str,
+    interval: float,
+    watch: bool,
+    output: str,
+) -> None:
+    """Show what each VM uses of CPUs, memory, disks and networks.
+
+    CPU is in hundredths of one, disks and networks in bytes a second. It needs the right to list
+    metrics.subresources.kubevirt.io, which reads all namespaces' guests.
+    """
+    from kvedge.client.usage.guest_usage import compare, look, order
+
+    session = open_session(kubeconfig, namespace)
+    before = look(session)
+    while True:
+        time.sleep(interval)
+        after = look(session)
+        uses = [use for use in compare(before, after) if all_namespaces or use.namespace == session.namespace]
+        _print(order(uses, sort), after, output, with_namespace=all_namespaces, clear=watch)
+        if not watch:
+            return
+        before = after
+
+
+def _print(uses: list[GuestUse], seen: Look, output: str, *, with_namespace: bool, clear: bool) -> None:
+    from kvedge.cli.output import print_document
+    from kvedge.client.tables import columns
+    from kvedge.client.usage.guest_usage import make_cells
+
+    if output != "table":
+        print_document([use.document() for use in uses], output)
+        return
+    if clear:
+        # Where a terminal is.
+        click.clear()
+    for line in columns(make_cells(uses, with_namespace=with_namespace)):
+        click.echo(line)
+    if not uses:
+        click.echo("No VM runs here.", err=True)
+    for node in seen.silent_nodes:
+        click.echo(f"node {node} does not answer: its VMs are not shown as they are", err=True)

@@ -1,0 +1,1 @@
+"""What guests use, read from the metrics of the aggregated API."""
