@@ -47,12 +47,13 @@ class Part:
 
 def main(collected: Path, tree: Path, version: str) -> None:
     """Write licences and materials into the tree."""
-    parts = [*python_parts(collected), *debian_parts(tree)]
+    root = Path(os.environ["KVEDGE_ROOT"])
+    parts = [*python_parts(collected), *debian_parts(tree), *console_parts(root)]
     parts.sort(key=lambda part: (part.kind, part.name))
     nameless = [part.name for part in parts if not part.text.strip()]
     if nameless:
         sys.exit(f"nothing says under which licence these are: {', '.join(nameless)}")
-    own = Path(os.environ["KVEDGE_ROOT"], "LICENSE").read_text()
+    own = (root / "LICENSE").read_text()
     (tree / LICENCES).write_text(licences_text(version, own, parts))
     (tree / MATERIALS).write_text(materials(version, parts))
 
@@ -93,6 +94,16 @@ def debian_parts(tree: Path) -> Iterator[Part]:
         version = run(["dpkg-query", "-W", "-f", "${Version}\n", name]).split("\n")[0]
         text = Path("/usr/share/doc", name, "copyright").read_text(errors="replace")
         yield Part("deb", name, version, "see the text", text, "debian")
+
+
+def console_parts(root: Path) -> Iterator[Part]:
+    """The JavaScript of the web console's pages that is not ours: bundled, with all its licences in one file."""
+    console, text = root / "packaging/console", (root / "kvedge/web/static/vendor/LICENSES.txt").read_text()
+    locked = json.loads((console / "package-lock.json").read_text())["packages"]
+    for name in json.loads((console / "package.json").read_text())["dependencies"]:
+        entry = locked[f"node_modules/{name}"]
+        namespace, _, short = name.rpartition("/")
+        yield Part("npm", short, entry["version"], entry["license"], text, namespace)
 
 
 def run(command: list[str]) -> str:
