@@ -114,6 +114,8 @@ def test_a_leader_that_slept_through_its_lease_wakes_up_and_does_nothing(either_
     one = controller("one")
     first = create(either_server, node, "first")
     wait_until(lambda: pods_of(node, first), "the first controller works")
+    # Asleep it would never tell of a Pod that the server has just made for it.
+    wait_until(lambda: creations(one, node), "the first controller tells its Pod")
     two = controller("two")
     led_by_one = holder(either_server)
     one.signals(signal.SIGSTOP)
