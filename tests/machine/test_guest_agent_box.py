@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from kvedge.kube.errors import KubeError
 from kvedge.launcher.agent.credential_plan import MARK
+from kvedge.launcher.agent.guest_clock import LEAST_SECONDS
 from kvedge.launcher.libvirt.libvirt_setup import SEED_DIRECTORY
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import condition
@@ -204,6 +206,20 @@ def test_keys_and_passwords_of_secrets_come_into_the_guest_and_follow_them_while
     wait_until(lambda: find_keys() == expected, "the guest follows its Secret", 120)
     assert hear_guest(box, "cat /run/passwords") == "root:first\nroot:second\n"
     assert KEY.split()[1] not in (box.data_dir / "standalone.log").read_text()
+
+
+def test_a_guest_that_was_paused_gets_the_time_back(box: Box) -> None:
+    def lag() -> float:
+        return abs(time.time() - float(hear_guest(box, "date +%s")))
+
+    in_guest(box, "date -s @1000000000")
+    assert lag() > 3600
+    box.client.request("PUT", f"{CALLS}/pause", {})
+    wait_status(box, "it is paused", lambda status: condition(status.conditions, "Paused") is not None)
+    paused = time.monotonic()
+    wait_until(lambda: time.monotonic() - paused > LEAST_SECONDS, "it has stood for long enough", 10)
+    box.client.request("PUT", f"{CALLS}/unpause", {})
+    wait_until(lambda: lag() < 5, "its agent has set its clock", 60)
 
 
 def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:

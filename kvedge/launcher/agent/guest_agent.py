@@ -1,4 +1,4 @@
-"""The guest agent: one thread asks it what is due, and its parts answer, probe, order and freeze.
+"""The guest agent: one thread asks it what is due, and its parts answer, probe, order, freeze and set the clock.
 
 Kept by `domain_run`. An agent may take its time or never answer, so what is asked regularly is asked by that thread
 alone. What the agent says goes through `guest_agent_message` before anyone sees it.
@@ -17,7 +17,7 @@ from kvedge.launcher.agent.agent_probes import AgentProbes
 from kvedge.launcher.agent.agent_schedule import Question
 from kvedge.launcher.agent.agent_state import Answer, Task
 from kvedge.launcher.agent.guest_agent_message import BadAnswer, surplus, take
-from kvedge.launcher.agent.guest_clock import LEAST_SECONDS, GuestClock
+from kvedge.launcher.agent.guest_clock import GuestClock
 from kvedge.launcher.agent.guest_freeze import FreezeRecord, GuestFreeze, now
 from kvedge.launcher.agent.guest_freezer import GuestFreezer
 from kvedge.launcher.launcher_errors import LauncherError, Unanswered, Unreadable, WrongState
@@ -41,7 +41,7 @@ class GuestAgent:
         self.probes = AgentProbes(self.line, self._freeze)
         self.orders = AgentOrders(self.line, self._freeze)
         self.freezer = GuestFreezer(session, self.line, self._freeze, on_change)
-        self._clock = GuestClock(self.line)
+        self.clock = GuestClock(self.line)
         self._thread: BackgroundThread | None = None
 
     def follow(self, *, connected: bool, running: bool) -> None:
@@ -55,8 +55,7 @@ class GuestAgent:
                 self._thread.start()
             if arrival.came or arrival.woke:
                 self.line.changed.notify_all()
-        if connected and not arrival.came and arrival.slept >= LEAST_SECONDS:
-            self._clock.set_soon()
+        self.clock.follow(arrival, can_answer=connected and running)
 
     def _ask_on(self) -> None:
         while True:

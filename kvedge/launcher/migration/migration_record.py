@@ -57,6 +57,7 @@ class MigrationRecord:
         self._outgoing = f"{directory}/outgoing.json"
         self._staying = f"{directory}/outgoing-kept.json"
         self._incoming = f"{directory}/incoming.json"
+        self._timed = f"{directory}/incoming-timed.json"
 
     def outgoing(self) -> OutgoingRecord:
         """What is known of the last migration away from here."""
@@ -91,6 +92,15 @@ class MigrationRecord:
     def keep_incoming(self, record: IncomingRecord) -> None:
         """Remember it. Raises OSError."""
         replace_json(self._incoming, record._asdict())
+
+    @property
+    def owes_time(self) -> bool:
+        """Whether a guest came here that was not told the time since."""
+        return self.incoming().arrived and not os.path.exists(self._timed)
+
+    def keep_timed(self) -> None:
+        """Remember that it was told. Raises OSError."""
+        replace_json(self._timed, {})
 
 
 def _read(path: str, blank: dict[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class DomainRun:
         self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
         self._cpus = CpuKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
         store = MigrationRecord(record.directory)
+        if store.owes_time:
+            self.agent.clock.owe(store.keep_timed)
         self._released = ReleasedGuest(session, store)
         self.outgoing = OutgoingGuest(
             session, store, self._look_soon, root, FunctionRelease(session, self._nics).release

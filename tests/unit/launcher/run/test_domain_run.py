@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kvedge.launcher.agent.guest_clock import GuestClock
 from kvedge.launcher.launcher_errors import Unanswered, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
@@ -69,6 +71,26 @@ def test_a_guest_that_came_says_by_which_migration(options: LauncherOptions) -> 
     assert (status.state, status.incoming.migration_uid) == (m.DOMAIN_STATE_RUNNING, "m-1")
     assert status.incoming.state == m.INCOMING_OWNED
     assert not status.HasField("outgoing")
+
+
+def test_a_guest_that_came_is_told_the_time_by_the_first_launcher_alone(
+    options: LauncherOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owed: list[Callable[[], None]] = []
+    monkeypatch.setattr(GuestClock, "owe", lambda _clock, on_told: owed.append(on_told))
+    record = RunRecord(options)
+
+    def start_launcher() -> int:
+        DomainRun(cast("LibvirtSession", OneDomain()), record, None, lambda: None, lambda: False)
+        return len(owed)
+
+    record.begin()
+    assert start_launcher() == 0
+    MigrationRecord(record.directory).keep_incoming(IncomingRecord("m-1", prepared=True, arrived=True))
+    # One that ends before the guest's agent was told leaves it to the next.
+    assert (start_launcher(), start_launcher()) == (1, 2)
+    owed[0]()
+    assert start_launcher() == 2
 
 
 class LockedDomain(OneDomain):
