@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.login_options import read_password, split_keys
 from kvedge.cli.machines.create_type_verbs import instancetype, preference
-from kvedge.cli.machines.login_options import read_password, split_keys
 from kvedge.cli.verb_command import VerbCommand
 
 F = TypeVar("F", bound=Callable[..., Any])

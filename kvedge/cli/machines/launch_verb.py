@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.machines.login_options import read_password, read_text, split_keys
+from kvedge.cli.login_options import read_password, read_text, split_keys
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
 from kvedge.cli.wait_options import wait_options
