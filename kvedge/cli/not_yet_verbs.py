@@ -10,7 +10,6 @@ from typing import Final
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
     "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
-    "credentials": "use virtctl credentials, or write the Secret that its accessCredentials name: the guest follows it",
     "guestfs": "use virtctl guestfs; `guestfish --ro -a FILE` looks into an image before `kvedge image import`",
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
     "permitted-devices": "host devices are not handed to guests yet",

@@ -67,6 +67,10 @@ _GUESTS: Final[dict[str, Verb]] = {
     "scp": Verb("guests.ssh_verbs", "Copy files from or to a guest, with the scp of this computer."),
     "port-forward": Verb("guests.port_forward_verb", "Forward local ports to ports of a guest."),
     "capture": Verb("guests.capture_verb", "Record what passes a guest's interface, for Wireshark or tcpdump."),
+    "credentials": Verb(
+        "guests.credential_verbs",
+        "SSH keys and passwords that a guest's agent brings in: `credentials add-ssh-key`.",
+    ),
     "guestosinfo": Verb("guests.guest_verbs", "Show what a guest's agent says of its operating system."),
     "userlist": Verb("guests.guest_verbs", "Show who is logged in to a guest."),
     "fslist": Verb("guests.guest_verbs", "Show a guest's file systems."),

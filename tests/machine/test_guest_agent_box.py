@@ -205,6 +205,11 @@ def test_keys_and_passwords_of_secrets_come_into_the_guest_and_follow_them_while
 
     wait_until(lambda: find_keys() == expected, "the guest follows its Secret", 120)
     assert hear_guest(box, "cat /run/passwords") == "root:first\nroot:second\n"
+    # The Secret is not the VM's own.
+    call = ("credentials", "add-ssh-key", NAME, "--user", "root", "--value", KEY, "--force")
+    assert 'added the key to secret "keys"' in box.cli(*call).stdout
+    expected.add(f"{KEY} {MARK}")
+    wait_until(lambda: find_keys() == expected, "the guest has the key of `kvedge credentials`", 120)
     assert KEY.split()[1] not in (box.data_dir / "standalone.log").read_text()
 
 
