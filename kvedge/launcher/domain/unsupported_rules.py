@@ -21,7 +21,6 @@ def check_supported(vmi: VirtualMachineInstance) -> None:
 
 
 def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    yield from _list_unsupported_tags(vmi)
     domain = vmi.spec.domain
     devices = domain.devices
     for name, value in (
@@ -39,12 +38,3 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
         yield "spec.domain.cpu.isolateEmulatorThread", domain.cpu.isolate_emulator_thread
         yield "spec.domain.cpu.numa", domain.cpu.numa is not None
         yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
-
-
-def _list_unsupported_tags(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    """A guest reads tags in its config drive, whose list has no disks, in KubeVirt neither; without one they mean
-    nothing."""
-    if not any(volume.cloud_init_config_drive is not None for volume in vmi.spec.volumes):
-        return
-    for index, disk in enumerate(vmi.spec.domain.devices.disks):
-        yield f"spec.domain.devices.disks[{index}].tag", disk.tag

@@ -187,7 +187,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "dedicatedIOThread": "Whether it has an IO thread of its own; only with bus virtio.",
         "shareable": "Whether several VMs may write to it; there is no cache then.",
         "errorPolicy": "What an IO error does: stop (the guest), ignore, report (to the guest) or enospace.",
-        "tag": _LATER,
+        "tag": "A word by which the guest finds the disk's serial in its config drive (meta_data.json, devices).",
         "changedBlockTracking": _LATER,
     },
     "DiskTarget": {

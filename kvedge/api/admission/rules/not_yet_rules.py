@@ -47,7 +47,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.clientPassthrough"),
     NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
-    NotYet("domain.devices.disks[].tag"),
     NotYet("domain.devices.downwardMetrics"),
     NotYet("domain.devices.filesystems"),
     NotYet("domain.devices.gpus"),

@@ -66,6 +66,27 @@ def test_a_config_drive_tells_the_guest_of_its_tagged_nics_by_their_macs() -> No
     ]
 
 
+def test_a_config_drive_tells_the_guest_of_its_tagged_disks_by_their_serial_numbers() -> None:
+    disks = [
+        {"name": "web", "disk": {"bus": "virtio"}},
+        {"name": "data", "disk": {"bus": "virtio"}, "tag": "database", "serial": "D1"},
+        {"name": "fixed", "disk": {"bus": "virtio", "pciAddress": "0000:81:02.0"}, "tag": "log"},
+        {"name": "tape", "lun": {"bus": "scsi"}, "tag": "tape"},
+        {"name": "cd", "cdrom": {"bus": "sata"}, "tag": "setup"},
+    ]
+    nics = [{"name": "default", "bridge": {}, "macAddress": "52:54:00:00:00:0a", "tag": "uplink"}]
+    devices = {"disks": disks, "interfaces": nics}
+    vmi = _vmi({"cloudInitConfigDrive": {"userData": ""}}, domain={**DOMAIN, "devices": devices})
+    found = json.loads(_documents(vmi)["openstack/latest/meta_data.json"])["devices"]
+    assert found == [
+        {"type": "nic", "bus": "pci", "mac": "52:54:00:00:00:0a", "tags": ["uplink"]},
+        {"type": "disk", "bus": "pci", "serial": "D1", "tags": ["database"]},
+        {"type": "disk", "bus": "pci", "address": "0000:81:02.0", "tags": ["log"]},
+        {"type": "disk", "bus": "scsi", "tags": ["tape"]},
+        {"type": "disk", "bus": "sata", "tags": ["setup"]},
+    ]
+
+
 @pytest.mark.parametrize(
     ("volume", "file", "field"),
     [

@@ -72,6 +72,7 @@ NOT_RENDERED = {
     "VirtualMachineInstanceSpec.startStrategy": "DomainContext.start_paused, which a start --paused sets as well",
     "VirtualMachineInstanceSpec.hostname": f"{SEED}, and DHCP's",
     "VirtualMachineInstanceSpec.networks": BINDING,
+    "Disk.tag": SEED,
     "Interface.tag": SEED,
     **dict.fromkeys(
         (
@@ -185,7 +186,6 @@ NOT_RENDERED = {
             "Interface.passt",
             "Interface.passtBinding",
             "Watchdog.diag288",
-            "Disk.tag",
         ),
         REFUSED,
     ),

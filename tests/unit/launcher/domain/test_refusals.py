@@ -33,10 +33,6 @@ def _efi(efi: dict[str, Any], **domain: Any) -> VirtualMachineInstance:
     return vmi({"firmware": {"bootloader": {"efi": efi}}, **domain})
 
 
-def _config_drive(devices: dict[str, Any]) -> VirtualMachineInstance:
-    return vmi({"devices": devices}, volumes=[{"name": "d", "cloudInitConfigDrive": {"userData": "x"}}])
-
-
 CASES: list[tuple[str, VirtualMachineInstance]] = [
     # Not there yet.
     (f"{DEVICES}.gpus", _devices(gpus=[{"name": "g"}])),
@@ -50,7 +46,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ("spec.domain.cpu.isolateEmulatorThread", vmi({"cpu": {"isolateEmulatorThread": True}})),
     ("spec.domain.cpu.numa", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
     ("spec.domain.cpu.realtime", vmi({"cpu": {"realtime": {}}})),
-    (f"{DEVICES}.disks[0].tag", _config_drive({"disks": [{"name": "d", "disk": {}, "tag": "t"}]})),
     # The computer itself.
     ("spec.architecture", vmi(architecture="s390x")),
     ("spec.architecture", vmi(architecture="arm64")),
@@ -237,10 +232,6 @@ def test_a_missing_volume_of_a_cdrom_is_not_taken_for_an_empty_drive() -> None:
     instance = with_disk({"cdrom": {}})
     with pytest.raises(ConversionError, match="no volume d was prepared"):
         render_domain(instance, context(disk_sources={}))
-
-
-def test_a_tag_without_a_config_drive_means_nothing_and_is_no_error() -> None:
-    assert "ns_vm" in render_domain(with_disk({"disk": {}, "tag": "t"}), context())
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\x7f\x08", "\ufffe", "\ud800"])
