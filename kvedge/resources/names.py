@@ -42,6 +42,8 @@ DOMAIN: Final = "kubevirt.io/domain"
 HEARTBEAT: Final = "kubevirt.io/heartbeat"
 VM_GENERATION: Final = "kubevirt.io/vm-generation"
 PCI_TOPOLOGY: Final = "kubevirt.io/pci-topology-version"
+# A VMI's annotation: the config that Ignition (Fedora CoreOS, Flatcar) finds in the guest when it boots first.
+IGNITION: Final = "kubevirt.io/ignitiondata"
 KEEP_LAUNCHER: Final = "kubevirt.io/keep-launcher-alive-after-failure"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 MEMORY_OVERHEAD: Final = "kubevirt.io/memory-overhead-bytes"

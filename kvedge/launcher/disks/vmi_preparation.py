@@ -16,6 +16,7 @@ from kvedge.launcher.disks.acpi_tables import find_acpi_tables
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
 from kvedge.launcher.disks.firmware_files import find_ovmf
 from kvedge.launcher.disks.hotplug_sources import check_arrival, with_present_volumes
+from kvedge.launcher.disks.ignition import write_ignition
 from kvedge.launcher.disks.lasting_state import nvram_path, prepare_state
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.domain.context import (
@@ -111,6 +112,7 @@ class VmiPreparation:
             has_tpm_emulator=has_tpm_emulator(),
             kernel_boot=prepare_kernel(vmi, self._options),
             acpi_tables=find_acpi_tables(vmi, self._options),
+            ignition=write_ignition(vmi, self._options),
             start_paused=node.start_paused or vmi.spec.start_strategy == "Paused",
             libvirt_version=self._libvirt_version,
             free_page_reporting=not node.keep_free_pages,

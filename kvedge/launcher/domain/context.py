@@ -113,6 +113,8 @@ class DomainContext:
     kernel_boot: KernelFiles | None = None
     # The files of ACPI tables, by libvirt's word for their type.
     acpi_tables: Mapping[str, str] = field(default_factory=dict)
+    # The file with Ignition's config.
+    ignition: str | None = None
     start_paused: bool = False
     # How often the guest's balloon driver reports, in seconds; 0 turns its statistics off.
     balloon_stats_seconds: int = BALLOON_STATS_SECONDS

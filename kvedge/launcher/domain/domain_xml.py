@@ -28,7 +28,7 @@ from kvedge.launcher.domain.elements.os_xml import add_os
 from kvedge.launcher.domain.elements.panic_xml import add_panic_devices
 from kvedge.launcher.domain.elements.rng_xml import add_rng
 from kvedge.launcher.domain.elements.sound_xml import add_sound
-from kvedge.launcher.domain.elements.sysinfo_xml import add_sysinfo
+from kvedge.launcher.domain.elements.sysinfo_xml import add_firmware_files, add_sysinfo
 from kvedge.launcher.domain.elements.tpm_xml import add_tpm
 from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
 from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
@@ -57,6 +57,7 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     if threads.count:
         add(domain, "iothreads", threads.count)
     add_sysinfo(domain, vmi, context)
+    add_firmware_files(domain, context)
     add_os(domain, vmi, platform, context)
     add_features(domain, spec, platform, context)
     add_cpu(domain, spec, platform, context)

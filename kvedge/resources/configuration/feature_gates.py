@@ -39,6 +39,8 @@ STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.ite
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 # With this gate there are KubeVirt's backups of running VMs.
 INCREMENTAL_BACKUP: Final = "IncrementalBackup"
+# With this gate a VMI's annotation may hold a config for Ignition.
+IGNITION_SUPPORT: Final = "ExperimentalIgnitionSupport"
 # With this gate a VMI may name memory that its QEMU needs beyond what is reckoned.
 RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
@@ -52,6 +54,7 @@ PRESENT: Final = frozenset(
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
         EXTERNAL_RESOURCES,
+        IGNITION_SUPPORT,
         "HostDisk",
         "HotplugVolumes",
         "ImageVolume",

@@ -12,12 +12,14 @@ import grpc
 import pytest
 
 from kvedge.launcher.agent.guest_agent_message import REQUIRED_COMMANDS
+from kvedge.resources.names import IGNITION
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.agent_guest import agent_image, agent_vmi, in_guest
 from tests.support.launcher_pod import GUEST_ADDRESS, GUEST_MAC, LauncherPod, kill, launcher_pod
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
+CONFIG = json.dumps({"ignition": {"version": "3.4.0"}, "passwd": {"users": [{"name": "größe"}]}}, ensure_ascii=False)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,9 @@ def pod(tmp_path_factory: pytest.TempPathFactory, seed: Path) -> Iterator[Launch
     image = agent_image(tmp_path_factory.mktemp("image"))
     directory = tmp_path_factory.mktemp("agent")
     with launcher_pod(directory, seed=seed, images={"kernel-boot": image}) as started:
-        started.sync(agent_vmi(started), network=True)
+        vmi = agent_vmi(started)
+        vmi["metadata"]["annotations"] = {IGNITION: CONFIG}
+        started.sync(vmi, network=True)
         wait_until(lambda: told(started).guest.os_id, "what the agent says", seconds=60, pause=0.1)
         yield started
 
@@ -71,6 +75,11 @@ def test_the_guest_and_its_addresses_are_in_the_status(pod: LauncherPod) -> None
     assert (status.guest.os_id, status.guest.machine, status.agent_trouble) == ("kvedge-guest", "x86_64", "")
     wait_until(lambda: told(pod).fs_freeze_status == "thawed", "the guest is known to be thawed")
     assert list(status.agent_lacks) == []
+
+
+def test_ignition_finds_its_config_as_it_was_written(pod: LauncherPod) -> None:
+    in_guest(pod, "insmod /lib/modules/qemu_fw_cfg.ko")
+    assert in_guest(pod, "cat /sys/firmware/qemu_fw_cfg/by_name/opt/com.coreos/config/raw") == CONFIG
 
 
 def test_all_facts_of_the_guest(pod: LauncherPod) -> None:

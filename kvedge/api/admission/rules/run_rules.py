@@ -5,14 +5,16 @@ Called by admission_plan.py; touches nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints, dns_subdomain_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.configuration.feature_gates import IGNITION_SUPPORT
 from kvedge.resources.evacuation import EVICTION_STRATEGIES
-from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, LONGEST_AUTOSTART_DELAY, RESERVED_LABELS
+from kvedge.resources.names import AUTOSTART_DELAY, AUTOSTART_ORDER, IGNITION, LONGEST_AUTOSTART_DELAY, RESERVED_LABELS
 from kvedge.resources.node_loss.node_lease import ON_NODE_LOSS, ON_NODE_LOSS_VALUES
 from kvedge.resources.values.ip_addresses import parse_ip
 
@@ -23,10 +25,7 @@ _LONGEST_WORD: Final = 40
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 6
 _LONGEST_SEARCHES: Final = 256
-_GATED_ANNOTATIONS: Final = {
-    "kubevirt.io/ignitiondata": "ExperimentalIgnitionSupport feature gate",
-    "hooks.kubevirt.io/hookSidecars": "sidecar feature gate",
-}
+_SIDECARS: Final = "hooks.kubevirt.io/hookSidecars"
 
 
 def strategies_exist(subject: Subject) -> Iterator[Cause]:
@@ -109,10 +108,32 @@ def labels_are_free_of_ours(subject: Subject) -> Iterator[Cause]:
 
 def annotations_ask_for_what_is_there(subject: Subject) -> Iterator[Cause]:
     """No annotation that asks for a feature which is not there."""
-    for name, gate in _GATED_ANNOTATIONS.items():
-        if name in subject.metadata.annotations:
+    gates = subject.cluster.configuration.gates
+    for name, gate, is_on in (
+        (_SIDECARS, "sidecar", False),
+        (IGNITION, IGNITION_SUPPORT, gates.is_on(IGNITION_SUPPORT)),
+    ):
+        if name in subject.metadata.annotations and not is_on:
             at = subject.metadata_at.at("annotations").key(name)
-            yield Cause(at, f"{gate} is not enabled in kubevirt-config, invalid entry {at}")
+            yield Cause(at, f"{gate} feature gate is not enabled in kubevirt-config, invalid entry {at}")
+
+
+def ignition_has_a_config(subject: Subject) -> Iterator[Cause]:
+    """JSON that says that it is Ignition's: KubeVirt starts guests without any other, and says nothing."""
+    text = subject.metadata.annotations.get(IGNITION, "")
+    if text and not _is_ignition(text):
+        at = subject.metadata_at.at("annotations").key(IGNITION)
+        yield Cause(
+            at, f'{at} must be Ignition\'s JSON, such as {{"ignition": {{"version": "3.4.0"}}}}; butane makes it'
+        )
+
+
+def _is_ignition(text: str) -> bool:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and isinstance(found.get("ignition"), dict)
 
 
 def autostart_is_in_numbers(subject: Subject) -> Iterator[Cause]:
@@ -156,6 +177,7 @@ RULES: Final[tuple[Rule, ...]] = (
     dns_is_possible,
     labels_are_free_of_ours,
     annotations_ask_for_what_is_there,
+    ignition_has_a_config,
     autostart_is_in_numbers,
     node_loss_is_answered,
 )

@@ -1,4 +1,4 @@
-"""`<sysinfo>`: what SMBIOS tells the guest about the computer it runs on.
+"""`<sysinfo>`: what SMBIOS tells the guest about the computer it runs on, and files that QEMU's firmware device has.
 
 Touches nothing.
 """
@@ -43,6 +43,12 @@ def add_sysinfo(domain: Element, vmi: VirtualMachineInstance, context: DomainCon
             "sku": chassis.sku,
         },
     )
+
+
+def add_firmware_files(domain: Element, context: DomainContext) -> None:
+    """Ignition's config, under the name by which Ignition asks QEMU for it."""
+    if context.ignition is not None:
+        add(add(domain, "sysinfo", type="fwcfg"), "entry", name="opt/com.coreos/config", file=context.ignition)
 
 
 def _add_entries(sysinfo: Element, table: str, entries: dict[str, str]) -> None:

@@ -259,6 +259,27 @@ def test_the_author_of_a_cdrom_that_is_to_be_written_is_warned() -> None:
     assert list(told) == [f"spec.template.{text}" for text in warned]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ('{"ignition": {"version": "3.4.0"}}', True),
+        ("", True),
+        ("variant: fcos", False),
+        ('{"ignition": "3.4.0"}', False),
+        ('["ignition"]', False),
+        ("[" * 100_000, False),
+    ],
+    ids=["a config", "none", "butane's own", "no version", "a list", "deeper than anybody reads"],
+)
+def test_a_config_for_ignition_is_json_where_the_gate_is_on(text: str, is_right: bool) -> None:
+    gates = FeatureGates(enabled=frozenset({"ExperimentalIgnitionSupport"}))
+    vmi = small_vmi()
+    vmi["metadata"]["annotations"] = {"kubevirt.io/ignitiondata": text}
+    found = plan_verdict(request(vmi), Cluster("amd64", Configuration(gates=gates))).causes
+    at = "metadata.annotations[kubevirt.io/ignitiondata]"
+    assert [cause.field for cause in found] == ([] if is_right else [at]), found
+
+
 def delayed(seconds: str) -> JsonObject:
     vmi = small_vmi()
     vmi["metadata"]["annotations"] = {"kvedge.io/autostart-delay": seconds}
