@@ -110,6 +110,7 @@ _HOST: Final[dict[str, Verb]] = {
         "host.install_verbs", "Shut all guests down and take kvedge off this host; may be run again, and needs no API."
     ),
     "status": Verb("host.install_verbs", "Show whether kvedge works on this host: unit, API, node, VMs."),
+    "alarms": Verb("host.alarm_verbs", "Show what is wrong with VMs, nodes and backups now, and what to do about it."),
     "doctor": Verb("host.doctor_verb", "Check whether this host can run VMs; each finding comes with its remedy."),
     "host-shutdown": Verb(
         "host.host_shutdown_verb",

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.controller.alarms.alarm_board import AlarmBoard
+from kvedge.controller.alarms.alarm_loop import AlarmLoop, AlarmSources
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
@@ -270,6 +272,8 @@ class _Work:
         )
         self._kubevirt_loop = self._make_kubevirt_loop(client, clock, updates.read_report)
         updates.on_report(self._kubevirt_loop.look_again)
+        watched = (self._vms, self._vmis, self._nodes, self._claims)
+        self._alarms = AlarmLoop(AlarmSources(client, *watched, self._node_loop, self._events, clock), AlarmBoard())
         self._common_types = CommonTypesLoop(client, self._wants_common_types)
         self._configuration.on_change(lambda found: self._common_types.look_again())
         self._informers: dict[str, Informer[Any]] = {
@@ -394,6 +398,7 @@ class _Work:
             # Medik8s may be installed some day, or never.
             part("remediations", self._remediations, *known),
             part("common instance types", self._common_types, *known),
+            part("alarms", self._alarms, *known),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),

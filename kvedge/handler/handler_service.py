@@ -31,6 +31,7 @@ from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
 from kvedge.handler.node.device_claims import DeviceClaims, block_volumes
 from kvedge.handler.node.device_plugin import list_shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
+from kvedge.handler.node.host_health import HostHealth, find_kvm
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.launcher_tools import write_tools
@@ -49,6 +50,7 @@ from kvedge.kube.node_troubles import NodeTroubles
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.network.lan.node_lans import NodeLansKeeper
+from kvedge.resources.alarms.node_health import Kvm
 from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -74,6 +76,16 @@ _DEVICE_NODES: Final = "device-nodes"
 
 # A kubelet takes device plugins here whatever its root directory is (Kubernetes' deviceplugin/v1beta1 constants).
 _FIXED_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")
+
+
+def _host_health(config: HandlerConfig, platform: NodePlatform) -> HostHealth:
+    def kvm() -> Kvm:
+        # What the KubeVirt object asks for is wanted as much as what this node's operator has set.
+        now = platform.accelerator
+        is_wanted = config.accelerator_is_set or now != config.accelerator
+        return find_kvm(emulation=now.emulation, is_wanted=is_wanted)
+
+    return HostHealth((Path("/"), config.kubelet, config.state), config.kubelet / "pods", config.kubeconfig, kvm)
 
 
 def plugin_directory(kubelet: Path, fixed: Path = _FIXED_PLUGINS) -> Path:
@@ -193,7 +205,16 @@ class HandlerRole:
         )
         configuration.on_change(lambda _: relay.look_soon())
         gate = VersionGate(configuration.informer)
-        node_loop = NodeLoop(client, config.node, platform, lambda: relay.address, lambda: gate.refusal, clock, events)
+        node_loop = NodeLoop(
+            client,
+            config.node,
+            platform,
+            lambda: relay.address,
+            lambda: gate.refusal,
+            clock,
+            events,
+            health=_host_health(config, platform).read,
+        )
         gate.on_change(node_loop.refresh)
         platform.on_change(node_loop.refresh)
         # As KubeVirt's labeller does: labels that somebody took away are back soon.

@@ -69,6 +69,8 @@ LAUNCHER_VERSION: Final = "kvedge.io/launcher-version"
 LAUNCHER_SILENT: Final = "LauncherNotResponding"
 # A condition: the guest waits for what another Pod would bring it.
 MIGRATION_REQUIRED: Final = "MigrationRequired"
+# A condition of VMs and nodes: alarms about it are raised. The controller's alarms write it, and nobody else.
+ALARM: Final = "Alarm"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
 # On a launcher Pod: when the controller made it, in milliseconds since 1970; the server keeps whole seconds.

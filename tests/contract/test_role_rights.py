@@ -19,6 +19,7 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.alarms.node_health import HOST_HEALTH, NodeHealth, health_text
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.resources.manifests.role_rights import ROLE_RIGHTS, Limit
@@ -54,6 +55,9 @@ _USERS = {CONTROLLER_GROUP: CONTROLLER_USER, API_GROUP: API_USER, HANDLER_GROUP:
 
 # What one short life of a VM does not ask for, by the reason.
 _USED_ELSEWHERE = {
+    "alarms (controller/test_alarms, under these very rights)": (
+        "kvedge:controllers: patch configmaps kvedge-alarms in kvedge-system",
+    ),
     "DataImportCrons (test_data_import_crons, under these very rights)": (
         "kvedge:controllers: create datasources.cdi.kubevirt.io",
         "kvedge:controllers: patch dataimportcrons.cdi.kubevirt.io",
@@ -282,7 +286,10 @@ def calls(server: EitherServer, api: ApiRole, controller: ControllerRole, handle
     relay = RelayService(handler, RelayConfig(NODE), EchoDoor())
     relay.start()
     wait_until(lambda: relay.address, "the relay serves")
-    handler.patch(Node, "", NODE, MergePatch({"metadata": {"annotations": {HANDLER_ADDRESS: relay.address}}}))
+    # A disk that is full is an alarm, which the controller shows on the Node.
+    health = health_text(NodeHealth(disks={"/": 99}))
+    annotations = {HANDLER_ADDRESS: relay.address, HOST_HEALTH: health}
+    handler.patch(Node, "", NODE, MergePatch({"metadata": {"annotations": annotations}}))
     _live_a_life(server, handler)
     relay.stop()
     assert controller.failure() is None

@@ -14,14 +14,19 @@ from kvedge.appliance.host.systemctl_client import SystemdError, systemd_runs, u
 from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
+from kvedge.resources.alarms.alarm_names import ALARMS_CONFIG
+from kvedge.resources.alarms.alarm_record import read_record
+from kvedge.resources.alarms.alarm_rules import Severity
 from kvedge.resources.disks.protection_problems import PROBLEM_KINDS, find_problems
 from kvedge.resources.meta import condition
-from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE
-from kvedge.resources.types.core import Node
+from kvedge.resources.names import NODE_NAME, REFUSAL, SCHEDULABLE, SYSTEM_NAMESPACE
+from kvedge.resources.types.core import ConfigMap, Node
 from kvedge.resources.types.kubevirt import ONE_VERSION, KubeVirt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _NOT_SERVED: Final = "this node's handler does not offer it for VMs (label kubevirt.io/schedulable)"
+# What it is about is looked at here, as it is now.
+_LOOKED_AT: Final = "BackupMissed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Health:
     phases: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     # What is wrong, and keeps no upgrade from being kept: an earlier version would not mend it.
-    schedules: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
 
 
 def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Health:
@@ -53,7 +58,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         nodes = [client.get(Node, "", own_node)] if own_node else client.list(Node)
         vmis = client.list(VirtualMachineInstance, label_selector=f"{NODE_NAME}={own_node}" if own_node else "")
         notes = tuple(_other_versions(client)) if own_node else tuple(_describe(nodes))
-        schedules = () if own_node else tuple(_schedule_problems(client))
+        alarms = () if own_node else (*_schedule_problems(client), *_alarms(client))
     except KubeconfigError as error:
         return Health((*problems, str(error)))
     except (KubeError, OSError) as error:
@@ -72,7 +77,7 @@ def check_health(kubeconfig: Path, unit: str | None, own_node: str = "") -> Heal
         for vmi in vmis
         if vmi.status.phase == "Running"
     }
-    return Health(tuple(problems), running, len(nodes), phases, notes, schedules)
+    return Health(tuple(problems), running, len(nodes), phases, notes, alarms)
 
 
 def _other_versions(client: KubeClient) -> Iterator[str]:
@@ -91,6 +96,17 @@ def _schedule_problems(client: KubeClient) -> Iterator[str]:
         except NotFound:
             continue
         yield from map(str, find_problems(found))
+
+
+def _alarms(client: KubeClient) -> Iterator[str]:
+    """What is raised and matters, besides what was just looked at."""
+    try:
+        record = read_record(client.get(ConfigMap, SYSTEM_NAMESPACE, ALARMS_CONFIG))
+    except NotFound:
+        return
+    for alarm in record.firing:
+        if alarm.severity != Severity.INFO and alarm.rule != _LOOKED_AT:
+            yield f"{alarm.target}: {alarm.rule}: {alarm.message}"
 
 
 def _describe(nodes: Sequence[Node]) -> Iterator[str]:

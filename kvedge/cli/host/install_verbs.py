@@ -128,7 +128,7 @@ def status(config: Path | None, data_dir: str | None, strict: bool, output: str)
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
     role = role_here(settings)
     health = health_here(settings, role)
-    problems = (*health.problems, *health.schedules)
+    problems = (*health.problems, *health.alarms)
     if output == "json":
         import json
 

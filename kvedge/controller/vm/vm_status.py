@@ -22,7 +22,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.names import MIGRATION_REQUIRED, VM_GENERATION
+from kvedge.resources.names import ALARM, MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import (
     MemoryDumpRequest,
@@ -39,8 +39,8 @@ from kvedge.resources.values.whole_numbers import whole_number
 READY: Final = "Ready"
 FAILURE: Final = "Failure"
 RESTART_REQUIRED: Final = "RestartRequired"
-# The VM's own conditions. All others are copies of its VMI's, and go with them.
-_OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, MANUAL_RECOVERY_REQUIRED})
+# The VM's own conditions, of which alarms write theirs. All others are copies of its VMI's, and go with them.
+_OWN_CONDITIONS: Final = frozenset({READY, FAILURE, RESTART_REQUIRED, MANUAL_RECOVERY_REQUIRED, ALARM})
 _STARTING_PHASES: Final = frozenset({"", "Pending", "Scheduling", "Scheduled"})
 _RETRYING_STRATEGIES: Final = frozenset({"Always", "RerunOnFailure", "Once"})
 

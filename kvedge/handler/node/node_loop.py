@@ -23,6 +23,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.link_types import Link
 from kvedge.network.links import Links
 from kvedge.network.nics.nic_plan import is_nic_bridge
+from kvedge.resources.alarms.node_health import NodeHealth
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX
 from kvedge.resources.types.core import Node
 from kvedge.runtime.background import BackgroundThread
@@ -69,9 +70,11 @@ class NodeLoop:
         clock: Clock,
         events: EventRecorder,
         bridges: Callable[[], Collection[str]] = host_bridges,
+        health: Callable[[], NodeHealth | None] = lambda: None,
     ) -> None:
         self._events = events
         self._bridges = bridges
+        self._health = health
         self._client = client
         self._node = node
         self._platform = platform
@@ -151,6 +154,7 @@ class NodeLoop:
                 schedulable=schedulable,
                 refusal=self._refusal(),
                 bridges=bridges,
+                health=self._health(),
             )
             self._client.patch(Node, "", self._node, MergePatch(patch))
         except NotFound:

@@ -13,6 +13,7 @@ import msgspec
 
 from kvedge import __version__
 from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.resources.alarms.node_health import HOST_HEALTH, NodeHealth, health_text
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
 from kvedge.resources.meta import ObjectMeta
@@ -36,7 +37,7 @@ OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
 _ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
 # And these annotations.
-OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL)
+OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH)
 
 
 class NodeCapabilities(msgspec.Struct, frozen=True):
@@ -71,13 +72,14 @@ def node_patch(
     schedulable: bool,
     refusal: str = "",
     bridges: Iterable[str] = (),
+    health: NodeHealth | None = None,
 ) -> JsonObject:
     """A merge patch that makes the Node, whose metadata are `present`, say what is so.
 
     Labels of ours that no longer hold are removed. With KubeVirt's annotation `skip-node` the labels of CPUs and
     machines stay as they are.
     `refusal` is why no VM should come here, whatever else holds; `bridges` are this
-    node's, by which its guests join the LAN.
+    node's, by which its guests join the LAN; `health` is how its host is, for alarms.
     """
     wanted = node_labels(capabilities, bridges, schedulable=schedulable and not refusal)
     there = present.labels
@@ -91,5 +93,6 @@ def node_patch(
         EMULATION: accelerator.detail,
         VERSION: __version__,
         REFUSAL: refusal or None,
+        HOST_HEALTH: None if health is None else health_text(health),
     }
     return {"metadata": {"labels": labels, "annotations": annotations}}

@@ -41,11 +41,11 @@ def look(directory: Path, schedules: list[dict[str, Any]] | None, own_node: str 
 def test_a_schedule_that_fails_is_told_and_is_no_problem_of_an_upgrade(tmp_path: Path) -> None:
     found = look(tmp_path, [schedule("False"), schedule("True")])
     text = "snapshot schedule default/hourly: SnapshotFailed: the last 2 in a row have failed"
-    assert (found.schedules, found.problems) == ((text,), ())
+    assert (found.alarms, found.problems) == ((text,), ())
 
 
 @pytest.mark.parametrize("own_node", ["", "n"], ids=["an older API", "a node of a cluster"])
 def test_where_there_are_none_nothing_is_said(tmp_path: Path, own_node: str) -> None:
     found = look(tmp_path, [schedule("False")] if own_node else None, own_node)
-    assert found.schedules == ()
+    assert found.alarms == ()
     assert found.nodes == 1

@@ -1,0 +1,90 @@
+"""`kvedge alarms`: what is raised now, and what to do about it.
+
+Called by the group. Prints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.verb_command import VerbGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kvedge.resources.alarms.alarm_state import Alarm
+
+_OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The format [table]."
+)
+
+
+@click.group(cls=VerbGroup, invoke_without_command=True)
+@click.pass_context
+def alarms(ctx: click.Context) -> None:
+    """Show what is wrong with VMs, nodes and backups now, and what to do about it."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_, kubeconfig=None, namespace=None, output="table")
+
+
+@alarms.command("list")
+@session_options
+@_OUTPUT
+def list_(kubeconfig: Path | None, namespace: str | None, output: str) -> None:
+    """Show the alarms that are raised, the worst first."""
+    from kvedge.client.alarms import HEADER, alarm_document, alarm_rows
+    from kvedge.client.tables import columns
+
+    found = _fetch(kubeconfig, namespace)
+    if output == "json":
+        from kvedge.cli.output import print_document
+
+        print_document([alarm_document(each) for each in found], "json")
+        return
+    if not found:
+        click.echo("No alarms.", err=True)
+        return
+    for line in columns([HEADER, *alarm_rows(found)]):
+        click.echo(line)
+
+
+@alarms.command()
+def rules() -> None:
+    """Show all rules by which alarms are raised."""
+    from kvedge.client.alarms import RULE_HEADER, rule_rows
+    from kvedge.client.tables import columns
+
+    for line in columns([RULE_HEADER, *rule_rows()]):
+        click.echo(line)
+
+
+@alarms.command()
+@click.argument("name")
+@session_options
+@click.option("--offline", is_flag=True, help="Ask no server what the rule is raised about now.")
+def show(name: str, kubeconfig: Path | None, namespace: str | None, offline: bool) -> None:
+    """Show one rule, what it is raised about, and its runbook."""
+    from kvedge.client.alarms import explain_rule
+    from kvedge.resources.alarms.alarm_rules import RULES, read_runbook
+    from kvedge.runtime.nearest_names import or_nearest
+
+    by_lower = {each.lower(): each for each in RULES}
+    known = by_lower.get(name.lower())
+    if known is None:
+        raise Refused(f"there is no alarm {name}.{or_nearest(name, RULES)}", Exit.NOT_FOUND)
+    found = [] if offline else [each for each in _fetch(kubeconfig, namespace) if each.rule == known]
+    for line in explain_rule(RULES[known], found)[: -1 if offline else None]:
+        click.echo(line)
+    click.echo()
+    click.echo(read_runbook(known).rstrip("\n"))
+
+
+def _fetch(kubeconfig: Path | None, namespace: str | None) -> Sequence[Alarm]:
+    from kvedge.client.alarms import fetch_alarms
+
+    return fetch_alarms(open_session(kubeconfig, namespace).client).firing
