@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from kvedge.controller.alarms.alarm_board import AlarmBoard
 from kvedge.controller.alarms.alarm_loop import AlarmLoop, AlarmSources
+from kvedge.controller.alarms.words.teller_desk import TellerDesk, WordPlaces
 from kvedge.controller.datavolumes.data_volume_work import DataVolumeWork
 from kvedge.controller.evacuation.evacuation_loop import make_evacuation_work
 from kvedge.controller.fencing.fence_loop import FenceLoop, FenceSources
@@ -89,8 +90,11 @@ class ControllerRole:
         config: ClusterConfig,
         leader_election: bool,
         clock: Clock | None = None,
+        words: WordPlaces | None = None,
     ) -> None:
+        """`words` is where this host says who is told of alarms."""
         self._kubeconfig = kubeconfig
+        self._words = words or WordPlaces()
         self._config = config
         self._elects = leader_election
         self._clock = clock or SystemClock()
@@ -156,7 +160,8 @@ class ControllerRole:
 
     def _begin(self, client: KubeClient) -> None:
         leading = client if self._election is None else client.guard_writes(self._election.holds)
-        work = _Work(leading, EventRecorder(client, _COMPONENT, clock=self._clock), self._config, self._clock)
+        events = EventRecorder(client, _COMPONENT, clock=self._clock)
+        work = _Work(leading, events, self._config, self._clock, self._words)
         with self._lock:
             self._work = work
         work.start()
@@ -181,7 +186,9 @@ class ControllerRole:
 class _Work:
     """Everything that runs while this controller is the one."""
 
-    def __init__(self, client: KubeClient, events: EventRecorder, config: ClusterConfig, clock: Clock) -> None:
+    def __init__(
+        self, client: KubeClient, events: EventRecorder, config: ClusterConfig, clock: Clock, words: WordPlaces
+    ) -> None:
         """`client` writes only while we lead; what happened may be told even after."""
         self._vms = Informer(client, VirtualMachine)
         self._vmis = Informer(client, VirtualMachineInstance)
@@ -273,7 +280,10 @@ class _Work:
         self._kubevirt_loop = self._make_kubevirt_loop(client, clock, updates.read_report)
         updates.on_report(self._kubevirt_loop.look_again)
         watched = (self._vms, self._vmis, self._nodes, self._claims)
-        self._alarms = AlarmLoop(AlarmSources(client, *watched, self._node_loop, self._events, clock), AlarmBoard())
+        board = AlarmBoard()
+        self._tellers = TellerDesk(client, board, words, clock)
+        sources = AlarmSources(client, *watched, self._node_loop, self._events, clock)
+        self._alarms = AlarmLoop(sources, board, self._tellers.names)
         self._common_types = CommonTypesLoop(client, self._wants_common_types)
         self._configuration.on_change(lambda found: self._common_types.look_again())
         self._informers: dict[str, Informer[Any]] = {
@@ -399,6 +409,7 @@ class _Work:
             part("remediations", self._remediations, *known),
             part("common instance types", self._common_types, *known),
             part("alarms", self._alarms, *known),
+            part("tellers of alarms", self._tellers, "alarms"),
             part("replicas", self._replicas, *known),
             part("pools", self._pools, *known),
             part("evacuation", self._evacuation, *known),

@@ -13,6 +13,7 @@ from typing import Final
 from kvedge import __version__
 from kvedge.api.api_service import ApiOptions, ApiRole
 from kvedge.api.registration.registration_loop import UploadFront
+from kvedge.controller.alarms.words.teller_desk import WordPlaces
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.handler.handler_service import HandlerConfig, HandlerRole
@@ -33,7 +34,6 @@ from kvedge.runtime.settings import Settings
 from kvedge.standalone.agent.agent_service import AgentConfig, NodeAgent
 from kvedge.standalone.agent.node.node_manifest import find_host_address
 from kvedge.standalone.agent_requests import AgentRequests
-from kvedge.standalone.alerts.alert_service import HOOK, AlertService
 from kvedge.standalone.apiserver.access.authorizer_rules import (
     AGENTS,
     APIS,
@@ -83,7 +83,6 @@ def standalone_services(settings: Settings) -> list[Service]:
         LaterService("api", box.make_api),
         LaterService("handler", box.make_handler),
         LaterService("controller", box.make_controller),
-        LaterService("alerts", box.make_alerts),
         LaterService("dropped images", box.make_image_drop_ins),
         LaterService("dropped manifests", box.make_manifest_drop_ins),
     ]
@@ -230,14 +229,11 @@ class _Box:
             brings_common_types=True,
         )
         return ControllerRole(
-            self.kubeconfig("controller", CONTROLLER_USER, CONTROLLERS), config, leader_election=False
+            self.kubeconfig("controller", CONTROLLER_USER, CONTROLLERS),
+            config,
+            leader_election=False,
+            words=WordPlaces(self.settings.user_kubeconfig.parent, self.node),
         )
-
-    def make_alerts(self) -> Service:
-        """What tells somebody that a backup has failed; it reads what the controller reads."""
-        kubeconfig = self.kubeconfig("alerts", "kvedge:alerts", CONTROLLERS)
-        client = KubeClient.from_kubeconfig(kubeconfig, "kvedge-alerts")
-        return AlertService(client, self.settings.user_kubeconfig.parent / HOOK, self.node)
 
     def make_image_drop_ins(self) -> Service:
         """What users put into `images`."""

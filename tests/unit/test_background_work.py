@@ -24,6 +24,8 @@ import kvedge
 from kvedge.api.registration.presence_loop import Presence
 from kvedge.appliance.cluster.kept_image import KeptImage
 from kvedge.appliance.install.unpacked_trees import OldVersions
+from kvedge.controller.alarms.words.teller_desk import WordPlaces
+from kvedge.controller.alarms.words.tellers import Channel, Teller
 from kvedge.handler.fencing.fence_service import FenceConfig, FenceService
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.handler.migration.outgoing_service import OutgoingService
@@ -271,7 +273,7 @@ def _late(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 def _controller(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     from kvedge.controller import controller_service
 
-    work = controller_service._Work(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    work = controller_service._Work(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
     patch.setattr(work, "wait_synced", thrown)
     patch.setattr(work._configuration, "wait", lambda seconds: None)
     work._starter.start()
@@ -422,8 +424,11 @@ THREADS: dict[str, Make] = {
         "kvedge.standalone.agent.node.network_keeper.NetworkKeeper", MagicMock()
     ),
     "standalone/names/host_names.py": _host_names,
-    "standalone/alerts/alert_service.py": _keeper(
-        "kvedge.standalone.alerts.alert_service.AlertService", MagicMock(), Path("alert-hook"), "box"
+    "controller/alarms/words/teller_desk.py": _keeper(
+        "kvedge.controller.alarms.words.teller_desk.TellerDesk", MagicMock(), MagicMock(), MagicMock(), MagicMock()
+    ),
+    "controller/alarms/words/tellers.py": lambda thrown, path, patch: Teller(
+        MagicMock(news_for=lambda name: thrown() or ()), Channel("noc", MagicMock(), 1, 0.0), ""
     ),
     "network/lan/node_lans.py": _keeper("kvedge.network.lan.node_lans.NodeLansKeeper"),
     "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),

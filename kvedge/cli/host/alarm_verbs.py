@@ -5,11 +5,13 @@ Called by the group. Prints.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
@@ -82,6 +84,33 @@ def show(name: str, kubeconfig: Path | None, namespace: str | None, offline: boo
         click.echo(line)
     click.echo()
     click.echo(read_runbook(known).rstrip("\n"))
+
+
+@alarms.command()
+@CONFIG
+def test(config: Path | None) -> None:
+    """Tell each receiver of this host's file something now, and show what it answers."""
+    from kvedge.controller.alarms.words.receiver_settings import ReceiverError
+    from kvedge.controller.alarms.words.teller_desk import read_receivers_file
+    from kvedge.controller.alarms.words.trial import try_receiver
+    from kvedge.resources.alarms.alarm_names import RECEIVERS_FILE
+    from kvedge.runtime.settings import load_settings
+
+    settings = load_settings(config_path(config), os.environ, {})
+    path = settings.user_kubeconfig.parent / RECEIVERS_FILE
+    try:
+        receivers = read_receivers_file(path)
+    except (ReceiverError, OSError) as error:
+        raise Refused(str(error), Exit.HOST) from error
+    if receivers is None or not receivers.all:
+        raise Refused(f"{path} names no receiver", Exit.NOT_FOUND)
+    failed = 0
+    for each in receivers.all:
+        complaint = try_receiver(each, settings.effective_node_name)
+        failed += bool(complaint)
+        click.echo(f"{each.name}: {complaint or 'told'}")
+    if failed:
+        raise Refused(f"{failed} of {len(receivers.all)} receivers were not told")
 
 
 def _fetch(kubeconfig: Path | None, namespace: str | None) -> Sequence[Alarm]:

@@ -29,6 +29,7 @@ _START_SECONDS: Final = 600.0
 
 def controller_services(settings: Settings) -> Sequence[Service]:
     """The controller, standing for election."""
+    from kvedge.controller.alarms.words.teller_desk import WordPlaces
     from kvedge.controller.controller_service import ControllerRole
     from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 
@@ -42,7 +43,8 @@ def controller_services(settings: Settings) -> Sequence[Service]:
         use_emulation=settings.emulation == "tcg",
         emulation_is_set=settings.emulation_is_set,
     )
-    return [ControllerRole(role_kubeconfig(settings, "controller"), config, leader_election=True)]
+    words = WordPlaces(settings.user_kubeconfig.parent, settings.effective_node_name)
+    return [ControllerRole(role_kubeconfig(settings, "controller"), config, leader_election=True, words=words)]
 
 
 def api_services(settings: Settings) -> Sequence[Service]:

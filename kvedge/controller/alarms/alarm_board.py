@@ -33,12 +33,12 @@ class AlarmBoard:
             self._alarms = {alarm.key: alarm for alarm in alarms}
             self._changed.notify_all()
 
-    def news_for(self, receiver: str, most: int) -> list[Alarm]:
+    def news_for(self, receiver: str) -> list[Alarm]:
         """What a receiver has to be told, the beginnings first."""
         with self._changed:
             told = self._told.get(receiver, {})
             news = [each for each in self._alarms.values() if _with_told(each, receiver, told).is_news_for(receiver)]
-        return sorted(news, key=lambda each: (each.state, each.since, each.key))[:most]
+        return sorted(news, key=lambda each: (each.state, each.since, each.key))
 
     def mark_told(self, receiver: str, alarms: Sequence[Alarm]) -> None:
         """The receiver has taken them."""

@@ -1,7 +1,7 @@
 """How alarms are raised and cleared: what is kept and what is seen now goes in, what is kept from now on comes out.
 
-Called by the controller's checker. Pure. An alarm that is over is kept until all receivers have heard of it, for an
-hour at most; and what receivers have been told is kept with it, so that a restart tells nothing twice.
+Called by the controller's checker. Pure. An alarm that is over is kept until all receivers have heard of it, for a
+week at most; and what receivers have been told is kept with it, so that a restart tells nothing twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kvedge.runtime.clock import rfc3339, seconds_since
 # Of all rules together. What is more is counted, and raised when there is room.
 MOST_ALARMS: Final = 200
 LONGEST_MESSAGE: Final = 300
-_LONGEST_UNTOLD_SECONDS: Final = 3600.0
+# A link may be down for days.
+_LONGEST_UNTOLD_SECONDS: Final = 7 * 86400.0
 # A message that has changed, such as a percentage, is written again after so long.
 _SAME_WORDS_SECONDS: Final = 600.0
 _SEVERITIES: Final = tuple(Severity)
@@ -144,8 +145,15 @@ def next_turn(kept: Sequence[Alarm], seen: Iterable[Sighting], receivers: Collec
             after.append(judged)
     after += [over for alarm in gone.values() if (over := _resolve(alarm, now)) is not None]
     after = [alarm for alarm in after if not _is_done_with(alarm, receivers, now)]
-    # Where there is no room for all, those that are known stay, and of the new ones the worst come in.
-    after.sort(key=lambda each: (each.key not in before, _SEVERITIES.index(each.severity), each.key))
+    # Where there is no room for all, ends go first. Those that are known stay, and of the new ones the worst come in.
+    after.sort(
+        key=lambda each: (
+            each.state == State.RESOLVED,
+            each.key not in before,
+            _SEVERITIES.index(each.severity),
+            each.key,
+        )
+    )
     left_out = max(0, len(after) - MOST_ALARMS)
     alarms = tuple(sorted(after[:MOST_ALARMS], key=lambda each: each.key))
     states = {key: alarm.state for key, alarm in before.items()}

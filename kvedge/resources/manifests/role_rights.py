@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kvedge.resources.alarms.alarm_names import ALARMS_CONFIG
+from kvedge.resources.alarms.alarm_names import ALARMS_CONFIG, RECEIVERS_SECRET
 from kvedge.resources.disks.uploads import UPLOAD_AUTHORITY_SECRET, UPLOAD_PROXY_CONFIG
 from kvedge.resources.manifests.policy_rules import PolicyRule
 from kvedge.resources.moves.crossing import CREDENTIALS_NAMESPACE
@@ -189,9 +189,10 @@ _CONTROLLER: Final = (
     right(("get", "create", "update"), "coordination.k8s.io", "leases", namespace=SYSTEM_NAMESPACE),
     # The leases of nodes that fence themselves.
     right((*READ, "patch"), "core", "configmaps", namespace=NODES_NAMESPACE),
-    # It keeps alarms in one ConfigMap, shows them as a condition of nodes.
+    # It keeps alarms in one ConfigMap, shows them as a condition of nodes, and reads who is to be told of them.
     right(("create",), "core", "configmaps", namespace=SYSTEM_NAMESPACE),
     right(("get", "patch"), "core", "configmaps", names=(ALARMS_CONFIG,), namespace=SYSTEM_NAMESPACE),
+    right(("get",), "core", "secrets", names=(RECEIVERS_SECRET,), namespace=SYSTEM_NAMESPACE),
     right(("patch",), "core", "nodes/status"),
 )
 

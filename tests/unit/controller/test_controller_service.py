@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kvedge.controller.alarms.words.teller_desk import WordPlaces
 from kvedge.controller.controller_service import ControllerRole, _Work
 from kvedge.controller.datavolumes import data_volume_work
 from kvedge.kube.informer import Informer
@@ -26,7 +27,7 @@ def role(monkeypatch: pytest.MonkeyPatch) -> Iterator[ControllerRole]:
     """One that works, of a cluster that was listed."""
     monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
     made = ControllerRole("kubeconfig", CONFIG, leader_election=True)
-    made._work = work = _Work(MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    made._work = work = _Work(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
     monkeypatch.setattr(work, "wait_synced", lambda timeout: True)
     monkeypatch.setattr(work._configuration, "wait", lambda seconds: None)
     yield made

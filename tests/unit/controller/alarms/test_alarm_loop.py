@@ -141,11 +141,11 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     world.fill(97)
     loop = world.loop("mail")
     loop.reconcile(ALL)
-    world.board.mark_told("mail", world.board.news_for("mail", 9))
+    world.board.mark_told("mail", world.board.news_for("mail"))
     loop.reconcile(ALL)
     world.board = AlarmBoard()
     world.loop("mail").reconcile(ALL)
-    assert world.board.news_for("mail", 9) == []
+    assert world.board.news_for("mail") == []
     assert len(world.events) == 1
 
 
@@ -156,7 +156,7 @@ def test_nothing_is_told_before_it_is_written_down() -> None:
     world.fill(97)
     world.refuse = Conflict
     assert loop.reconcile(ALL).after <= 1
-    assert (world.events, world.board.news_for("mail", 9)) == ([], [])
+    assert (world.events, world.board.news_for("mail")) == ([], [])
     world.refuse = None
     loop.reconcile(ALL)
     assert len(world.events) == 1

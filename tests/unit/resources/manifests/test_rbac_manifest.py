@@ -94,7 +94,7 @@ def test_the_roles_authority_is_the_api_roles_alone_and_the_controller_reads_tha
     }
     assert reading == {
         API_GROUP: [("kvedge-system", ("kvedge-ca", "kvedge-upload-ca"))],
-        CONTROLLER_GROUP: [("kvedge-system", ("kvedge-upload-ca",))],
+        CONTROLLER_GROUP: [("kvedge-system", ("kvedge-upload-ca",)), ("kvedge-system", ("kvedge-alarm-receivers",))],
         # Each is good for one guest, for a day.
         HANDLER_GROUP: [("kvedge-crossings", ())],
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.standalone.alerts.alert_hook import HookFailed, call_hook, find_hook
+from kvedge.controller.alarms.words.hook_program import WordsFailed, call_hook, find_hook
 
 
 def program(path: Path, text: str, mode: int = 0o755) -> Path:
@@ -37,7 +37,7 @@ def test_it_gets_the_alert_as_json_and_no_rights(tmp_path: Path) -> None:
     [("echo no carrier >&2; exit 3", "ended with 3: no carrier"), ("sleep 60 & sleep 60", "longer than 0.5 s")],
 )
 def test_what_fails_or_hangs_is_told_and_ended(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(HookFailed, match=words):
+    with pytest.raises(WordsFailed, match=words):
         call_hook(program(tmp_path, text), {}, seconds=0.5 if "sleep" in text else 30)
 
 
@@ -47,5 +47,5 @@ def test_one_that_is_not_there_is_no_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o700, 0o757, 0o775])
 def test_one_that_others_may_write_or_nobody_may_start_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(HookFailed, match="chmod 755"):
+    with pytest.raises(WordsFailed, match="chmod 755"):
         find_hook(program(tmp_path, "true", mode))

@@ -1,6 +1,6 @@
-"""The site's own program that is told of an alert: as JSON on its standard input, as a user without rights.
+"""The site's own program that is told of an alarm: as JSON on its standard input, as a user without rights.
 
-Called by the service of alerts. Starts a process, and ends it with all its children when its time is over.
+Called by the tellers. Starts a process, and ends it with all its children when its time is over.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from kvedge.controller.alarms.words.deadline_stream import WordsFailed
+
 # The user `nobody` of every distribution.
 _NOBODY: Final = 65534
 _SECONDS: Final = 30.0
@@ -22,26 +24,22 @@ _LONGEST_WORDS: Final = 300
 _ENVIRONMENT: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-class HookFailed(Exception):
-    """Nobody was told: why."""
-
-
 def find_hook(path: Path) -> Path | None:
     """The program, if the site has one.
 
     Raises:
-        HookFailed: when others than root could have written it, or it cannot be started.
+        WordsFailed: when others than root could have written it, or it cannot be started.
     """
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise HookFailed(f"{path} cannot be looked at: {error}") from error
+        raise WordsFailed(f"{path} cannot be looked at: {error}") from error
     if not stat.S_ISREG(found.st_mode) or not found.st_mode & stat.S_IXOTH:
-        raise HookFailed(f"{path} must be a program that everybody may start: chmod 755 {path}")
+        raise WordsFailed(f"{path} must be a program that everybody may start: chmod 755 {path}")
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise HookFailed(f"{path} must be root's, and only root may write it: chown root {path}; chmod 755 {path}")
+        raise WordsFailed(f"{path} must be root's, and only root may write it: chown root {path}; chmod 755 {path}")
     return path
 
 
@@ -49,7 +47,7 @@ def call_hook(program: Path, alert: dict[str, Any], seconds: float = _SECONDS) -
     """Have it told; it ends with 0 when it was.
 
     Raises:
-        HookFailed: when it does not.
+        WordsFailed: when it does not.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(json.dumps(alert).encode() + b"\n")
@@ -69,11 +67,11 @@ def call_hook(program: Path, alert: dict[str, Any], seconds: float = _SECONDS) -
                 **user,
             )
         except OSError as error:
-            raise HookFailed(f"{program} does not start: {error}") from error
+            raise WordsFailed(f"{program} does not start: {error}") from error
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired as error:
-            raise HookFailed(f"{program} was ended: it took longer than {seconds:g} s") from error
+            raise WordsFailed(f"{program} was ended: it took longer than {seconds:g} s") from error
         finally:
             # Its children too: they would be those of a box's kvedge for ever.
             with suppress(ProcessLookupError):
@@ -83,4 +81,4 @@ def call_hook(program: Path, alert: dict[str, Any], seconds: float = _SECONDS) -
             size = said.seek(0, os.SEEK_END)
             said.seek(max(0, size - _LONGEST_WORDS))
             words = said.read(_LONGEST_WORDS).decode(errors="replace").strip()
-            raise HookFailed(f"{program} ended with {code}: {words or 'no word'}")
+            raise WordsFailed(f"{program} ended with {code}: {words or 'no word'}")
