@@ -18,6 +18,7 @@ FILES = ("rbac", "crds", "priority-classes.yaml", "kubevirt.yaml", "deployment.y
 
 # For those who have the Prometheus Operator, whose kinds no server here knows.
 MONITORING = K3S / "monitoring" / "prometheus.yaml"
+ALARM_RULES = MONITORING.with_name("alarm-rules.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def kubectl(server: RealApiServer, *arguments: str, stdin: str | None = None) ->
 
 def test_no_file_was_forgotten() -> None:
     assert {path.name for path in K3S.iterdir()} - {"README.md"} == {*FILES, MONITORING.parent.name}
-    assert list(MONITORING.parent.iterdir()) == [MONITORING]
+    assert set(MONITORING.parent.iterdir()) == {MONITORING, ALARM_RULES}
 
 
 def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change(server: RealApiServer) -> None:

@@ -39,8 +39,8 @@ class Rule:
     rest: float
     summary: str
     remedy: str
-    # The same for Prometheus; empty where no series tells it. It names KubeVirt's series, kvedge's, those of
-    # kube-state-metrics and of node_exporter.
+    # The same for Prometheus; empty where no series tells it. It names KubeVirt's series, and those of
+    # kube-state-metrics, kubelet and node_exporter.
     query: str = ""
 
     def is_bad(self, level: float, *, was_bad: bool) -> bool:
@@ -104,7 +104,6 @@ _ROWS: Final = (
         0,
         "a guest was stopped because its disk could not be read or written",
         "make room, or bring the disk back; then kvedge unpause lets the guest go on where it stopped",
-        'kube_customresource_kubevirt_vmi_paused{reason="PausedIOError"} == 1',
     ),
     Rule(
         "GuestAgentGone",
