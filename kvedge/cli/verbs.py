@@ -81,6 +81,9 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "describe": Verb("objects.describe_verb", "Show one object and what happened to it: `kvedge describe vm web`."),
     "delete": Verb("objects.delete_verb", "Delete objects: `kvedge delete vm web`, `kvedge delete -f vm.yaml`."),
     "scale": Verb("objects.scale_verb", "Set how many VMs a set keeps: `kvedge scale vmirs/web --replicas 3`."),
+    "events": Verb(
+        "objects.events_verb", "Show what happened, of all objects or of one VM: `kvedge events web --follow`."
+    ),
     "logs": Verb("objects.logs_verb", "Show a launcher's log: `kvedge logs vmi/web`."),
     "image": Verb("objects.image_verbs", "Images for container disks, kept on this box."),
     "volume": Verb("objects.volume_verbs", "Volumes: the claims on which disks of VMs last."),
