@@ -114,6 +114,7 @@ _HOST: Final[dict[str, Verb]] = {
     ),
     "status": Verb("host.install_verbs", "Show whether kvedge works on this host: unit, API, node, VMs."),
     "alarms": Verb("host.alarm_verbs", "Show what is wrong with VMs, nodes and backups now, and what to do about it."),
+    "audit": Verb("host.audit_verb", "Show who did what on this box: user, verb, object, outcome."),
     "doctor": Verb("host.doctor_verb", "Check whether this host can run VMs; each finding comes with its remedy."),
     "host-shutdown": Verb(
         "host.host_shutdown_verb",

@@ -54,6 +54,7 @@ from kvedge.standalone.agent.node.node_loop import NodeLoop as AgentsNodeLoop
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.apiserver import api_server
+from kvedge.standalone.apiserver.audit_log import AuditLog
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
@@ -174,6 +175,15 @@ def _keeper(keeper: str, *wanted: Any) -> Make:
         return getattr(importlib.import_module(module), name)(*wanted).rounds
 
     return make
+
+
+def _audit_log(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    made = AuditLog(path)
+    patch.setattr(made, "_write", thrown)
+    for _ in range(8 * 256):
+        made.note(MagicMock(), "ResponseComplete", 200)
+    patch.setattr("kvedge.standalone.apiserver.audit_log.audit_event", lambda *_: {})
+    return made
 
 
 def _presence(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -431,6 +441,7 @@ THREADS: dict[str, Make] = {
         MagicMock(news_for=lambda name: thrown() or ()), Channel("noc", MagicMock(), 1, 0.0), ""
     ),
     "network/lan/node_lans.py": _keeper("kvedge.network.lan.node_lans.NodeLansKeeper"),
+    "standalone/apiserver/audit_log.py": _audit_log,
     "standalone/agent/pod/log_keeper.py": _keeper("kvedge.standalone.agent.pod.log_keeper.LogKeeper", Path("pods")),
     "standalone/agent/pod/volume_keeper.py": _keeper(
         "kvedge.standalone.agent.pod.volume_keeper.VolumeKeeper", MagicMock(), MagicMock()

@@ -32,6 +32,7 @@ from kvedge.standalone.apiserver.access.kubeconfig import write_kubeconfig
 from kvedge.standalone.apiserver.access.pki import DamagedAuthority, Subject
 from kvedge.standalone.apiserver.access.server_certificate import BoxPki, names_of_server
 from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
+from kvedge.standalone.apiserver.audit_log import FOLDER, AuditLog
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
@@ -180,7 +181,9 @@ class EmbeddedApi:
         services = ServiceLedger(
             hub.cache, config.service_cidr, listening=config.host_ports, has_pool=config.has_balancer_pool
         )
-        parts = ServerParts(hub, self.pki, self.address, services, self._log_source, self._exec_source)
+        audit = AuditLog(config.data_dir / "state" / FOLDER)
+        audit.start()
+        parts = ServerParts(hub, self.pki, self.address, services, audit, self._log_source, self._exec_source)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()
@@ -201,6 +204,7 @@ class EmbeddedApi:
             await _end_connections(server)
             server.close()
             parts.close()
+            audit.stop()
 
     def _renew(self) -> None:
         """Make the server a new certificate when the present one is old or for other names."""

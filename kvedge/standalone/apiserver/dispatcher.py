@@ -16,7 +16,9 @@ from kvedge.standalone.apiserver.access.authorizer_rules import OWN_GROUPS, Auth
 from kvedge.standalone.apiserver.access.identity import Authenticator
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
 from kvedge.standalone.apiserver.aggregation.upgrade_tunnel import wants_upgrade
+from kvedge.standalone.apiserver.audit_log import AuditLog
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
+from kvedge.standalone.apiserver.requests.audit_entry import AUDITED, new_entry
 from kvedge.standalone.apiserver.requests.bytes_in_flight import FLIGHT, payer
 from kvedge.standalone.apiserver.requests.request_body import count_announced_bytes
 from kvedge.standalone.apiserver.requests.request_context import Caller, RequestContext, WriteOptions, write_options
@@ -43,6 +45,7 @@ from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH
 
 log = logging.getLogger(__name__)
 
+_REFUSED: Final = 403
 _OPTIONS_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 # The request body is the whole object; the write path decides which fields of it may change.
@@ -73,6 +76,7 @@ class Dispatcher:
         authenticator: Authenticator,
         special: dict[tuple[str, str], Route],
         work: LargeWork,
+        audit: AuditLog,
     ) -> None:
         self._hub = hub
         self._resources = resources
@@ -82,9 +86,21 @@ class Dispatcher:
         self._authenticator = authenticator
         self._special = special
         self._work = work
+        self._audit = audit
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request; never raises for what a client did."""
+        """Answer a request, and have it written down who it was; never raises for what a client did."""
+        status: int | None = None
+        try:
+            response = await self._answer_or_refuse(request)
+            status = response.status
+            return response
+        finally:
+            entry = request.get(AUDITED)
+            if entry is not None and (entry.counts or status == _REFUSED):
+                self._audit.note(entry, "ResponseComplete", status)
+
+    async def _answer_or_refuse(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await self._answer(request)
         except ApiError as error:
@@ -132,6 +148,7 @@ class Dispatcher:
         if not is_plain(request.raw_path):
             raise PathNotFound()
         target = request_target(request.method, request.path, request.query)
+        self._begin_audit(request, caller, target)
         api = self._proxy.api_of(target.group, target.version) if target.group else None
         if not self._authorizer.allows(caller, target) and not (api and self._may_enter(caller, target)):
             raise forbidden(caller, target)
@@ -146,6 +163,15 @@ class Dispatcher:
         if kind is None or (target.namespace and not kind.namespaced and kind.plural != "namespaces"):
             raise PathNotFound()
         return await self._serve_target(request, target, kind, caller)
+
+    def _begin_audit(self, request: web.BaseRequest, caller: Caller, target: RequestTarget) -> None:
+        """Kvedge's own parts write all the time; what they do follows from what is written down of others."""
+        if not OWN_GROUPS.isdisjoint(caller.groups):
+            return
+        entry = request[AUDITED] = new_entry(request, caller, target)
+        if entry.counts and target.verb != "watch" and self.lasts(request):
+            # A console may be open for days.
+            self._audit.note(entry, "ResponseStarted", None)
 
     def _may_enter(self, caller: Caller, target: RequestTarget) -> bool:
         """Whether a call goes to another server, which knows what in its path is a name and what a subresource.

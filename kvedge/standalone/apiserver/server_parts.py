@@ -24,6 +24,7 @@ from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.admission.storage_admission import StorageAdmission
 from kvedge.standalone.apiserver.admission.webhook_client import WebhookClient
 from kvedge.standalone.apiserver.aggregation.aggregation_proxy import AggregationProxy
+from kvedge.standalone.apiserver.audit_log import AuditLog
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.served_kinds import ASKED
@@ -62,6 +63,7 @@ class ServerParts:
         pki: BoxPki,
         address: str,
         services: ServiceLedger,
+        audit: AuditLog,
         log_source: LogSource | None,
         exec_source: ExecSource | None = None,
     ) -> None:
@@ -106,7 +108,7 @@ class ServerParts:
         special.update({(kind.storage, ""): reviews.serve for kind in BUILT_IN if kind.verbs == ASKED})
         authenticator = Authenticator(authorizer, tokens)
         self.dispatcher = Dispatcher(
-            hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special, self._work
+            hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special, self._work, audit
         )
         self._loops = (
             GarbageLoop(hub, self.actor),

@@ -17,6 +17,7 @@ from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.serving.warning_header import WARNING, warning_value
 from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.requests import deletion_rules, list_rules, write_rules
+from kvedge.standalone.apiserver.requests.audit_entry import AUDITED
 from kvedge.standalone.apiserver.requests.list_rules import ListOptions
 from kvedge.standalone.apiserver.requests.object_encoding import Encoder, ListFacts
 from kvedge.standalone.apiserver.requests.request_body import read_object, read_options, read_patch
@@ -95,6 +96,9 @@ class ResourceRoutes:
         if context.target.name or context.target.subresource:
             raise MethodNotAllowed()
         stored = await self._writer.create(context, await read_object(request, context))
+        if (entry := request.get(AUDITED)) is not None:
+            # The path of a creation has no name.
+            entry.name = stored.key.name
         return self._answer_write(request, context, stored, 201)
 
     async def _update(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:

@@ -120,7 +120,7 @@ def test_two_service_accounts_of_one_namespace_share_a_turn() -> None:
 
 def lane_of(work: LargeWork, user: str, *groups: str) -> Lane:
     """The lane that the dispatcher gives a caller."""
-    dispatcher = Dispatcher(*[mock.Mock()] * 6, {}, work)
+    dispatcher = Dispatcher(*[mock.Mock()] * 6, {}, work, mock.Mock())
     return dispatcher._lane_of(Caller(user, groups))
 
 
