@@ -15,6 +15,7 @@ from typing import Final
 
 from kvedge.kube.credentials.client_certificate import end_of
 from kvedge.kube.credentials.connection_settings import from_kubeconfig
+from kvedge.kube.credentials.service_account import ServiceAccountError
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.alarms.node_health import MOST_PLACES, Kvm, NodeHealth
 from kvedge.runtime.clock import rfc3339
@@ -75,7 +76,7 @@ class HostHealth:
                 shown = from_kubeconfig(self._kubeconfig).certificate
                 end = None if shown is None else end_of(shown.pem)
                 self._certificate = stamp, "" if end is None else rfc3339(end)
-        except (OSError, KubeconfigError):
+        except (OSError, KubeconfigError, ServiceAccountError):
             return ""
         return self._certificate[1]
 
