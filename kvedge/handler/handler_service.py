@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kvedge.handler.devices.device_users import DeviceUsers
+from kvedge.handler.devices.node_devices import HostDevices
 from kvedge.handler.guest.guest_network import GuestNetwork
 from kvedge.handler.guest.lan_joining import LanJoining
 from kvedge.handler.guest.moving_guests import Mobility
@@ -52,9 +54,9 @@ from kvedge.kube.work_queue import Key
 from kvedge.network.lan.node_lans import NodeLansKeeper
 from kvedge.resources.alarms.node_health import Kvm
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.host_devices.passed_devices import passes_devices
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
-from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import locks_memory
 from kvedge.runtime.clock import SystemClock
@@ -119,6 +121,8 @@ class HandlerConfig:
     relay_address: str = "127.0.0.1:0"
     # Where neither Multus nor a node agent joins launchers to networks of the LAN, the handler does.
     joins_lans: bool = False
+    # Above the node's /sys and /dev, where its devices are looked for.
+    devices_root: Path = Path("/")
     # Why nothing of a VMI may begin here, by its UID; empty when it may. The fencer's word, where there is one.
     refuse_start: Callable[[str], str] = lambda uid: ""
 
@@ -163,6 +167,13 @@ class HandlerRole:
         vmis = Informer(client, VirtualMachineInstance, label_selector=f"{NODE_NAME}={config.node}")
         coming = Informer(client, VirtualMachineInstance, label_selector=f"{MIGRATION_TARGET_NODE}={config.node}")
         connections = LauncherConnections(config.kubelet, lambda key: loop.add(Key(*key)))
+        devices = HostDevices(
+            config.devices_root,
+            config.state / _DEVICE_NODES,
+            DeviceUsers(vmis.list),
+            clock,
+            lambda: node_loop.refresh(),
+        )
         desk = CrossingDesk(lambda key: loop.add(Key(*key)), lambda: relay.look_soon())
         incoming = IncomingChannels(config.kubelet, desk)
         outgoing = OutgoingService(client, config.node, config.kubelet)
@@ -173,7 +184,7 @@ class HandlerRole:
             connections=connections,
             network=GuestNetwork(config.state, lambda: configuration.current),
             volumes=HotplugVolumes(config.kubelet),
-            prepare_pod=_pod_preparation(config, events),
+            prepare_pod=_pod_preparation(config, events, devices),
             events=events,
             options=platform.options,
             kubelet=config.kubelet,
@@ -214,12 +225,13 @@ class HandlerRole:
             clock,
             events,
             health=_host_health(config, platform).read,
+            devices=devices.report,
         )
         gate.on_change(node_loop.refresh)
         platform.on_change(node_loop.refresh)
         # As KubeVirt's labeller does: labels that somebody took away are back soon.
         configuration.on_change(lambda _: node_loop.refresh())
-        plugins = self._make_plugins(configuration, platform)
+        plugins = self._make_plugins(configuration, platform, devices)
         return [
             Part("client", stop=client.close),
             # Its event loop is there already, and ends with this part.
@@ -241,17 +253,21 @@ class HandlerRole:
             *([part("LANs", NodeLansKeeper().rounds)] if config.joins_lans else []),
         ]
 
-    def _make_plugins(self, configuration: ConfigurationFollower, platform: NodePlatform) -> DevicePlugins:
+    def _make_plugins(
+        self, configuration: ConfigurationFollower, platform: NodePlatform, devices: HostDevices
+    ) -> DevicePlugins:
         config = self._config
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
             plugin_directory(config.kubelet),
             list_shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
+            devices.plugins,
         )
 
         def follow(found: Configuration) -> None:
             set_verbosity(self.name, found.log_levels.of_handler(config.node))
             plugins.offer(found.vmis_per_node)
+            devices.permit(found.permitted_devices)
             platform.note_configuration_change()
 
         configuration.on_change(follow)
@@ -268,7 +284,7 @@ def _write_tools(seed: Path) -> None:
 
 
 def _pod_preparation(
-    config: HandlerConfig, events: EventRecorder
+    config: HandlerConfig, events: EventRecorder, host_devices: HostDevices
 ) -> Callable[[VirtualMachineInstance, HeldProcess, str], None]:
     """What a launcher's Pod is given before its guest starts, beside its network."""
     devices, disks = DeviceClaims(), ContainerDiskMounts(config.kubelet)
@@ -277,7 +293,8 @@ def _pod_preparation(
     def prepare(vmi: VirtualMachineInstance, launcher: HeldProcess, pod_uid: str) -> None:
         if why := config.refuse_start(vmi.metadata.uid):
             raise PodNotReady(why)
-        passes = passes_functions(vmi)
+        host_devices.claim(vmi, launcher)
+        passes = passes_devices(vmi)
         devices.claim(launcher, block_volumes(vmi), passes=passes)
         if passes or locks_memory(vmi.spec.domain):
             lift_memory_lock(launcher)

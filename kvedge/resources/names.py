@@ -60,6 +60,8 @@ UNPAUSED_GATE: Final = "kubevirt.io/virtual-machine-unpaused"
 SYSTEM_NAMESPACE: Final = "kvedge-system"
 HANDLER_ADDRESS: Final = "kvedge.io/handler-address"
 EMULATION: Final = "kvedge.io/emulation"
+# On a Node: its devices that may go to guests, or could; see host_device_report.
+HOST_DEVICES: Final = "kvedge.io/host-devices"
 # On a Node: the version of its handler; and why that handler takes no VM.
 VERSION: Final = "kvedge.io/version"
 REFUSAL: Final = "kvedge.io/takes-no-vm"
@@ -89,7 +91,8 @@ START_WITHOUT_VOLUMES: Final = "kvedge.io/start-without-missing-volumes"
 # In seconds. A user who may make VMs can make all other VMs of the box wait for so long.
 LONGEST_AUTOSTART_DELAY: Final = 600
 
-# Device plugin resources.
+# Device plugin resources: those that every node has, and their prefix.
+DEVICES_PREFIX: Final = "devices.kubevirt.io/"
 DEVICE_KVM: Final = "devices.kubevirt.io/kvm"
 DEVICE_TUN: Final = "devices.kubevirt.io/tun"
 DEVICE_VHOST_NET: Final = "devices.kubevirt.io/vhost-net"

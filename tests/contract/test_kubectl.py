@@ -149,10 +149,12 @@ def test_a_watch_tells_changes_as_rows(kubectl: Kubectl, vm: str, served: Embedd
 
 
 def test_what_is_wrong_is_refused_with_every_cause_and_nothing_is_created(kubectl: Kubectl) -> None:
-    bad = VM.replace("NAME", "bad").replace("devices: {}", "devices: {gpus: [{name: g}], disks: [{name: d}]}")
+    bad = VM.replace("NAME", "bad").replace(
+        "devices: {}", "devices: {filesystems: [{name: f, virtiofs: {}}], disks: [{name: d}]}"
+    )
     done = kubectl.call("apply", "-f", "-", text=bad)
     assert done.returncode != 0
-    assert "spec.template.spec.domain.devices.gpus" in done.stderr
+    assert "spec.template.spec.domain.devices.filesystems" in done.stderr
     assert "spec.template.spec.domain.devices.disks[0].Name 'd' not found" in done.stderr
     assert "NotFound" in kubectl.call("get", "vm", "bad").stderr
 

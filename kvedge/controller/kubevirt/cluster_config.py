@@ -12,6 +12,7 @@ from fractions import Fraction
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
 from kvedge.resources.configuration.feature_gates import EXTERNAL_RESOURCES
+from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.types.core import Node
 
 
@@ -44,6 +45,8 @@ class ClusterConfig:
     state_storage_class: str = ""
     # Network binding plugins.
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
+    # Devices of nodes that VMs may be given; None: whatever device plugins there are.
+    permitted_devices: PermittedDevices | None = None
     # A webhook of somebody else's asks for the virtual functions of launchers' networks.
     functions_by_others: bool = False
     # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
@@ -62,6 +65,7 @@ class ClusterConfig:
             memory_overhead_ratio=configuration.memory_overhead_ratio,
             state_storage_class=configuration.state_storage_class,
             bindings=configuration.bindings,
+            permitted_devices=configuration.permitted_devices,
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
         )

@@ -46,7 +46,7 @@ class DeviceClaims:
 
     def claim(self, launcher: HeldProcess, blocks: Iterable[str] = (), *, passes: bool = False) -> None:
         """Let the launcher's user open each device that its container has, and the block devices of these volumes;
-        `passes`: those of VFIO too, by which the guest gets devices of the node.
+        `passes`: those of VFIO and USB too, by which the guest gets devices of the node.
 
         Raises:
             PodNotReady: when one is not what it should be, or is the host's own.
@@ -57,13 +57,13 @@ class DeviceClaims:
                     self._claim(root, name, number)
                 for name in blocks:
                     self._claim(root, name, None)
-                for name in _list_vfio_nodes(root) if passes else ():
+                for name in (*_list_vfio_nodes(root), *_list_usb_nodes(root)) if passes else ():
                     self._claim(root, name, self._host_number(name))
         except OSError as error:
             raise PodNotReady(f"the node cannot look at the devices of the launcher's Pod: {error}") from error
 
     def _host_number(self, name: str) -> int:
-        """VFIO's groups have a number that the kernel chose when it started; the host's node tells it."""
+        """These have a number that the kernel chose when it found them; the host's node tells it."""
         try:
             return (self.host_dev / name).lstat().st_rdev
         except FileNotFoundError as error:
@@ -104,6 +104,21 @@ def _list_vfio_nodes(root: int) -> list[str]:
         # The launcher finds out what its guest lacks, and says so.
         return []
     return [f"vfio/{name}" for name in names if name == "vfio" or name.isdecimal()][:_MOST_GROUPS]
+
+
+def _list_usb_nodes(root: int) -> list[str]:
+    """USB devices in the Pod's /dev."""
+    found: list[str] = []
+    try:
+        with hold_open_beneath(root, "dev/bus/usb", os.O_RDONLY | os.O_DIRECTORY) as folder:
+            buses = [name for name in sorted(os.listdir(folder)) if name.isdecimal()][:_MOST_GROUPS]
+        for bus in buses:
+            with hold_open_beneath(root, f"dev/bus/usb/{bus}", os.O_RDONLY | os.O_DIRECTORY) as folder:
+                found += [f"bus/usb/{bus}/{name}" for name in sorted(os.listdir(folder)) if name.isdecimal()]
+    except FileNotFoundError:
+        # It has none.
+        return found
+    return found[:_MOST_GROUPS]
 
 
 def block_volumes(vmi: VirtualMachineInstance) -> list[str]:

@@ -1,4 +1,5 @@
-"""Device plugins of the handler: `devices.kubevirt.io/{kvm,tun,vhost-net}` for the kubelet, or the agent of one box.
+"""Device plugins of the handler, for the kubelet or the agent of one box: `devices.kubevirt.io/{kvm,tun,vhost-net}`,
+and those of devices that go to one guest, which come and go with what is permitted.
 
 Started by the handler role. Serves one unix socket per resource beside the kubelet's, and registers each there. A
 kubelet that starts removes every socket in that directory, its plugins' too, and knows no plugin then: a socket that is
@@ -11,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Collection
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any, Final
 import grpc
 
 from kvedge.handler.node.device_plugin import DevicePlugin, SharedDevice
+from kvedge.handler.node.plugin_service import PluginService
 from kvedge.rpc import deviceplugin_pb2, deviceplugin_pb2_grpc
 from kvedge.runtime.background import BackgroundThread
 
@@ -47,7 +50,7 @@ Identity = tuple[int, int, int]
 class _Served:
     """One plugin and what became of it."""
 
-    plugin: DevicePlugin
+    plugin: PluginService[Any]
     server: grpc.Server | None = None
     socket: Identity | None = None
     registered_with: Identity | None = None
@@ -71,9 +74,17 @@ class DevicePlugins:
 
     name = "device plugins"
 
-    def __init__(self, directory: Path, devices: list[SharedDevice]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        devices: list[SharedDevice],
+        passed: Callable[[], Collection[PluginService[Any]]] = tuple,
+    ) -> None:
+        """`passed` looks at the devices that go to one guest each, and has their plugins."""
         self._directory = directory
-        self._served = [_Served(DevicePlugin(device)) for device in devices]
+        self._shared = [DevicePlugin(device) for device in devices]
+        self._served = [_Served(plugin) for plugin in self._shared]
+        self._passed = passed
         self._stop = threading.Event()
         self._thread = BackgroundThread("device-plugins", self._keep_registered)
         self._refusals = 0
@@ -98,20 +109,20 @@ class DevicePlugins:
 
     def offer(self, count: int) -> None:
         """Let so many VMs have each device at most."""
-        for served in self._served:
-            served.plugin.offer(count)
+        for plugin in self._shared:
+            plugin.offer(count)
 
     def failure(self) -> str | None:
         """Registration is retried for ever, unless a look hangs."""
         return self._thread.failure()
 
     def _socket_path(self, served: _Served) -> Path:
-        return self._directory / served.plugin.device.socket_name
+        return self._directory / served.plugin.socket_name
 
     def _serve(self, served: _Served) -> None:
         # Before the path is used again: a server that ends removes what is at its path.
         self._withdraw(served)
-        name = served.plugin.device.socket_name
+        name = served.plugin.socket_name
         server = grpc.server(futures.ThreadPoolExecutor(_THREADS, thread_name_prefix=name))
         deviceplugin_pb2_grpc.add_DevicePluginServicer_to_server(served.plugin, server)  # type: ignore[no-untyped-call]
         self._socket_path(served).unlink(missing_ok=True)
@@ -143,14 +154,26 @@ class DevicePlugins:
             if self._stop.wait(wait):
                 return
 
+    def _follow_passed(self) -> None:
+        """Serve the plugins that are new, and end those that are no more."""
+        wanted = [*self._shared, *self._passed()]
+        for served in [served for served in self._served if served.plugin not in wanted]:
+            self._served.remove(served)
+            served.plugin.stop()
+            self._withdraw(served)
+            self._socket_path(served).unlink(missing_ok=True)
+        known = [served.plugin for served in self._served]
+        self._served += [_Served(plugin) for plugin in wanted if plugin not in known]
+
     def _look(self) -> None:
+        self._follow_passed()
         for served in self._served:
             served.plugin.refresh()
         # Seen before the plugins' own: a kubelet removes sockets first and makes its own then.
         kubelet = _identity(self._directory / KUBELET_SOCKET)
         for served in self._served:
             if served.socket is None or _identity(self._socket_path(served)) != served.socket:
-                log.info("plugin served anew", extra={"facts": {"resource": served.plugin.device.resource}})
+                log.info("plugin served anew", extra={"facts": {"resource": served.plugin.resource}})
                 # A kubelet that starts on a node whose directory was removed makes it, or we do.
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._serve(served)
@@ -165,9 +188,9 @@ class DevicePlugins:
             grpc.insecure_channel(f"unix:{reachable}/{KUBELET_SOCKET}") as channel,
         ):
             stub: Any = deviceplugin_pb2_grpc.RegistrationStub(channel)  # type: ignore[no-untyped-call]
-            device = served.plugin.device
+            plugin = served.plugin
             request = deviceplugin_pb2.RegisterRequest(
-                version=VERSION, endpoint=device.socket_name, resource_name=device.resource
+                version=VERSION, endpoint=plugin.socket_name, resource_name=plugin.resource
             )
             stub.Register(request, timeout=_REGISTER_SECONDS)
 

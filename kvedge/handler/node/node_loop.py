@@ -71,10 +71,12 @@ class NodeLoop:
         events: EventRecorder,
         bridges: Callable[[], Collection[str]] = host_bridges,
         health: Callable[[], NodeHealth | None] = lambda: None,
+        devices: Callable[[], str] = lambda: "",
     ) -> None:
         self._events = events
         self._bridges = bridges
         self._health = health
+        self._devices = devices
         self._client = client
         self._node = node
         self._platform = platform
@@ -155,6 +157,7 @@ class NodeLoop:
                 refusal=self._refusal(),
                 bridges=bridges,
                 health=self._health(),
+                devices=self._devices(),
             )
             self._client.patch(Node, "", self._node, MergePatch(patch))
         except NotFound:

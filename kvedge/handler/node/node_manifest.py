@@ -23,6 +23,7 @@ from kvedge.resources.names import (
     EMULATION,
     HANDLER_ADDRESS,
     HEARTBEAT,
+    HOST_DEVICES,
     HOST_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
     REFUSAL,
@@ -37,7 +38,7 @@ OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
 _ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
 # And these annotations.
-OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH)
+OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH, HOST_DEVICES)
 
 
 class NodeCapabilities(msgspec.Struct, frozen=True):
@@ -73,13 +74,15 @@ def node_patch(
     refusal: str = "",
     bridges: Iterable[str] = (),
     health: NodeHealth | None = None,
+    devices: str = "",
 ) -> JsonObject:
     """A merge patch that makes the Node, whose metadata are `present`, say what is so.
 
     Labels of ours that no longer hold are removed. With KubeVirt's annotation `skip-node` the labels of CPUs and
     machines stay as they are.
     `refusal` is why no VM should come here, whatever else holds; `bridges` are this
-    node's, by which its guests join the LAN; `health` is how its host is, for alarms.
+    node's, by which its guests join the LAN; `health` is how its host is, for alarms; `devices` tells of those that
+    may go to guests.
     """
     wanted = node_labels(capabilities, bridges, schedulable=schedulable and not refusal)
     there = present.labels
@@ -94,5 +97,6 @@ def node_patch(
         VERSION: __version__,
         REFUSAL: refusal or None,
         HOST_HEALTH: None if health is None else health_text(health),
+        HOST_DEVICES: devices or None,
     }
     return {"metadata": {"labels": labels, "annotations": annotations}}

@@ -33,6 +33,7 @@ from kvedge.launcher.domain.platform import platform_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.passthrough.functions import functions_of
+from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.names import AGENT_SOCKET, SERIAL_SOCKET, VNC_SOCKET
 from kvedge.resources.types.guest_nics import nic_queues
@@ -107,6 +108,7 @@ class VmiPreparation:
             disk_sources=sources,
             interfaces=_targets(vmi, interfaces),
             functions=functions_of(vmi, self._options.root, os.environ),
+            host_devices=host_devices_of(vmi, self._options.root, os.environ),
             smbios=_smbios(node),
             ovmf=self._ovmf(vmi, node),
             has_tpm_emulator=has_tpm_emulator(),

@@ -6,11 +6,12 @@ that QEMU sees, inside the launcher's Pod. Touches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 ImageFormat = Literal["qcow2", "raw"]
+DeviceKind = Literal["pci", "mdev", "usb"]
 Architecture = Literal["x86_64", "aarch64"]
 
 # libvirt's own way to write 9.0.0, the oldest version that kvedge runs with (Debian 12).
@@ -58,6 +59,14 @@ class InterfaceTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassedDevice:
+    """A device of the node: the address of a PCI function, the UUID of a mediated device, or `bus:device` of USB."""
+
+    kind: DeviceKind
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Smbios:
     """The cluster's words in the guest's SMBIOS tables."""
 
@@ -102,6 +111,8 @@ class DomainContext:
     interfaces: Mapping[str, InterfaceTarget] = field(default_factory=dict)
     # The PCI addresses on this node of those interfaces that are functions of a card, by the interface's name.
     functions: Mapping[str, str] = field(default_factory=dict)
+    # Those of the VMI's entries, by `gpus/<name>` and `hostDevices/<name>`.
+    host_devices: Mapping[str, Sequence[PassedDevice]] = field(default_factory=dict)
     smbios: Smbios = field(default_factory=Smbios)
     ovmf: OvmfFiles | None = None
     # Whether this node has swtpm, which plays a TPM.

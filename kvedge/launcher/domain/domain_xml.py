@@ -17,7 +17,7 @@ from kvedge.launcher.domain.elements.cpu_xml import add_cpu
 from kvedge.launcher.domain.elements.disk_xml import add_disks
 from kvedge.launcher.domain.elements.display_xml import add_graphics, add_inputs, add_video
 from kvedge.launcher.domain.elements.features_xml import add_features
-from kvedge.launcher.domain.elements.hostdev_xml import add_functions
+from kvedge.launcher.domain.elements.hostdev_xml import add_functions, add_host_devices, needs_usb
 from kvedge.launcher.domain.elements.identity_xml import add_identity
 from kvedge.launcher.domain.elements.interface_xml import add_interfaces
 from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan, plan_io_threads
@@ -75,7 +75,7 @@ def _add_devices(
     if context.emulator is not None:
         add(devices, "emulator", context.emulator)
     add_disks(devices, vmi, platform, context, threads)
-    add_controllers(devices, vmi, platform)
+    add_controllers(devices, vmi, platform, passes_usb=needs_usb(context))
     add_interfaces(devices, vmi, platform, context)
     add_serial(devices, spec, context)
     add_agent_channel(devices, context)
@@ -85,6 +85,7 @@ def _add_devices(
     add_sound(devices, spec.sound)
     add_video(devices, spec, platform)
     add_functions(devices, vmi, context)
+    add_host_devices(devices, vmi, context)
     add_watchdog(devices, spec.watchdog, platform)
     add_memballoon(devices, vmi.spec.domain, platform, context)
     add_rng(devices, spec.rng, platform)

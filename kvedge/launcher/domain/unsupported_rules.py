@@ -24,17 +24,31 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
     domain = vmi.spec.domain
     devices = domain.devices
     for name, value in (
-        ("gpus", devices.gpus),
-        ("hostDevices", devices.host_devices),
         ("filesystems", devices.filesystems),
         ("clientPassthrough", devices.client_passthrough is not None),
         ("downwardMetrics", devices.downward_metrics is not None),
         ("autoattachVSOCK", devices.autoattach_vsock),
     ):
         yield f"spec.domain.devices.{name}", value
+    yield from _list_unsupported_claims(vmi)
     yield "spec.domain.launchSecurity", domain.launch_security is not None
     if domain.cpu is not None:
         yield "spec.domain.cpu.dedicatedCpuPlacement", domain.cpu.dedicated_cpu_placement
         yield "spec.domain.cpu.isolateEmulatorThread", domain.cpu.isolate_emulator_thread
         yield "spec.domain.cpu.numa", domain.cpu.numa is not None
         yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
+
+
+def _list_unsupported_claims(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
+    """Devices come from device plugins alone; nobody tells a guest of their tags."""
+    devices = vmi.spec.domain.devices
+    for index, gpu in enumerate(devices.gpus):
+        at = f"spec.domain.devices.gpus[{index}]"
+        yield f"{at}.claimName", gpu.claim_name
+        yield f"{at}.requestName", gpu.request_name
+        yield f"{at}.tag", gpu.tag
+    for index, device in enumerate(devices.host_devices):
+        at = f"spec.domain.devices.hostDevices[{index}]"
+        yield f"{at}.claimName", device.claim_name
+        yield f"{at}.requestName", device.request_name
+        yield f"{at}.tag", device.tag

@@ -49,7 +49,7 @@ def functions_of(vmi: VirtualMachineInstance, root: str, environment: Mapping[st
         address = paired[nic.name]
         if not is_pci_address(address):
             raise BadRequest(f"{nic.field}.sriov", f"{address[:_LONGEST_SHOWN]!r} is no PCI address", "restart the VM")
-        check_function(nic, address, _read_facts(address, root))
+        check_function(nic, address, read_facts(address, root))
     return paired
 
 
@@ -70,7 +70,8 @@ def _read_told(root: str) -> list[NetworkDevice]:
         raise Unanswered(f"what is told of the Pod's networks cannot be read: {error}") from error
 
 
-def _read_facts(address: str, root: str) -> FunctionFacts:
+def read_facts(address: str, root: str) -> FunctionFacts:
+    """What is seen of a PCI function, whatever it is."""
     device = f"{root}/sys/bus/pci/devices/{address.lower()}"
     group = _name_of_link(f"{device}/iommu_group")
     node = f"{root}/dev/vfio/{group}"

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.values.quantities import Quantity
 
@@ -170,6 +171,8 @@ class Configuration:
     default_interface: str = "bridge"
     permit_bridge_on_pod_network: bool = True
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
+    # Devices of nodes that VMs may be given; None: whatever device plugins there are.
+    permitted_devices: PermittedDevices | None = None
     eviction_strategy: str = "None"
     memory_overhead_ratio: Fraction = Fraction(1)
     serial_console_log: bool = True

@@ -25,6 +25,7 @@ from kvedge.resources.configuration.configuration import (
 )
 from kvedge.resources.configuration.configuration_bindings import binding_plugins
 from kvedge.resources.configuration.configuration_checks import Checks
+from kvedge.resources.configuration.configuration_devices import read_permitted
 from kvedge.resources.configuration.configuration_platform import with_platform
 from kvedge.resources.configuration.configuration_table import Effect, key_of
 from kvedge.resources.configuration.feature_gates import (
@@ -103,6 +104,7 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
         migrations=_migrations(given.migrations or MigrationConfiguration(), checks),
         live_updates=_live_updates(given, checks),
         tracked_vms=_tracked_vms(given.changed_block_tracking_label_selectors, checks),
+        permitted_devices=read_permitted(given.permitted_host_devices, checks),
     )
 
 

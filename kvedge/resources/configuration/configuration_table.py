@@ -53,7 +53,6 @@ _NO_DEPLOYMENTS: Final = "kvedge's roles are programs on hosts, not Deployments"
 _NO_POST_COPY: Final = "a guest goes on once all of its memory has moved"
 _ONE_CLUSTER: Final = "guests move between the nodes of one cluster"
 _OWN_CERTIFICATES: Final = "kvedge renews its certificates by itself"
-_NO_HOST_DEVICES: Final = "there are no host devices yet"
 _NO_MEMORY_HOTPLUG: Final = "memory does not grow while a guest runs yet"
 _ONE_CLIENT: Final = "kvedge's roles do not limit their own requests"
 _NO_ARCHITECTURE: Final = "kvedge runs guests on amd64 and arm64"
@@ -226,8 +225,24 @@ _GUESTS: Final = (
         "configuration.memBalloonStatsPeriod",
         "Seconds between two looks at a guest's memory; 10 by default, 0 for none.",
     ),
-    _make_later("configuration.permittedHostDevices", "Devices of hosts that VMs may be given.", _NO_HOST_DEVICES),
-    _make_later("configuration.mediatedDevicesConfiguration", "Mediated devices to make on nodes.", _NO_HOST_DEVICES),
+    _make_applied(
+        "configuration.permittedHostDevices.pciHostDevices",
+        "PCI functions that VMs may be given, by vendor:product; each node offers those that vfio-pci has.",
+    ),
+    _make_applied(
+        "configuration.permittedHostDevices.mediatedDevices",
+        "Mediated devices that VMs may be given, by the name of their type; the node's administrator makes them.",
+    ),
+    _make_applied(
+        "configuration.permittedHostDevices.usb",
+        "USB devices that VMs may be given: by vendor and product, and here also by serial number and port. Those of "
+        "all selectors of an entry go to a guest together.",
+    ),
+    _make_later(
+        "configuration.mediatedDevicesConfiguration",
+        "Mediated devices to make on nodes.",
+        "kvedge makes no mediated devices: the node's administrator does",
+    ),
     _make_applied(
         "configuration.virtualMachineInstancesPerNode", "How many VMs one node takes at most; 1000 by default."
     ),

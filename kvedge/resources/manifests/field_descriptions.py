@@ -154,6 +154,13 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
     "IoThreads": {"supplementalPoolThreadCount": "How many threads the pool has."},
 }
 
+_HOST_DEVICE: Final[Mapping[str, str]] = {
+    "name": "A name of its own.",
+    "deviceName": "The resource of the device plugin that has it: one of the KubeVirt object's permittedHostDevices.",
+    "claimName": _LATER,
+    "requestName": _LATER,
+    "tag": _LATER,
+}
 _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     "Devices": {
         "disks": "Disks, CD-ROM drives and LUNs; each is called like its volume.",
@@ -161,8 +168,8 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "inputs": "Tablets, for a mouse pointer that is where it is shown.",
         "panicDevices": "Devices by which a guest tells that its kernel has crashed.",
         "tpm": "A TPM 2.0, played by swtpm.",
-        "gpus": _LATER,
-        "hostDevices": _LATER,
+        "gpus": "GPUs of the node, or parts of them.",
+        "hostDevices": "Other devices of the node: PCI functions, USB devices. They need the feature gate HostDevices.",
         "filesystems": _LATER,
         "clientPassthrough": _LATER,
         "downwardMetrics": _LATER,
@@ -190,6 +197,10 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "tag": "A word by which the guest finds the disk's serial in its config drive (meta_data.json, devices).",
         "changedBlockTracking": _LATER,
     },
+    "Gpu": _HOST_DEVICE,
+    "HostDevice": _HOST_DEVICE,
+    "VgpuDisplay": {"enabled": "Whether the guest's screen is also this GPU's; true unless given."},
+    "RamFb": {"enabled": "Whether it shows what firmware and boot loader draw; true unless given."},
     "DiskTarget": {
         "bus": "virtio, sata, scsi or usb; sata unless given, virtio on arm64.",
         "readonly": "Whether the guest cannot write to it.",

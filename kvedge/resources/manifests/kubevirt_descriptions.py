@@ -18,12 +18,35 @@ _SENTENCES: Final[Mapping[Effect, str]] = {
     Effect.LATER: "Accepted for later",
     Effect.NONE: "Does not apply here",
 }
-# Types that stand in several places, of which no one's reason is theirs.
+_RESOURCE: Final[Mapping[str, str]] = {
+    "resourceName": "The resource that VMs name in deviceName, such as example.com/gpu.",
+    "externalResourceProvider": "Whether another device plugin than kvedge's offers it.",
+}
+# Types that stand in several places, of which no one's reason is theirs; and those of entries of lists.
 _SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     "ArchSpecificConfiguration": {
         "machineType": "The machine type of VMs that name none.",
         "emulatedMachines": "Machine types that VMs may ask for, with * for any letters.",
         "ovmfPath": "The directory with UEFI firmware, on every node; found unless given.",
+    },
+    "PciHostDevice": {
+        "pciVendorSelector": "The maker and the model, as `lspci -nn` shows them: 10de:1eb8.",
+        **_RESOURCE,
+    },
+    "MediatedHostDevice": {
+        "mdevNameSelector": "The name of the type, with _ for spaces: GRID_T4-1Q.",
+        **_RESOURCE,
+    },
+    "UsbHostDevice": {
+        "selectors": "The devices that go to a guest together, one for each selector.",
+        **_RESOURCE,
+    },
+    "UsbSelector": {
+        "vendor": "The maker's number, as lsusb shows it: 46f4.",
+        "product": "The model's number: 0001.",
+        "serial": "kvedge's own: the serial number that the device must have; any unless given.",
+        "port": "kvedge's own: the port that the device must be in, as `kvedge device list` shows it: 1-2.3; any "
+        "unless given.",
     },
     "LabelSelector": {
         "matchLabels": "Labels that must be there.",

@@ -206,6 +206,61 @@ class TpmDevice(KubeStruct, kw_only=True):
         return self.enabled is not False
 
 
+class RamFb(KubeStruct, kw_only=True):
+    """A frame buffer until the guest's own driver draws; on unless refused."""
+
+    enabled: bool | None = None
+
+
+class VgpuDisplay(KubeStruct, kw_only=True):
+    """Whether the guest's screen is also the GPU's; on unless refused."""
+
+    enabled: bool | None = None
+    ram_fb: RamFb | None = field(default=None, name="ramFB")
+
+    @property
+    def is_on(self) -> bool:
+        """Unless it is refused."""
+        return self.enabled is not False
+
+    @property
+    def has_ramfb(self) -> bool:
+        """Unless it is refused, or its display is."""
+        return self.is_on and (self.ram_fb is None or self.ram_fb.enabled is not False)
+
+
+class VgpuOptions(KubeStruct, kw_only=True):
+    """What a virtual GPU does beside computing."""
+
+    display: VgpuDisplay | None = None
+
+
+class HostDevice(KubeStruct, kw_only=True):
+    """A device of the node: `device_name` is the resource of the device plugin that has it."""
+
+    name: str
+    device_name: str = ""
+    claim_name: str = ""
+    request_name: str = ""
+    tag: str = ""
+
+
+class Gpu(KubeStruct, kw_only=True):
+    """A GPU of the node, or a part of one."""
+
+    name: str
+    device_name: str = ""
+    claim_name: str = ""
+    request_name: str = ""
+    virtual_gpu_options: VgpuOptions | None = field(default=None, name="virtualGPUOptions")
+    tag: str = ""
+
+    @property
+    def display(self) -> VgpuDisplay | None:
+        """What is said of its display, if anything."""
+        return self.virtual_gpu_options.display if self.virtual_gpu_options is not None else None
+
+
 class Devices(KubeStruct, kw_only=True):
     """spec.domain.devices of a VMI."""
 
@@ -217,8 +272,8 @@ class Devices(KubeStruct, kw_only=True):
     video: VideoDevice | None = None
     sound: Sound | None = None
     tpm: TpmDevice | None = None
-    gpus: list[JsonObject] = []
-    host_devices: list[JsonObject] = []
+    gpus: list[Gpu] = []
+    host_devices: list[HostDevice] = []
     filesystems: list[JsonObject] = []
     client_passthrough: JsonObject | None = None
     panic_devices: list[PanicDevice] = []

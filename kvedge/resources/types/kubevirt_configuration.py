@@ -140,12 +140,45 @@ class MediatedDevicesConfiguration(KubeStruct, kw_only=True):
     enabled: bool | None = None
 
 
+class PciHostDevice(KubeStruct, kw_only=True):
+    """PCI functions of one maker and model, as `vendor:product`."""
+
+    pci_vendor_selector: str
+    resource_name: str
+    external_resource_provider: bool = False
+
+
+class MediatedHostDevice(KubeStruct, kw_only=True):
+    """Mediated devices of one type."""
+
+    mdev_name_selector: str
+    resource_name: str
+    external_resource_provider: bool = False
+
+
+class UsbSelector(KubeStruct, kw_only=True):
+    """One USB device, by its maker and model; and, beyond KubeVirt, by its serial number and its port."""
+
+    vendor: str
+    product: str
+    serial: str = ""
+    port: str = ""
+
+
+class UsbHostDevice(KubeStruct, kw_only=True):
+    """USB devices that go to a guest together: one for each selector."""
+
+    resource_name: str
+    selectors: list[UsbSelector] = []
+    external_resource_provider: bool = False
+
+
 class PermittedHostDevices(KubeStruct, kw_only=True):
     """Devices of hosts that VMs may be given."""
 
-    pci_host_devices: list[JsonObject] = []
-    mediated_devices: list[JsonObject] = []
-    usb: list[JsonObject] = []
+    pci_host_devices: list[PciHostDevice] = []
+    mediated_devices: list[MediatedHostDevice] = []
+    usb: list[UsbHostDevice] = []
 
 
 class TlsConfiguration(KubeStruct, kw_only=True):

@@ -26,9 +26,8 @@ LACKS = {
     "vm-cirros-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",
     "vmi-dra-pgpu.yaml": "spec.resourceClaims: not supported",
     "vmi-fedora-isolated.yaml": "spec.domain.cpu.dedicatedCpuPlacement: not supported",
-    "vmi-gpu.yaml": "spec.domain.devices.gpus: not supported",
     "vmi-host-disk.yaml": "HostDisk feature gate is not enabled",
-    "vmi-usb.yaml": "spec.domain.devices.hostDevices: not supported",
+    "vmi-usb.yaml": "Host Devices feature gate is not enabled",
     "vmi-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",
     "vmi-with-sidecar-hook.yaml": "sidecar feature gate is not enabled",
 }

@@ -59,9 +59,9 @@ def test_a_vmi_gets_what_its_preset_brings_and_none_of_two_that_quarrel(kubectl:
 
 
 def test_a_set_whose_vmis_would_be_refused_is_refused(admin: KubeClient) -> None:
-    document = replica_set_of(small_vmi(domain__devices__gpus=[{"name": "g", "deviceName": "x"}]), 0)
+    document = replica_set_of(small_vmi(domain__devices__filesystems=[{"name": "f", "virtiofs": {}}]), 0)
     path = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets"
-    with pytest.raises(Invalid, match="gpus"):
+    with pytest.raises(Invalid, match="filesystems"):
         admin.request("POST", path, document)
     document["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     with pytest.raises(Invalid, match=r"selector does not match labels\."):

@@ -5,7 +5,7 @@ Run by test_golden_domains.py as a program of its own (a process can open one em
 go with it, so that taps and QEMUs of a failed run are gone too:
 `unshare --net --pid … python -m tests.machine.launcher.domain_starter <directory> <case>…`.
 What is started differs from the case where a machine without the case's hardware could not have it: KVM, huge pages, a
-SCSI disk or a NIC's function to pass through.
+SCSI disk or devices of the node to pass through.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ def _possible_here(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
     domain = vmi.spec.domain
     domain.devices.disks = [disk for disk in domain.devices.disks if disk.lun is None]
     domain.devices.interfaces = [nic for nic in domain.devices.interfaces if nic.sriov is None]
+    domain.devices.gpus, domain.devices.host_devices = [], []
     if domain.memory is not None:
         domain.memory.hugepages = None
     return vmi

@@ -64,6 +64,9 @@ def _context_document(vmi: VirtualMachineInstance, overrides: Mapping[str, Any])
         if name in {"disk_sources", "interfaces"}:
             for entry, fields in value.items():
                 document[name][entry] = document[name].get(entry, {}) | _snaked(fields)
+        elif name == "host_devices":
+            # Its keys are names of the VMI's.
+            document[name] = value
         else:
             document[name] = _snaked(value) if isinstance(value, dict) else value
     return document

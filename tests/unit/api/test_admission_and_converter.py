@@ -22,7 +22,7 @@ from tests.support.golden.domain_cases import case_names, load_case
 from tests.support.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
 
-GATES: Final = FeatureGates(enabled=frozenset({"HostDisk"}))
+GATES: Final = FeatureGates(enabled=frozenset({"HostDisk", "HostDevices"}))
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
@@ -39,6 +39,8 @@ OF_THE_NODE: Final = (
     "spec.domain.devices.disks[0].blockSize.matchVolume",
     "spec.domain.devices.interfaces[0].model",
     "spec.domain.devices.panicDevices[0].model",
+    "spec.domain.devices.gpus[0].deviceName",
+    "spec.domain.devices.hostDevices[0].deviceName",
 )
 
 

@@ -49,8 +49,15 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
     NotYet("domain.devices.downwardMetrics"),
     NotYet("domain.devices.filesystems"),
-    NotYet("domain.devices.gpus"),
-    NotYet("domain.devices.hostDevices"),
+    *(
+        NotYet(f"domain.devices.{devices}[].{name}", remedy)
+        for devices in ("gpus", "hostDevices")
+        for name, remedy in (
+            ("claimName", "name a resource of permittedHostDevices in deviceName"),
+            ("requestName", "name a resource of permittedHostDevices in deviceName"),
+            ("tag", "remove it: guests are not told of tags of devices"),
+        )
+    ),
     # Network
     NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),

@@ -14,9 +14,9 @@ from typing import Final
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
-from kvedge.resources.types.sriov_networks import passes_functions
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
@@ -39,7 +39,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,
             exec_probes=_exec_probes(vmi),
-            passes_devices=passes_functions(vmi),
+            passes_devices=passes_devices(vmi),
             tpm=tpm is not None and tpm.is_wanted,
             added=_added_overhead(vmi),
         )
@@ -93,7 +93,7 @@ def _add(amounts: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:
 
 
 def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Quantity]:
-    devices: dict[str, Quantity] = {}
+    devices: dict[str, Quantity] = {name: str(count) for name, count in device_counts(vmi).items()}
     if not config.use_emulation:
         devices[DEVICE_KVM] = "1"
     hardware = vmi.spec.domain.devices

@@ -34,11 +34,13 @@ SERIAL_PORTS: Final = 2
 _PCIE_TAGS: Final = frozenset({"interface", "memballoon", "rng"})
 
 
-def add_controllers(devices: Element, vmi: VirtualMachineInstance, platform: Platform) -> None:
+def add_controllers(
+    devices: Element, vmi: VirtualMachineInstance, platform: Platform, *, passes_usb: bool = False
+) -> None:
     """The controllers that the devices need, and the SCSI one that hotplug needs, unless hotplug is refused."""
     spec = vmi.spec.domain.devices
     buses = {bus_of(disk, vmi) for disk in spec.disks}
-    usb = "usb" in buses or has_keyboard(spec, platform)
+    usb = passes_usb or "usb" in buses or has_keyboard(spec, platform)
     usb = usb or any(entry.bus in {"", "usb"} for entry in inputs_of(spec, platform))
     add(devices, "controller", type="usb", index=0, model="qemu-xhci" if usb else "none")
     if "scsi" in buses or not spec.disable_hotplug:
@@ -88,6 +90,8 @@ def _needs_port(element: Element, platform: Platform) -> bool:
     if element.tag == "video":
         # On amd64 the first screen has its place on the root complex.
         return platform.architecture == "aarch64"
+    if element.tag == "hostdev":
+        return element.get("type") != "usb"
     model = _model_of(element)
     if element.tag == "disk":
         return model == "virtio-non-transitional"

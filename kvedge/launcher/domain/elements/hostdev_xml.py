@@ -1,21 +1,30 @@
-"""`<hostdev>`: a device of the node that the guest has for itself; here a virtual function of a NIC.
+"""`<hostdev>`: a device of the node that the guest has for itself: virtual functions of NICs, GPUs, other PCI
+functions, mediated devices, USB devices.
 
-MAC and VLAN are the card's, which the Pod's CNI plugin has told it. The function is VFIO's before the launcher starts,
-so that libvirt leaves its driver alone. Touches nothing.
+MAC and VLAN of a NIC are the card's, which the Pod's CNI plugin has told it. A function is VFIO's before the launcher
+starts, so that libvirt leaves its driver alone. Touches nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
 from xml.etree.ElementTree import Element
 
-from kvedge.launcher.domain.context import DomainContext
+from kvedge.launcher.domain.context import DomainContext, PassedDevice
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.alias_xml import add_alias
+from kvedge.launcher.domain.elements.display_xml import has_graphics
 from kvedge.launcher.domain.elements.pci_address_xml import add_host_address, add_pci_address
 from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.names import SRIOV_PREFIX
-from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.devices import Devices, Gpu, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
+
+# Before the entry's name in the alias, as KubeVirt has it.
+_GPU: Final = "gpu-"
+_HOST_DEVICE: Final = "hostdevice-"
+_USB: Final = "usb-host-"
 
 
 def add_functions(devices: Element, vmi: VirtualMachineInstance, context: DomainContext) -> None:
@@ -51,3 +60,84 @@ def function_element(interface: Interface, context: DomainContext, field: str) -
         add(element, "acpi", index=interface.acpi_index)
     add_pci_address(element, interface.pci_address, f"{field}.pciAddress")
     return element
+
+
+def add_host_devices(devices: Element, vmi: VirtualMachineInstance, context: DomainContext) -> None:
+    """GPUs first, in the VMI's order.
+
+    Raises:
+        ConversionError: for one that cannot be.
+    """
+    spec = vmi.spec.domain.devices
+    for index, gpu in enumerate(spec.gpus):
+        field = f"spec.domain.devices.gpus[{index}]"
+        for device, name in _find_passed(f"gpus/{gpu.name}", gpu.name, field, context):
+            element = _element(device, _GPU, name, field)
+            _show(element, device, gpu, spec, context, field)
+            devices.append(element)
+    for index, entry in enumerate(spec.host_devices):
+        field = f"spec.domain.devices.hostDevices[{index}]"
+        for device, name in _find_passed(f"hostDevices/{entry.name}", entry.name, field, context):
+            devices.append(_element(device, _HOST_DEVICE, name, field))
+
+
+def needs_usb(context: DomainContext) -> bool:
+    """Whether a device comes that is on USB."""
+    return any(device.kind == "usb" for passed in context.host_devices.values() for device in passed)
+
+
+def _find_passed(key: str, name: str, field: str, context: DomainContext) -> Iterator[tuple[PassedDevice, str]]:
+    """The devices of an entry, each with a name of its own."""
+    passed = context.host_devices.get(key, ())
+    if not passed:
+        raise ConversionError(f"{field}.deviceName", "the Pod has no device for it", "restart the VM")
+    for number, device in enumerate(passed, 1):
+        yield device, name if number == 1 else f"{name}-{number}"
+
+
+def _element(device: PassedDevice, prefix: str, name: str, field: str) -> Element:
+    # libvirt wants a driver for the guest's side of a mediated device.
+    model = "vfio-pci" if device.kind == "mdev" else None
+    managed = "no" if device.kind == "pci" else None
+    element = new("hostdev", mode="subsystem", type=device.kind, managed=managed, model=model)
+    source = add(element, "source")
+    if device.kind == "pci":
+        add_host_address(source, device.address, f"{field}.deviceName")
+    elif device.kind == "mdev":
+        add(source, "address", uuid=device.address)
+    else:
+        bus, _, number = device.address.partition(":")
+        add(source, "address", bus=bus, device=number)
+    add_alias(element, (_USB if device.kind == "usb" else prefix) + name, f"{field}.name")
+    return element
+
+
+def _show(element: Element, device: PassedDevice, gpu: Gpu, spec: Devices, context: DomainContext, field: str) -> None:
+    """The guest's screen is a virtual GPU's too where the VMI says so; without a word, that of the first one.
+
+    Raises:
+        ConversionError: when it is to be that of a whole GPU, which libvirt shows on the GPU's own outputs alone.
+    """
+    display = gpu.display
+    if device.kind != "mdev":
+        if display is not None and display.enabled:
+            here = f"{field}.virtualGPUOptions.display.enabled"
+            raise ConversionError(here, "only virtual GPUs are shown on the guest's screen", "remove it")
+        return
+    if not has_graphics(spec):
+        return
+    if display is None:
+        if any(each.display is not None for each in spec.gpus) or device != _first_virtual(spec, context):
+            return
+        shown, ramfb = True, True
+    else:
+        shown, ramfb = display.is_on, display.has_ramfb
+    if shown:
+        element.set("display", "on")
+        if ramfb:
+            element.set("ramfb", "on")
+
+
+def _first_virtual(spec: Devices, context: DomainContext) -> PassedDevice | None:
+    passed = (device for gpu in spec.gpus for device in context.host_devices.get(f"gpus/{gpu.name}", ()))
+    return next((device for device in passed if device.kind == "mdev"), None)

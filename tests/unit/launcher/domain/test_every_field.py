@@ -22,6 +22,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineIns
 from tests.support.golden.domain_cases import GoldenCase, case_names, context_of, load_case
 from tests.unit.launcher.domain.test_refusals import CASES
 
+PASSED = "told by the prepared PassedDevice"
 POD = "the Pod's, or its scheduling's"
 CLUSTER = "the controller's or the handler's, outside the guest"
 DISK = "told by the prepared DiskSource"
@@ -69,6 +70,7 @@ NOT_RENDERED = {
         ),
         CLUSTER,
     ),
+    **dict.fromkeys(("Gpu.deviceName", "HostDevice.deviceName"), PASSED),
     "VirtualMachineInstanceSpec.startStrategy": "DomainContext.start_paused, which a start --paused sets as well",
     "VirtualMachineInstanceSpec.hostname": f"{SEED}, and DHCP's",
     "VirtualMachineInstanceSpec.networks": BINDING,
@@ -174,8 +176,7 @@ NOT_RENDERED = {
             "Cpu.numa",
             "Cpu.realtime",
             "DomainSpec.launchSecurity",
-            "Devices.gpus",
-            "Devices.hostDevices",
+            *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
             "Devices.filesystems",
             "Devices.clientPassthrough",
             "Devices.downwardMetrics",

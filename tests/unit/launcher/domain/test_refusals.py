@@ -35,8 +35,13 @@ def _efi(efi: dict[str, Any], **domain: Any) -> VirtualMachineInstance:
 
 CASES: list[tuple[str, VirtualMachineInstance]] = [
     # Not there yet.
-    (f"{DEVICES}.gpus", _devices(gpus=[{"name": "g"}])),
-    (f"{DEVICES}.hostDevices", _devices(hostDevices=[{"name": "h"}])),
+    (f"{DEVICES}.gpus[0].deviceName", _devices(gpus=[{"name": "g", "deviceName": "example.com/g"}])),
+    (f"{DEVICES}.hostDevices[0].deviceName", _devices(hostDevices=[{"name": "h", "deviceName": "example.com/h"}])),
+    *(
+        (f"{DEVICES}.{devices}[0].{name}", _devices(**{devices: [{"name": "g", name: "x"}]}))
+        for devices in ("gpus", "hostDevices")
+        for name in ("claimName", "requestName", "tag")
+    ),
     (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
     (f"{DEVICES}.clientPassthrough", _devices(clientPassthrough={})),
     (f"{DEVICES}.downwardMetrics", _devices(downwardMetrics={})),
