@@ -90,6 +90,7 @@ _OBJECTS: Final[dict[str, Verb]] = {
     "network": Verb(
         "objects.network_verbs", "Networks: the LAN, or one of VMs among themselves, besides the Pod network."
     ),
+    "device": Verb("objects.device_verbs", "Devices of the nodes for guests: GPUs, PCI cards, USB devices."),
     "image-upload": Verb(
         "objects.image_upload_verb", "Upload an image into a DataVolume, and so into its claim, or into a claim alone."
     ),

@@ -4,14 +4,16 @@ USB devices. What is plugged in or out here is so for whoever reads there."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 
 class PlayedDevices:
-    """One node's; a device node is a plain file, of which a plugin names the path."""
+    """One node's. Its device nodes are plain files, unless `make_node` makes others."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, make_node: Callable[[Path], None] = Path.touch) -> None:
         self.root = root
+        self._make_node = make_node
         (root / "sys/bus").mkdir(parents=True)
 
     def add_pci(
@@ -46,7 +48,7 @@ class PlayedDevices:
         self._make("usb", f"{port}:1.0")
         node = self._node(bus, number)
         node.parent.mkdir(parents=True, exist_ok=True)
-        node.touch()
+        self._make_node(node)
 
     def unplug_usb(self, port: str) -> None:
         """It is pulled out."""
@@ -73,4 +75,4 @@ class PlayedDevices:
         folder = self.root / "dev/vfio"
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("vfio", group):
-            (folder / name).touch()
+            self._make_node(folder / name)

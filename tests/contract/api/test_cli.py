@@ -18,6 +18,8 @@ from kvedge import __version__
 from kvedge.cli.exits import Exit
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.host_devices.device_report import DeviceReport, write_report
+from kvedge.resources.names import HOST_DEVICES
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
@@ -457,3 +459,27 @@ def test_both_versions_are_told(cli: KvedgeCli) -> None:
     ]
     told = json.loads(cli.run("version", "-o", "json"))["serverVersion"]
     assert (told["gitVersion"], told["kvedgeVersion"]) == (f"v1.9.0+kvedge{__version__}", f"v{__version__}")
+
+
+def test_devices_of_nodes_are_listed_with_who_has_them(cli: KvedgeCli, admin: KubeClient) -> None:
+    stick = DeviceReport(
+        kind="usb", device="1-2", model="46f4:0001", resource="kubevirt.io/storage", used_by="shop/web"
+    )
+    other = DeviceReport(kind="pci", device="0000:66:00.0", model="8086:1572", driver="i40e")
+    metadata = {"name": "with-devices", "annotations": {HOST_DEVICES: write_report([stick, other])}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+    admin.request("POST", "/api/v1/nodes", node)
+    try:
+        rows = json.loads(cli.run("device", "list", "with-devices", "-o", "json"))
+        assert [(row["device"], row["permitted"], row.get("usedBy")) for row in rows] == [
+            ("1-2", True, "shop/web"),
+            ("0000:66:00.0", False, None),
+        ]
+        header, line, *_ = cli.run("device", "list", "with-devices").splitlines()
+        assert header.split()[:3] == ["NODE", "KIND", "DEVICE"]
+        assert line.split()[-3:] == ["shop/web", "in", "use"]
+        missing = cli.try_run("device", "list", "with-device")
+        assert (missing.returncode, "Did you mean with-devices" in missing.stderr) == (Exit.NOT_FOUND, True)
+        assert len(cli.run("device", "list", "with-devices", "--permitted").splitlines()) == 2
+    finally:
+        remove(admin, "/api/v1/nodes/with-devices")

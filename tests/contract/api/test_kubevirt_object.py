@@ -133,3 +133,39 @@ def test_a_delete_that_vms_shall_block_is_refused_while_there_are_vms(admin: Kub
     with pytest.raises(KubeError, match="since there are still Virtual Machines present"):
         admin.request("DELETE", OBJECT)
     remove(admin, f"{VMS}/stays")
+
+
+USB = {"resourceName": "kubevirt.io/storage", "selectors": [{"vendor": "46f4", "product": "0001", "serial": "A1"}]}
+
+
+def with_stick(resource: str = "kubevirt.io/storage") -> JsonObject:
+    return small_vmi(domain__devices__hostDevices=[{"name": "stick", "deviceName": resource}])
+
+
+def test_devices_are_given_to_vms_where_they_are_permitted(admin: KubeClient, configure: Configure) -> None:
+    with pytest.raises(Invalid, match="Host Devices feature gate is not enabled in kubevirt-config"):
+        dry_run(admin, with_stick())
+    gate = {"featureGates": ["HostDevices"]}
+    configure(permittedHostDevices={"usb": [USB]}, developerConfiguration=gate)
+    assert dry_run(admin, with_stick())["domain"]["devices"]["hostDevices"][0]["name"] == "stick"
+    with pytest.raises(Invalid) as refused:
+        dry_run(admin, with_stick("kubevirt.io/other"))
+    (cause,) = refused.value.causes
+    assert cause.field == "spec.domain.devices.hostDevices[0].deviceName"
+    assert cause.message == "HostDevice kubevirt.io/other is not permitted in permittedHostDevices configuration"
+
+
+def test_the_servers_keep_what_kvedge_selects_usb_devices_by(admin: KubeClient, configure: Configure) -> None:
+    configure(permittedHostDevices={"usb": [USB]})
+    kept = admin.request("GET", OBJECT)["spec"]["configuration"]["permittedHostDevices"]
+    assert kept == {"usb": [USB]}
+
+
+def test_a_device_that_no_selector_can_mean_is_refused_by_field(admin: KubeClient, kubevirt: None) -> None:
+    wrong = {"pciVendorSelector": "nvidia", "resourceName": "nvidia.com/t4"}
+
+    def write(found: JsonObject) -> None:
+        found["spec"] = {"configuration": {"permittedHostDevices": {"pciHostDevices": [wrong]}}}
+
+    with pytest.raises(Invalid, match=r"pciHostDevices\[0\]\.pciVendorSelector: 'nvidia' is no vendor:product"):
+        edit(admin, OBJECT, write)

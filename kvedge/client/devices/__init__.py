@@ -1,0 +1,1 @@
+"""Devices of nodes, as a user looks at them."""
