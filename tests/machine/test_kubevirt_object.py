@@ -205,3 +205,42 @@ def test_a_vm_of_a_ready_made_size_runs_with_its_cpus_and_memory(box: Box) -> No
     assert "-m 512 " in command
     box.client.delete(VirtualMachineInstance, "default", "sized", grace_seconds=0)
     box.remove_vm("sized")
+
+
+def _devices(box: Box, *arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(box.cli("device", "list", "-o", "json", *arguments).stdout)
+    return found
+
+
+def test_a_device_that_the_host_uses_is_listed_with_why_and_a_vm_waits_for_it(box: Box) -> None:
+    there = wait_until(lambda: [row for row in _devices(box) if row["kind"] == "pci"], "the node tells what it has")
+    taken = next((row for row in there if row.get("driver") not in (None, "vfio-pci")), None)
+    if taken is None:
+        pytest.skip("this machine has no PCI function with a driver of the host's")
+    assert not taken["permitted"]
+    permitted = {"pciVendorSelector": taken["model"], "resourceName": "example.com/card"}
+    configure(
+        box,
+        permittedHostDevices={"pciHostDevices": [permitted]},
+        developerConfiguration={"featureGates": ["HostDevices"]},
+    )
+
+    def told() -> str:
+        return next(
+            (row.get("trouble", "") for row in _devices(box, "--permitted") if row["device"] == taken["device"]), ""
+        )
+
+    trouble = wait_until(told, "it is permitted, and cannot be given")
+    assert "turn the IOMMU on" in trouble or "bind it to vfio-pci" in trouble
+    vm = small_vm("carded", IMAGE, terminationGracePeriodSeconds=0)
+    devices = vm["spec"]["template"]["spec"]["domain"]["devices"]
+    devices["hostDevices"] = [{"name": "card", "deviceName": "example.com/card"}]
+    box.apply(vm)
+
+    def waits() -> str:
+        vmi = box.vmi("carded")
+        found = condition(vmi.status.conditions, "PodScheduled") if vmi is not None else None
+        return found.message if found is not None and found.status == "False" else ""
+
+    assert "Insufficient example.com/card" in wait_until(waits, "the VM waits, and says for what")
+    box.remove_vm("carded")

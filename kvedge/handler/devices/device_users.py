@@ -39,6 +39,11 @@ class DeviceUsers:
         # By the VMI's UID.
         self._held: dict[str, HeldDevices] = {}
 
+    def has(self, vmi: VirtualMachineInstance) -> bool:
+        """Whether it is written down what a VMI has."""
+        with self._lock:
+            return vmi.metadata.uid in self._held
+
     def claim(self, vmi: VirtualMachineInstance, environment: Mapping[str, str], seen: NodeDevices) -> str:
         """Write down what a VMI's Pod has; why its guest cannot start, empty when it can.
 

@@ -91,7 +91,7 @@ class HostDevices:
         Raises:
             PodNotReady: while another VM has one of them, or what goes with it.
         """
-        if not device_counts(vmi):
+        if not device_counts(vmi) or self._users.has(vmi):
             return
         try:
             environment = parse_environment(launcher.text("environ"))
@@ -104,7 +104,7 @@ class HostDevices:
         self._on_change()
 
     def _look_when_due(self) -> bool:
-        now, pause = self._clock.monotonic(), _LOOK_SECONDS if self._permitted.resources else _IDLE_SECONDS
+        now, pause = self._clock.monotonic(), _LOOK_SECONDS if self._permitted.own_resources else _IDLE_SECONDS
         if self._looked is not None and now - self._looked < pause:
             return False
         self._looked = now
@@ -127,7 +127,7 @@ class HostDevices:
         for offer in offers:
             by_resource.setdefault(offer.resource, {})[offer.id] = offer
         for resource, found in by_resource.items():
-            if resource not in self._permitted.resources:
+            if resource not in self._permitted.own_resources:
                 self._plugins.pop(resource, None)
                 continue
             plugin = self._plugins.setdefault(resource, HostDevicePlugin(resource, self._root, self._nodes))

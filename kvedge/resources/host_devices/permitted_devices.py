@@ -70,6 +70,13 @@ class PermittedDevices:
         found |= {permit.resource for permit in self.mdev}
         return frozenset(found | {permit.resource for permit in self.usb})
 
+    @property
+    def own_resources(self) -> frozenset[str]:
+        """Those that kvedge's handlers offer."""
+        found = {permit.resource for permit in self.pci if not permit.external}
+        found |= {permit.resource for permit in self.mdev if not permit.external}
+        return frozenset(found | {permit.resource for permit in self.usb if not permit.external})
+
 
 def find_not_permitted(devices: Devices, permitted: PermittedDevices | None) -> Iterator[tuple[str, int, str]]:
     """The list, the place in it and what is to be said, of each device of a VMI that is not permitted.

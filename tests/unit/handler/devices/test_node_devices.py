@@ -41,13 +41,14 @@ class _Node:
             for plugin in self.devices.plugins()
         }
 
-    def claim(self, name: str, resource: str, variable: str) -> None:
+    def claim(self, name: str, resource: str, variable: str) -> Any:
         vmi = vmi_with({"domain": {"devices": {"hostDevices": [{"name": "d", "deviceName": resource}]}}}, name=name)
         vmi.metadata.uid = f"uid-{name}"
         self.vmis.append(vmi)
         launcher: Any = MagicMock()
         launcher.text.return_value = f"{variable}\0"
         self.devices.claim(vmi, launcher)
+        return launcher
 
     def reports(self) -> dict[str, Any]:
         self.clock.seconds += 100
@@ -81,6 +82,25 @@ def test_a_plugin_stays_the_same_one_so_that_the_kubelet_keeps_it(node: _Node) -
     node.played.plug_usb("1-3", "46f4:0001", 8)
     node.look()
     assert list(node.devices.plugins()) == [before]
+
+
+def test_a_resource_that_is_left_to_another_program_is_offered_no_more(node: _Node) -> None:
+    node.devices.permit(PERMITTED)
+    node.played.plug_usb("1-2", "46f4:0001", 7)
+    assert node.look() == {USB: {"1-2": "Healthy"}}
+    node.devices.permit(PermittedDevices(usb=(UsbPermit(USB, (UsbMatch("46f4", "0001"),), external=True),)))
+    assert node.look() == {}
+
+
+def test_the_node_is_told_once_of_who_has_a_device(node: _Node) -> None:
+    node.devices.permit(PERMITTED)
+    node.played.plug_usb("1-2", "46f4:0001", 7)
+    node.look()
+    node.changes.clear()
+    launcher = node.claim("first", USB, "USB_RESOURCE_KUBEVIRT_IO_STORAGE=1:7")
+    node.devices.claim(node.vmis[0], launcher)
+    assert len(node.changes) == 1
+    launcher.text.assert_called_once_with("environ")
 
 
 def test_the_node_is_told_of_changes_alone(node: _Node) -> None:

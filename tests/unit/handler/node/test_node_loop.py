@@ -18,7 +18,7 @@ from kvedge.network.link_types import Link
 from kvedge.network.nics.nic_plan import nic_alias
 from kvedge.resources.lan_bridges import BRIDGE_PREFIX, MOST_BRIDGES
 from kvedge.resources.meta import ObjectMeta
-from kvedge.resources.names import HEARTBEAT, SCHEDULABLE
+from kvedge.resources.names import HEARTBEAT, HOST_DEVICES, SCHEDULABLE
 from kvedge.resources.types.core import Node
 from tests.support.clocks import FakeClock
 
@@ -118,3 +118,13 @@ def test_while_bridges_cannot_be_read_the_node_keeps_their_labels_and_says_all_e
     assert cluster.annotations[HEARTBEAT]
     assert cluster.events == []
     assert [record.message for record in caplog.records] == ["this node's bridges cannot be read"]
+
+
+@pytest.mark.parametrize(("told", "written_text"), [('{"devices":[]}', '{"devices":[]}'), ("", None)])
+def test_the_node_says_what_devices_it_has_for_guests(told: str, written_text: str | None) -> None:
+    cluster = PlayedCluster()
+    platform = MagicMock(capabilities=NodeCapabilities(), accelerator=Accelerator(emulation=True, detail="tcg"))
+    client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
+    loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: (), lambda: told)
+    assert loop._write(schedulable=True)
+    assert cluster.annotations[HOST_DEVICES] == written_text
