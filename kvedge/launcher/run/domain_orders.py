@@ -117,8 +117,17 @@ class DomainOrders:
             self._session.unpause()
         if not self._agent.orders.give(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
             self._agent.freezer.thaw_soon()
-            self._session.shut_down(agent=False)
+            self._press_power_button()
         return self._view.look()
+
+    def _press_power_button(self) -> None:
+        try:
+            self._session.shut_down(agent=False)
+        except (DomainMissing, WrongState):
+            # The agent had heard it: the guest was off before the agent's answer could arrive.
+            facts = self._session.facts()
+            if facts is not None and facts.is_active:
+                raise
 
     def migrate(self, request: MigrateRequest) -> DomainStatus:
         """Begin to move the guest to another launcher."""

@@ -116,3 +116,27 @@ def test_a_dump_that_was_begun_is_not_begun_again(run: DomainRun, domain: SlowDo
     domain.life = Life.SHUTOFF
     with pytest.raises(WrongState, match="no guest whose memory"):
         run.orders.dump_memory(m.DumpMemoryRequest(id="d-2", volume="vault"))
+
+
+class OffAtOnce(SlowDomain):
+    """A guest whose agent obeys at once: libvirt's answer to the agent's order is that the domain is off."""
+
+    def __init__(self, *, off: bool) -> None:
+        super().__init__()
+        self.off = off
+
+    def shut_down(self, *, agent: bool) -> None:
+        if self.off:
+            self.life, self.why = Life.SHUTOFF, Why.SHUTDOWN
+        raise WrongState("shutting down: domain is not running")
+
+
+@pytest.mark.parametrize("domain", [OffAtOnce(off=True)])
+def test_a_guest_that_was_off_before_its_agent_answered_has_shut_down(run: DomainRun, domain: OffAtOnce) -> None:
+    assert run.orders.shut_down().state == m.DOMAIN_STATE_SHUTOFF
+
+
+@pytest.mark.parametrize("domain", [OffAtOnce(off=False)])
+def test_a_guest_that_refuses_its_power_button_has_not(run: DomainRun, domain: OffAtOnce) -> None:
+    with pytest.raises(WrongState, match="not running"):
+        run.orders.shut_down()
