@@ -18,6 +18,7 @@ from tests.support.kube_apiserver import RealApiServer
 
 pytestmark = pytest.mark.contract
 
+# The addresses named below are of the first sixteen, which a server hands out last.
 RANGES = "10.0.0.0/24,fd00:99::/112"
 SERVICES = "/api/v1/namespaces/default/services"
 BOTH, TURNED = ["IPv4", "IPv6"], ["IPv6", "IPv4"]
@@ -79,7 +80,7 @@ def shown(service: Any) -> tuple[list[str], list[str], str]:
         ({"ipFamilies": ["IPv6"], "ipFamilyPolicy": "PreferDualStack"}, (TURNED, TURNED, "PreferDualStack")),
         ({"clusterIP": "fd00:99::77"}, (["IPv6"], ["IPv6"], "SingleStack")),
         (
-            {"clusterIP": "10.0.0.80", "clusterIPs": ["10.0.0.80"], "ipFamilyPolicy": "PreferDualStack"},
+            {"clusterIP": "10.0.0.8", "clusterIPs": ["10.0.0.8"], "ipFamilyPolicy": "PreferDualStack"},
             (BOTH, BOTH, "PreferDualStack"),
         ),
         ({"clusterIP": "None"}, (["None"], ["IPv4"], "SingleStack")),
@@ -123,38 +124,38 @@ def test_what_is_left_out_is_filled_in(
             'spec.clusterIPs[0]: Invalid value: "fd00:99::78": expected an IPv4 value as indicated by `ipFamilies[0]`',
         ),
         (
-            {"clusterIPs": ["10.0.0.77", "fd00:99::79"]},
-            'spec.clusterIPs: Invalid value: ["10.0.0.77","fd00:99::79"]: must be empty when `clusterIP` is not '
+            {"clusterIPs": ["10.0.0.4", "fd00:99::79"]},
+            'spec.clusterIPs: Invalid value: ["10.0.0.4","fd00:99::79"]: must be empty when `clusterIP` is not '
             "specified",
         ),
         (
-            {"clusterIP": "10.0.0.78", "clusterIPs": ["10.0.0.78", "fd00:99::7a"]},
+            {"clusterIP": "10.0.0.5", "clusterIPs": ["10.0.0.5", "fd00:99::7a"]},
             TWO_NEED.format("cluster IPs"),
         ),
         (
             {
-                "clusterIP": "10.0.0.80",
-                "clusterIPs": ["10.0.0.80", "10.0.0.81"],
+                "clusterIP": "10.0.0.8",
+                "clusterIPs": ["10.0.0.8", "10.0.0.9"],
                 "ipFamilyPolicy": "PreferDualStack",
             },
-            'spec.clusterIPs: Invalid value: ["10.0.0.80","10.0.0.81"]: may specify no more than one IP for each IP '
+            'spec.clusterIPs: Invalid value: ["10.0.0.8","10.0.0.9"]: may specify no more than one IP for each IP '
             "family",
         ),
         (
             {
-                "clusterIP": "10.0.0.80",
-                "clusterIPs": ["10.0.0.80", "fd00:99::1", "fd00:99::2"],
+                "clusterIP": "10.0.0.8",
+                "clusterIPs": ["10.0.0.8", "fd00:99::1", "fd00:99::2"],
                 "ipFamilyPolicy": "PreferDualStack",
             },
-            'spec.clusterIPs: Invalid value: ["10.0.0.80","fd00:99::1","fd00:99::2"]: may only hold up to 2 values',
+            'spec.clusterIPs: Invalid value: ["10.0.0.8","fd00:99::1","fd00:99::2"]: may only hold up to 2 values',
         ),
         (
-            {"clusterIP": "10.0.0.83", "clusterIPs": ["10.0.0.83", "x"], "ipFamilyPolicy": "PreferDualStack"},
+            {"clusterIP": "10.0.0.11", "clusterIPs": ["10.0.0.11", "x"], "ipFamilyPolicy": "PreferDualStack"},
             'spec.clusterIPs[1]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         ),
         (
-            {"clusterIP": "None", "clusterIPs": ["None", "10.0.0.84"]},
-            'spec.clusterIPs: Invalid value: ["None","10.0.0.84"]: \'None\' must be the first and only value',
+            {"clusterIP": "None", "clusterIPs": ["None", "10.0.0.12"]},
+            'spec.clusterIPs: Invalid value: ["None","10.0.0.12"]: \'None\' must be the first and only value',
         ),
         (
             {"type": "ExternalName", "externalName": "a.b", "ports": None, "ipFamilies": ["IPv4"]},
@@ -174,7 +175,7 @@ def test_what_contradicts_itself_is_refused(client: KubeClient, asked: dict[str,
 
 
 def test_an_address_outside_of_its_range_is_refused(client: KubeClient) -> None:
-    asked = {"clusterIP": "10.0.0.83", "clusterIPs": ["10.0.0.83", "fd01::1"], "ipFamilyPolicy": "PreferDualStack"}
+    asked = {"clusterIP": "10.0.0.11", "clusterIPs": ["10.0.0.11", "fd01::1"], "ipFamilyPolicy": "PreferDualStack"}
     with pytest.raises(KubeError, match="failed to allocate IP fd01::1"):
         create(client, **asked)
 
