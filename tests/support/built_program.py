@@ -16,7 +16,15 @@ from pathlib import Path
 from tests.support.guest import cache_directory
 
 ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = ("kvedge/**/*.py", "packaging/build", "packaging/onefile/*", "systemd/*", "LICENSE")
+_SOURCES = (
+    "kvedge/**/*.py",
+    "kvedge/web/static/**/*",
+    "packaging/build",
+    "packaging/console/*",
+    "packaging/onefile/*",
+    "systemd/*",
+    "LICENSE",
+)
 _KEPT = 2
 
 
