@@ -125,6 +125,6 @@ def test_the_node_says_what_devices_it_has_for_guests(told: str, written_text: s
     cluster = PlayedCluster()
     platform = MagicMock(capabilities=NodeCapabilities(), accelerator=Accelerator(emulation=True, detail="tcg"))
     client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
-    loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: (), lambda: told)
+    loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: (), devices=lambda: told)
     assert loop._write(schedulable=True)
     assert cluster.annotations[HOST_DEVICES] == written_text
