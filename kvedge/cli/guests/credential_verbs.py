@@ -63,8 +63,8 @@ def add_ssh_key(
     update_secret: bool,
 ) -> None:
     """Let a key log in to a VM: put it into the user's Secret, or make one."""
-    from kvedge.client.credential_plan import read_keys
-    from kvedge.client.vm_credentials import VmCredentials
+    from kvedge.client.credentials.credential_plan import read_keys
+    from kvedge.client.credentials.vm_credentials import VmCredentials
 
     if create_secret and update_secret:
         raise Refused("--create-secret and --update-secret exclude each other", Exit.USAGE)
@@ -92,8 +92,8 @@ def remove_ssh_key(
     value: str,
 ) -> None:
     """Have a key no longer log in to a VM: take it out of the user's Secrets."""
-    from kvedge.client.credential_plan import read_keys
-    from kvedge.client.vm_credentials import VmCredentials
+    from kvedge.client.credentials.credential_plan import read_keys
+    from kvedge.client.credentials.vm_credentials import VmCredentials
 
     keys = read_keys(_read_key(file, value))
     found = VmCredentials(open_session(kubeconfig, namespace), vm, force=force)
@@ -118,7 +118,7 @@ def set_password(
     password_file: Path | None,
 ) -> None:
     """Set a user's password in a VM's Secret for passwords."""
-    from kvedge.client.vm_credentials import VmCredentials
+    from kvedge.client.credentials.vm_credentials import VmCredentials
 
     if (password is None) == (password_file is None):
         raise Refused("give --password-file, or --password", Exit.USAGE)

@@ -26,8 +26,8 @@ def trace(vmi: str, kubeconfig: Path | None, namespace: str | None, output: str 
     \b
     Steps whose time begins with ~ are told by objects, which keep whole seconds.
     """
-    from kvedge.client.start_trace import read_trace
-    from kvedge.client.trace_screen import render_screen
+    from kvedge.client.traces.start_trace import read_trace
+    from kvedge.client.traces.trace_screen import render_screen
 
     reached = read_trace(open_session(kubeconfig, namespace), vmi)
     if output:

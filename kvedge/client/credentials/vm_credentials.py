@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kvedge.client.credential_plan import (
+from kvedge.client.credentials.credential_plan import (
     check_owned,
     check_password_user,
     choose_secret,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from kvedge.client.start_trace import STEPS, Reached
 from kvedge.client.tables import columns
+from kvedge.client.traces.start_trace import STEPS, Reached
 from kvedge.runtime.milestones import AGENT_CONNECTED, START_ASKED, STARTED
 
 _BAR: Final = 30

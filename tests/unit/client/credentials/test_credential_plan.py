@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kvedge.client.credential_plan import (
+from kvedge.client.credentials.credential_plan import (
     check_owned,
     check_password_user,
     choose_secret,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.client.start_trace import STEPS, Reached, merge_steps
+from kvedge.client.traces.start_trace import STEPS, Reached, merge_steps
 from kvedge.resources.names import MADE_UNIX_MS
 
 # 2025-06-15T15:06:40Z

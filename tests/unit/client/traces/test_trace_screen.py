@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvedge.client.start_trace import Reached
-from kvedge.client.trace_screen import plan_lines, render_screen
+from kvedge.client.traces.start_trace import Reached
+from kvedge.client.traces.trace_screen import plan_lines, render_screen
 
 START = [
     Reached("vmi-created", 1000, whole_seconds=True),
