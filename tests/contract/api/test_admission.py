@@ -105,7 +105,7 @@ def test_causes_come_with_their_fields(admin: KubeClient) -> None:
     with pytest.raises(Invalid) as refusal:
         admin.request("POST", VMS, vm)
     assert {cause.field for cause in refusal.value.causes} == {
-        "spec.template.spec.domain.devices.gpus",
+        "spec.template.spec.domain.devices.gpus[0].deviceName",
         "spec.template.spec.domain.devices.disks[0].cache",
     }
 

@@ -131,11 +131,10 @@ def test_a_vm_without_them_enters_and_its_template_stays_as_it_was(admin: KubeCl
 
 
 def test_what_kvedge_does_not_have_is_refused_with_where_it_comes_from(admin: KubeClient, make: Make) -> None:
-    gpu = {"name": "g", "deviceName": "example.com/gpu"}
-    spec = {"cpu": {"guest": 1}, "memory": {"guest": "64Mi"}, "gpus": [gpu]}
-    name = make("VirtualMachineClusterInstancetype", "drawing", spec)
+    spec = {"cpu": {"guest": 1}, "memory": {"guest": "64Mi"}, "launchSecurity": {"sev": {}}}
+    name = make("VirtualMachineClusterInstancetype", "sealed", spec)
     ((field, text),) = refusal(admin, vm(instancetype={"name": name}))
-    assert field == "spec.template.spec.domain.devices.gpus"
+    assert field == "spec.template.spec.domain.launchSecurity"
     assert "not supported by kvedge" in text
     assert "it comes with the VM's instance type or preference" in text
 

@@ -131,6 +131,7 @@ def _real_files(vmi: VirtualMachineInstance, context: DomainContext, place: Path
         interfaces={name: replace(target, tap=_tap(target)) for name, target in context.interfaces.items()},
         ovmf=None if context.ovmf is None else replace(context.ovmf, nvram=str(place / "vars.fd")),
         kernel_boot=kernel,
+        ignition=None if context.ignition is None else _file(place / "ignition.json", b"{}"),
     )
 
 
