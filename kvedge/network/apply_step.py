@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from kvedge.network.errors import NetworkError, NotSupportedError
@@ -108,8 +108,9 @@ def apply_step(links: Links, step: Step) -> None:
             links.add_route(route.destination, route.gateway, link, route.metric)
         case RemoveRoute(link, route):
             links.delete_route(route.destination, route.gateway, link, route.metric)
-        case SetSysctl(name, value):
-            write_sysctl(name, value)
+        case SetSysctl(name, value, others):
+            with pass_over_gone() if others else nullcontext():
+                write_sysctl(name, value)
         case AddTable(table):
             ensure_table(table)
         case ReplaceTable(table, elements, instead_of):

@@ -193,10 +193,11 @@ class RemoveRoute:
 
 @dataclass(frozen=True)
 class SetSysctl:
-    """A kernel setting of the namespace, or of one link."""
+    """A kernel setting of the namespace, or of one link; of a link of `others` only while it is there."""
 
     name: str
     value: str
+    others: bool = False
 
 
 @dataclass(frozen=True)

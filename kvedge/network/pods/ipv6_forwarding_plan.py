@@ -40,7 +40,7 @@ def plan_forwarding(bridge: str, seen: NodeSeen) -> Iterator[Step]:
     wanted = [] if seen.of_ipv6.forwarding == "1" else [SetSysctl(FORWARDING, "1")]
     if wanted or bridge not in known or known[bridge].forwarding != "1":
         others = [name for name, each in known.items() if wanted and each.forwarding == "0" and name != bridge]
-        wanted += [_forwarding_of(bridge, "1"), *(_forwarding_of(name, "0") for name in others)]
+        wanted += [_forwarding_of(bridge, "1"), *(_forwarding_of(name, "0", others=True) for name in others)]
         yield from _while_all_believe(seen, wanted)
 
 
@@ -50,7 +50,7 @@ def plan_forwarding_back(bridge: str, seen: NodeSeen, before: str | None) -> Ite
         return
     if before == "0" and seen.of_ipv6.forwarding == "1" and not seen.of_ipv6.foreign_nat:
         others = [name for name, each in seen.of_ipv6.links.items() if each.forwarding == "1" and name != bridge]
-        wanted = [SetSysctl(FORWARDING, "0"), *(_forwarding_of(name, "1") for name in others)]
+        wanted = [SetSysctl(FORWARDING, "0"), *(_forwarding_of(name, "1", others=True) for name in others)]
         yield from _while_all_believe(seen, wanted)
     if seen.of_ipv6.fenced:
         yield DeleteTable(Family.IP6, FENCE)
@@ -62,13 +62,13 @@ def _while_all_believe(seen: NodeSeen, steps: Collection[Step]) -> Iterator[Step
     Otherwise the kernel removes the routes that routers have announced, once any link forwards.
     """
     believing = [name for name, each in seen.of_ipv6.links.items() if each.accept_ra == _BELIEVED]
-    yield from (SetSysctl(f"ipv6/conf/{name}/accept_ra", _ALWAYS_BELIEVED) for name in believing)
+    yield from (SetSysctl(f"ipv6/conf/{name}/accept_ra", _ALWAYS_BELIEVED, others=True) for name in believing)
     yield from steps
-    yield from (SetSysctl(f"ipv6/conf/{name}/accept_ra", _BELIEVED) for name in believing)
+    yield from (SetSysctl(f"ipv6/conf/{name}/accept_ra", _BELIEVED, others=True) for name in believing)
 
 
-def _forwarding_of(link: str, value: str) -> SetSysctl:
-    return SetSysctl(f"ipv6/conf/{link}/forwarding", value)
+def _forwarding_of(link: str, value: str, *, others: bool = False) -> SetSysctl:
+    return SetSysctl(f"ipv6/conf/{link}/forwarding", value, others)
 
 
 def fence_steps(bridge: str, seen: NodeSeen, whole: Collection[Table]) -> Iterator[Step]:

@@ -16,7 +16,7 @@ import pytest
 
 from kvedge.network.apply_step import apply_step
 from kvedge.network.binding.port_rules import MOST_FLOWS
-from kvedge.network.errors import NotSupportedError
+from kvedge.network.errors import NetworkError, NotSupportedError
 from kvedge.network.links import Links
 from kvedge.network.netns import create_netns, delete_netns, netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import change_elements
@@ -24,7 +24,7 @@ from kvedge.network.pods import pod_network
 from kvedge.network.pods.attachments import NodeNetworkConfig, stable_mac
 from kvedge.network.pods.forward_rules import APART, fence_keys, fence_table
 from kvedge.network.pods.pod_network import attach_pod, ensure_node_network, heal_node_network
-from kvedge.network.steps import ReplaceTable, Step
+from kvedge.network.steps import ReplaceTable, SetSysctl, Step
 from kvedge.network.sysctls import read_sysctl, write_sysctl
 from tests.machine.network.floods import neighbours_of, packed, send_all, udp_frame
 from tests.machine.network.own_host import on_a_host_of_its_own
@@ -271,3 +271,11 @@ def test_a_guest_that_looks_for_everybody_by_its_gateway_makes_the_host_look_for
         send_all(pods[0], "eth0", (udp_frame(own, gateway, (ADDRESSES[0], each), (9, 9)) for each in everybody))
         assert neighbours_of(None, config.bridge) < 20
         assert ping(pods[1], "10.201.64.1")
+
+
+def test_a_link_of_others_that_goes_before_it_is_set_keeps_nobody_waiting() -> None:
+    gone = "ipv6/conf/kvtgone/forwarding"
+    with Links() as links:
+        apply_step(links, SetSysctl(gone, "1", others=True))
+        with pytest.raises(NetworkError, match="cannot set kernel setting to 1"):
+            apply_step(links, SetSysctl(gone, "1"))
