@@ -20,7 +20,9 @@ def main(kubeconfig: str) -> None:
 
     def telling(self, call, patience):
         if call.method != "GET" and "/leases" not in call.path and "/events" not in call.path:
-            print(call.method, call.path, flush=True)
+            # In one piece: a line of another thread must not come between it and its end.
+            sys.stdout.write(f"{call.method} {call.path}\n")
+            sys.stdout.flush()
         return send(self, call, patience)
 
     RestEdge._send = telling

@@ -400,9 +400,12 @@ def test_a_bridge_of_ours_that_is_put_back_has_its_networks_mtu(config: NodeNetw
 
 
 def inside_of(port: LanPort) -> list[tuple[object, ...]]:
-    """The links of a Pod."""
+    """The links of a Pod; a carrier comes some time after its link is up."""
     links = ip_json(port.netns, "link")
-    return [(each["ifname"], each["address"], each.get("master"), each["flags"]) for each in links]
+    flags = [set(each["flags"]) - {"NO-CARRIER", "LOWER_UP"} for each in links]
+    return [
+        (each["ifname"], each["address"], each.get("master"), flag) for each, flag in zip(links, flags, strict=True)
+    ]
 
 
 def test_a_bound_nic_stays_bound_and_its_guest_is_on_the_lan(
