@@ -53,7 +53,9 @@ def test_an_image_that_nobody_has_is_said_and_the_vm_runs_once_its_nodes_have_it
         return told.message if told is not None and told.status == "False" else ""
 
     assert image in wait_until(complaint, "the VMI says what it waits for", 120, 0.2)
-    assert own_cluster.vm("late").status.printable_status in ("ErrImagePull", "ImagePullBackOff")
+    # The VM follows its VMI.
+    pulls = ("ErrImagePull", "ImagePullBackOff")
+    wait_until(lambda: own_cluster.vm("late").status.printable_status in pulls, "the VM says that it pulls", 60, 0.2)
     archive = own_cluster.directory / "late.tar"
     write_guest_image(archive, image)
     for node in own_cluster.nodes.values():
