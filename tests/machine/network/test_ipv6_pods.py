@@ -85,7 +85,7 @@ def neighbour(config: NodeNetworkConfig, *, knows: bool) -> Iterator[str]:
 
 def source_seen(asking: str, listening: str, address: str) -> str:
     """Who a connection comes from, as its other end sees it."""
-    server = run_in_netns(netns_path(listening), lambda: _server(address))
+    server = run_in_netns(netns_path(listening), lambda: listening_at(address))
     client = run_in_netns(netns_path(asking), lambda: socket.create_connection((address, 8080), timeout=5))
     with server, client:
         server.settimeout(5)
@@ -94,12 +94,12 @@ def source_seen(asking: str, listening: str, address: str) -> str:
     return str(peer[0])
 
 
-def _server(address: str) -> socket.socket:
-    """The kernel gives an address a moment after its link is up."""
+def listening_at(address: str, port: int = 8080) -> socket.socket:
+    """A server; the kernel gives an address a moment after its link is up."""
     end = time.monotonic() + 10
     while True:
         try:
-            return socket.create_server((address, 8080), family=socket.AF_INET6)
+            return socket.create_server((address, port), family=socket.AF_INET6)
         except OSError as error:
             if error.errno != errno.EADDRNOTAVAIL or time.monotonic() > end:
                 raise

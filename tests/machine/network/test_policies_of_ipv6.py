@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
@@ -21,7 +21,7 @@ from kvedge.network.services.service_rules import Balanced
 from tests.machine.network.dhcp_clients import needs
 from tests.machine.network.frames import wire
 from tests.machine.network.own_host import on_a_host_of_its_own
-from tests.machine.network.test_ipv6_pods import OUTSIDE, neighbour, of, two_pods
+from tests.machine.network.test_ipv6_pods import OUTSIDE, listening_at, neighbour, of, two_pods
 from tests.machine.network.test_ipv6_services import ADDRESS, WEB, networks
 from tests.machine.network.test_pod_network import ADDRESSES, MACS, ping
 from tests.machine.network.test_policy_network import SECONDS, connects, everything, fails
@@ -55,10 +55,7 @@ def box() -> Iterator[Box]:
         found = Box(config, one, other, outside)
         for name, address in zip(found.names, found.addresses, strict=True):
             for port in (PORT, OTHER_PORT):
-
-                def listen(at: tuple[str, int] = (address, port)) -> socket.socket:
-                    return socket.create_server(at, family=socket.AF_INET6)
-
+                listen = partial(listening_at, address, port)
                 stack.enter_context(run_in_netns(netns_path(name), listen))
         yield found
 
