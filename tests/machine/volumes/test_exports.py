@@ -26,6 +26,7 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineRestore
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
+from tests.support.live_folders import find_named
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
@@ -208,7 +209,7 @@ def test_manifests_import_the_vm_elsewhere(box: Box, disk: str) -> None:
         )
     except AssertionError as error:
         raise AssertionError(f"{error}\n{box.client.request('GET', path)}\n{box.log_tail()}") from error
-    copies = [each for each in box.data_dir.rglob("disk.img") if "volumes" in each.parts]
+    copies = [each for each in find_named(box.data_dir, "disk.img") if "volumes" in each.parts]
     assert [digest(each.read_bytes()[:SIZE]) for each in copies].count(disk) == 2
     box.client.request("DELETE", f"{_EXPORTS}/moved")
 

@@ -23,6 +23,7 @@ from tests.support.box import Box
 from tests.support.guest_box import guest_box
 from tests.support.held_copies import held_copy
 from tests.support.hotplug_guest import HotplugGuest, a_claim, hotplug_vm
+from tests.support.live_folders import find_named
 from tests.support.numbered_writes import check_one_moment, writer_script
 from tests.support.waiting import wait_until
 
@@ -121,9 +122,7 @@ def leaves_nothing(guest: HotplugGuest) -> bool:
         return False
     if any("-copy-" in entry.name for entry in vmi.status.volume_status):
         return False
-    # Folders of Pods go meanwhile.
-    seen = (name for _, folders, files in os.walk(box_of(guest).data_dir) for name in (*folders, *files))
-    return {"copy-scratch", "copy.sock"}.isdisjoint(seen)
+    return not find_named(box_of(guest).data_dir, "copy-scratch", "copy.sock")
 
 
 def test_a_snapshot_is_one_moment_of_all_disks_and_is_restored_beside_the_vm_that_runs(guest: HotplugGuest) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box
+from tests.support.live_folders import find_named
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(400)]
 SIZE = 3 << 20
@@ -42,7 +43,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def disks(box: Box) -> list[bytes]:
     """The beginnings of all disks in claims."""
-    return [path.read_bytes()[:SIZE] for path in box.data_dir.rglob("disk.img") if "volumes" in path.parts]
+    return [path.read_bytes()[:SIZE] for path in find_named(box.data_dir, "disk.img") if "volumes" in path.parts]
 
 
 def test_virtctl_uploads_an_image_into_a_new_data_volume(box: Box, virtctl: Kubectl, image: Path) -> None:
