@@ -26,12 +26,18 @@ _OUTPUT = click.option(
 )
 
 
-@click.group(cls=VerbGroup, invoke_without_command=True)
-@click.pass_context
-def alarms(ctx: click.Context) -> None:
+class _ListsByItself(VerbGroup):
+    """Without a verb, or with options alone, it is `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ListsByItself)
+def alarms() -> None:
     """Show what is wrong with VMs, nodes and backups now, and what to do about it."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_, kubeconfig=None, namespace=None, output="table")
 
 
 @alarms.command("list")

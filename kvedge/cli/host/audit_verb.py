@@ -14,6 +14,7 @@ import click
 
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.since_option import read_since
 
 if TYPE_CHECKING:
     from kvedge.resources.codec import JsonObject
@@ -32,7 +33,7 @@ def audit(config: Path | None, data_dir: str | None, since: str | None, user: st
     from kvedge.standalone.apiserver.audit_log import FOLDER, read_audit
 
     settings = load_settings(config_path(config), os.environ, {"data_dir": data_dir})
-    seconds = _seconds(since)
+    seconds = read_since(since)
     now = datetime.now(UTC)
     try:
         for event in read_audit(settings.state_path / FOLDER):
@@ -69,14 +70,3 @@ def _json(event: JsonObject) -> str:
     import msgspec
 
     return msgspec.json.encode(event).decode()
-
-
-def _seconds(since: str | None) -> float | None:
-    if since is None:
-        return None
-    from kvedge.resources.values.durations import DurationError, parse_duration
-
-    try:
-        return parse_duration(since)
-    except DurationError as error:
-        raise Refused(f"--since: {error}; such as 10m or 1h30m", Exit.USAGE) from error

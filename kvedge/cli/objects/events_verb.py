@@ -13,6 +13,7 @@ import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
+from kvedge.cli.since_option import read_since
 from kvedge.cli.verb_command import vm_argument
 
 
@@ -38,7 +39,7 @@ def events(
     from kvedge.client.events import event_document, event_line, follow_events, is_of_vm, is_recent
     from kvedge.client.session import check_name
 
-    seconds = _seconds(since)
+    seconds = read_since(since)
     if vm and all_namespaces:
         raise Refused("--all-namespaces: a VM is in one namespace", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
@@ -56,14 +57,3 @@ def events(
                 click.echo(msgspec.json.encode(event_document(event)))
             else:
                 click.echo(event_line(event, with_namespace=all_namespaces))
-
-
-def _seconds(since: str | None) -> float | None:
-    if since is None:
-        return None
-    from kvedge.resources.values.durations import DurationError, parse_duration
-
-    try:
-        return parse_duration(since)
-    except DurationError as error:
-        raise Refused(f"--since: {error}; such as 10m or 1h30m", Exit.USAGE) from error

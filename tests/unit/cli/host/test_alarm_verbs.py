@@ -70,6 +70,8 @@ def test_what_is_raised_is_shown_the_worst_first_and_made_harmless(kvedge: Kvedg
     ]
     assert "\x1b" not in "".join(lines)
     assert kvedge.run("--kubeconfig", kubeconfig, "alarms").splitlines() == lines
+    assert kvedge.run("alarms", "--kubeconfig", kubeconfig).splitlines() == lines
+    assert "show" in kvedge.run("alarms", "--help")
 
 
 def test_programs_get_them_as_json(kvedge: Kvedge, kubeconfig: Path) -> None:
