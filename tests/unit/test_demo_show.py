@@ -117,6 +117,10 @@ def test_a_disk_is_found_in_the_guests_list_by_its_serial_number(load: Load) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the demo is for root alone")
+@pytest.mark.skipif(
+    os.getuid() != 0 or not (REPOSITORY / ".venv/bin/python").exists(),
+    reason="needs root and the environment of the demo, which `tests/run unit` does not make",
+)
 def test_a_relative_directory_is_one_of_where_the_user_is(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     done = subprocess.run(
