@@ -20,6 +20,15 @@ class UsageError(ClientError):
     """The question itself is wrong: an unknown kubeconfig, a value that makes no sense."""
 
 
+class FlagError(UsageError):
+    """A flag's value makes no sense, or that of a form's field that stands for it; `why` says it without the flag."""
+
+    def __init__(self, flag: str, why: str, text: str) -> None:
+        super().__init__(text)
+        self.flag = flag
+        self.why = why
+
+
 class NotFoundError(ClientError):
     """There is no such object or kind; the text names those that are alike."""
 

@@ -20,16 +20,19 @@ from kvedge.client.errors import ClientError
 from kvedge.client.session import Session
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
-from kvedge.kube.errors import Forbidden, KubeError, NotFound
+from kvedge.kube.errors import KubeError
 from kvedge.web.live_feed import feed
 from kvedge.web.live_rows import LiveRows
+from kvedge.web.page_calls import READS, WRITES, Read, Write
 from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
 from kvedge.web.request_rules import judge_request
 from kvedge.web.shown_text import showable
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
 from kvedge.web.stream_bridge import join
-from kvedge.web.vm_calls import ACTIONS, act, find_run, read_manifest, read_vm
+from kvedge.web.vm_calls import ACTIONS, act, find_run
+from kvedge.web.web_failures import failure_document, failure_of
+from kvedge.web.yaml_text import LONGEST
 
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -38,6 +41,8 @@ STREAMS: Final = ("console", "vnc")
 _TICKET_PREFIX: Final = "ticket.kvedge.io."
 _STREAM_PROTOCOL: Final = "plain.kubevirt.io"
 _LARGEST_BODY: Final = 64 * 1024
+# Of calls that carry a manifest: as JSON it has escapes.
+_LARGEST_MANIFEST: Final = 2 * LONGEST
 # What a page sends at once: a pasted text; noVNC's are far smaller.
 _LARGEST_MESSAGE: Final = 1 << 20
 _PING_SECONDS: Final = 30.0
@@ -82,8 +87,10 @@ class ConsoleApp:
         app.router.add_post("/sign-out", self._sign_out)
         app.router.add_get("/who", self._who, allow_head=False)
         app.router.add_get("/live", self._live, allow_head=False)
-        app.router.add_get("/vms/{namespace}/{name}", self._vm, allow_head=False)
-        app.router.add_get("/vms/{namespace}/{name}/manifest", self._manifest, allow_head=False)
+        for path, read in READS.items():
+            app.router.add_get(path, self._reader(read), allow_head=False)
+        for path, write in WRITES.items():
+            app.router.add_post(path, self._writer(write))
         app.router.add_post("/vms/{namespace}/{name}/{action}", self._act)
         app.router.add_post("/tickets", self._ticket)
         app.router.add_get("/stream", self._stream, allow_head=False)
@@ -100,14 +107,9 @@ class ConsoleApp:
             return _failure(error.status, error.reason)
         except SignInRefused as error:
             return _failure(403, str(error))
-        except NotFound as error:
-            return _failure(404, error.message)
-        except Forbidden as error:
-            return _failure(403, error.message)
-        except KubeError as error:
-            return _failure(502, error.message)
-        except ClientError as error:
-            return _failure(409, error.text)
+        except (KubeError, ClientError) as error:
+            failure = failure_of(error)
+            return web.json_response(failure.document, status=failure.status, headers=page_headers())
         # A websocket's headers were sent long ago.
         if not answer.prepared:
             for name, value in page_headers().items():
@@ -150,13 +152,19 @@ class ConsoleApp:
             )
             return socket
 
-    async def _vm(self, request: web.Request) -> web.StreamResponse:
-        namespace, name = _place(request)
-        return web.json_response(await self._ask(read_vm, self._session(request), namespace, name))
+    def _reader(self, read: Read) -> Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return web.json_response(await self._ask(read, self._session(request), dict(request.match_info)))
 
-    async def _manifest(self, request: web.Request) -> web.StreamResponse:
-        namespace, name = _place(request)
-        return web.json_response({"yaml": await self._ask(read_manifest, self._session(request), namespace, name)})
+        return answer
+
+    def _writer(self, write: Write) -> Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            session = self._session(request)
+            body = await _body(request.clone(client_max_size=_LARGEST_MANIFEST))
+            return web.json_response(await self._ask(write, session, dict(request.match_info), body))
+
+        return answer
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         namespace, name = _place(request)
@@ -188,7 +196,7 @@ class ConsoleApp:
             await self._while_signed_in(session, socket, _stream_to(socket, session.user.session, target))
             return socket
 
-    async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: str) -> T:
+    async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: Any) -> T:
         async with self._calls:
             return await asyncio.to_thread(call, session.user.session, *arguments)
 
@@ -269,7 +277,7 @@ def _file_answer(file: PageFile, nonce: str = "") -> web.Response:
 
 
 def _failure(status: int, text: str) -> web.Response:
-    return web.json_response({"message": showable(text, 1024)}, status=status, headers=page_headers())
+    return web.json_response(failure_document(text), status=status, headers=page_headers())
 
 
 def _place(request: web.Request) -> tuple[str, str]:

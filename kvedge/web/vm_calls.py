@@ -10,8 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import yaml
-
 from kvedge.client.session import Session, check_name
 from kvedge.client.subresources import VM, VMI, get_object, put
 from kvedge.kube.errors import KubeError, NotFound
@@ -20,12 +18,12 @@ from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.vm_view import view_of
+from kvedge.web.yaml_text import LONGEST, write_yaml
 
 # What a page may ask for, and of which object.
 ACTIONS: Final = {"start": VM, "stop": VM, "restart": VM, "pause": VMI, "unpause": VMI}
 # One answer that takes longer is a server that hangs.
 _SECONDS: Final = 20.0
-_LONGEST_MANIFEST: Final = 256 * 1024
 
 
 def read_vm(session: Session, namespace: str, name: str) -> JsonObject:
@@ -62,10 +60,8 @@ def read_manifest(session: Session, namespace: str, name: str) -> str:
         document: Any = here.client.request("GET", f"{path}/{VM}/{check_name(name)}")
     except NotFound:
         document = get_object(here, VMI, name)
-    document.get("metadata", {}).pop("managedFields", None)
-    # Characters that are no plain text are written as escapes.
-    text = yaml.safe_dump(document, sort_keys=False, width=120)
-    return text if len(text) <= _LONGEST_MANIFEST else text[:_LONGEST_MANIFEST] + "\n# cut: it is too long for a page\n"
+    text = write_yaml(document)
+    return text if len(text) <= LONGEST else text[:LONGEST] + "\n# cut: it is too long for a page\n"
 
 
 def act(session: Session, namespace: str, name: str, action: str) -> None:

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvedge.cli.exits import Exit, Refused
-from kvedge.cli.login_options import read_password, read_text, split_keys
+from kvedge.cli.login_options import read_password, read_text
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
 from kvedge.cli.wait_options import wait_options
-from kvedge.client.session import Session, check_name
+from kvedge.client.session import Session
 
 if TYPE_CHECKING:
     from kvedge.client.manifests.vm_manifest import CloudInitData, LaunchOptions
-    from kvedge.resources.kinds import Kind
 
 
 @click.command(cls=VerbCommand)
@@ -78,6 +77,7 @@ def launch(
     then also be a file, which is uploaded, or an http(s) URL.
     """
     from kvedge.cli.output import print_document
+    from kvedge.client.manifests.launch_checks import check_launch_disk
     from kvedge.client.manifests.vm_manifest import launch_manifest
 
     options = _options(image, name, flags)
@@ -87,8 +87,7 @@ def launch(
         return
     session = open_session(kubeconfig, namespace)
     if options.disk is not None:
-        _check_disks(session)
-        _check_disk_is_new(session, options.name)
+        check_launch_disk(session, options.name)
     made = _create(session, document)
     vm = made["metadata"]["name"]
     if output is None:
@@ -113,52 +112,6 @@ def _explain_disk(options: LaunchOptions, wait: bool) -> str:
     if options.disk is None or wait or options.disk.file is not None:
         return ""
     return f"; `kvedge get dv {disk_name(options.name)}` shows how far its disk is, and it starts once that is filled"
-
-
-def _check_disks(session: Session) -> None:
-    """Whether anything would fill the disk: a VM that waits for ever helps nobody."""
-    from kvedge.kube.errors import NotFound
-    from kvedge.resources.types.data_volumes import DataVolume
-
-    try:
-        session.client.request("GET", f"/apis/{DataVolume.KIND.api_version}")
-    except NotFound as error:
-        text = "--disk: this cluster serves no DataVolumes; apply k3s/crds and run kvedge's controller, or install CDI"
-        raise Refused(text) from error
-
-
-def _check_disk_is_new(session: Session, vm: str) -> None:
-    """Whether the disk's name is free: a claim of that name holds another disk, which must not go with this VM."""
-    from kvedge.client.manifests.launch_disk import disk_name
-    from kvedge.resources.types.data_volumes import DataVolume
-    from kvedge.resources.types.storage import PersistentVolumeClaim
-    from kvedge.resources.types.vm import VirtualMachine
-
-    name = disk_name(vm)
-    for short, kind in (("dv", DataVolume.KIND), ("pvc", PersistentVolumeClaim.KIND)):
-        there = _look_at(session, kind, name)
-        if there is None:
-            continue
-        if _look_at(session, VirtualMachine.KIND, vm) is not None:
-            # That is what its user has to hear, and the disk is its own.
-            return
-        if there["metadata"].get("deletionTimestamp"):
-            raise Refused(f"--disk: {kind.kind} {name} is still being deleted: try again once it is gone")
-        raise Refused(
-            f"--disk: {kind.kind} {name} is there already, and its data would go with this VM: choose another name for"
-            f" the VM, or, where nobody needs that data, `kvedge delete {short} {name}` first"
-        )
-
-
-def _look_at(session: Session, kind: Kind, name: str) -> dict[str, Any] | None:
-    """What is there; None also for what this user may not see, as the controller takes nothing over for this disk."""
-    from kvedge.kube.errors import Forbidden, NotFound
-
-    try:
-        found: dict[str, Any] = session.client.request("GET", kind.path(session.namespace, name))
-    except (NotFound, Forbidden):
-        return None
-    return found
 
 
 def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: float) -> None:
@@ -193,36 +146,24 @@ def _fill_disk(session: Session, options: LaunchOptions, wait: bool, timeout: fl
 
 
 def _options(image: str, name: str | None, flags: dict[str, Any]) -> LaunchOptions:
-    from kvedge.client.manifests.launch_disk import launch_disk, needs_disk
-    from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, LaunchOptions
-    from kvedge.client.random_names import random_name
+    from kvedge.client.manifests.launch_choice import LaunchChoice, launch_options
 
-    if not image or not image.isprintable() or " " in image:
-        raise Refused(f"{image!r} is no image: write a name such as local/debian:12", Exit.USAGE)
-    if flags["run_strategy"] not in RUN_STRATEGIES:
-        raise Refused(f"--run-strategy: {flags['run_strategy']} is not one of {', '.join(RUN_STRATEGIES)}", Exit.USAGE)
-    for flag in ("memory", "cpus"):
-        if flags["type_"] and flags[flag] is not None:
-            raise Refused(f"--type and --{flag.removesuffix('s')} exclude each other", Exit.USAGE)
-    if not flags["disk"] and (flags["storage_class"] or needs_disk(image)):
-        why = "--storage-class" if flags["storage_class"] else f"{image} is a file or a URL, and"
-        raise Refused(f"{why} needs --disk SIZE, such as --disk 20Gi: the disk that the image is copied to", Exit.USAGE)
-    disk = None
-    if flags["disk"]:
-        disk = launch_disk(image, flags["disk"], flags["storage_class"], flags["run_strategy"])
-    return LaunchOptions(
-        name=check_name(name) if name else random_name("vm"),
-        image=image,
-        memory=flags["memory"] or "1Gi",
-        cpus=flags["cpus"] or 1,
-        type=flags["type_"],
-        os=flags["os"],
-        disk_size=flags["disk_size"],
-        disk=disk,
-        run_strategy=flags["run_strategy"],
-        labels=tuple(_label(text) for text in flags["labels"]),
-        cloud_init=_cloud_init(flags),
-        networks=flags["networks"],
+    return launch_options(
+        LaunchChoice(
+            image=image,
+            name=name or "",
+            memory=flags["memory"],
+            cpus=flags["cpus"],
+            type=flags["type_"],
+            os=flags["os"],
+            disk=flags["disk"],
+            storage_class=flags["storage_class"],
+            disk_size=flags["disk_size"],
+            run_strategy=flags["run_strategy"],
+            labels=tuple(_label(text) for text in flags["labels"]),
+            cloud_init=_cloud_init(flags),
+            networks=flags["networks"],
+        )
     )
 
 
@@ -241,14 +182,14 @@ def _cloud_init(flags: dict[str, Any]) -> CloudInitData:
 
 def _keys(values: tuple[str, ...]) -> tuple[str, ...]:
     """Keys as they are, and those in files: no key has a path's look."""
+    from kvedge.client.manifests.launch_choice import read_keys
+
     found: list[str] = []
     for value in values:
         is_file = value.startswith(("/", "./", "../", "~")) or value.endswith(".pub")
         text = read_text("ssh-key", Path(value).expanduser()) if is_file else value
-        if "PRIVATE KEY" in text:
-            raise Refused(f"--ssh-key: {value} is a private key: name the public one, {value}.pub", Exit.USAGE)
-        found += [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return split_keys(found)
+        found += read_keys("ssh-key", text, value)
+    return tuple(found)
 
 
 def _label(text: str) -> tuple[str, str]:

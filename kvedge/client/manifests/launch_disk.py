@@ -24,13 +24,14 @@ _WAITING_STRATEGIES: Final = ("Halted", "Manual")
 
 @dataclass(frozen=True, slots=True)
 class LaunchDisk:
-    """A disk to make; `file` is uploaded into it once it is there."""
+    """A disk to make; `file` is uploaded into it once it is there; a DataSource takes the place of the source."""
 
     size: str
     source: JsonObject
     storage_class: str = ""
     file: Path | None = None
     annotations: JsonObject = field(default_factory=dict)
+    data_source: str = ""
 
     def template(self, name: str, size: str) -> JsonObject:
         """The entry of a VM's dataVolumeTemplates; `size` is the canonical form of this disk's."""
@@ -40,6 +41,9 @@ class LaunchDisk:
         # A claim of that name would be taken over as it is, without the image, and be deleted with the VM.
         annotations = {ALLOW_ADOPTION: "false", **self.annotations}
         metadata: JsonObject = {"name": name, "annotations": annotations}
+        if self.data_source:
+            reference = {"kind": "DataSource", "name": self.data_source}
+            return {"metadata": metadata, "spec": {"sourceRef": reference, "storage": storage}}
         return {"metadata": metadata, "spec": {"source": self.source, "storage": storage}}
 
 
@@ -50,6 +54,11 @@ def disk_name(vm: str) -> str:
     'web-disk'
     """
     return f"{vm}-disk"
+
+
+def is_path(image: str) -> bool:
+    """Whether it is written as the path of a file."""
+    return image.startswith(_PATHS)
 
 
 def needs_disk(image: str) -> bool:
@@ -80,6 +89,6 @@ def _file(image: str) -> Path | None:
     """The file that is meant, whether it is there or not; None for the name of an image."""
     if image.startswith((*_WEB, _REGISTRY)):
         return None
-    path = Path(image).expanduser() if image.startswith(_PATHS) else Path(image)
-    is_meant = image.startswith(_PATHS) or (image.lower().endswith(_ENDINGS) and path.is_file())
+    path = Path(image).expanduser() if is_path(image) else Path(image)
+    is_meant = is_path(image) or (image.lower().endswith(_ENDINGS) and path.is_file())
     return path if is_meant else None

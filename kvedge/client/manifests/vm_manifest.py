@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvedge.client.errors import UsageError
 from kvedge.client.manifests.cloud_config import Login, cloud_config
 from kvedge.client.manifests.launch_disk import LaunchDisk, disk_name
 from kvedge.client.manifests.type_manifests import TypeChoice, matcher_of
-from kvedge.client.manifests.volume_params import VolumeParams
+from kvedge.client.manifests.volume_params import VolumeParams, flag_error
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
@@ -72,6 +71,8 @@ class LaunchOptions:
     disk_size: str = ""
     # The image copied into a claim; without it the guest's disk ends with its run.
     disk: LaunchDisk | None = None
+    # A claim that is there, instead of an image: its disk as it is.
+    claim: str = ""
     run_strategy: str = "Always"
     labels: tuple[tuple[str, str], ...] = ()
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
@@ -137,6 +138,8 @@ def launch_manifest(options: LaunchOptions) -> JsonObject:
         name = disk_name(options.name)
         templates = [options.disk.template(name, canonical_size("disk", options.disk.size))]
         volumes = [{"name": "system", "dataVolume": {"name": name}}]
+    elif options.claim:
+        volumes = [{"name": "system", "persistentVolumeClaim": {"claimName": options.claim}}]
     if options.disk_size:
         volumes.append({"name": "data", "emptyDisk": {"capacity": canonical_size("disk-size", options.disk_size)}})
     volumes += _cloud_init_volumes(options.cloud_init)
@@ -204,9 +207,9 @@ def canonical_size(flag: str, text: str) -> str:
     try:
         value = parse_quantity(text)
     except QuantityError as error:
-        raise UsageError(f'failed to parse "--{flag}" flag: {error}') from error
+        raise flag_error(flag, str(error)) from error
     if value <= 0:
-        raise UsageError(f'failed to parse "--{flag}" flag: {text} is not more than 0')
+        raise flag_error(flag, f"{text} is not more than 0")
     if re.search(r"[eE]\d|[eE][+-]", text):
         return text
     if text.endswith("i") and value >= 1024 and value.denominator == 1:
@@ -218,7 +221,7 @@ def canonical_size(flag: str, text: str) -> str:
     for power, suffix in zip(range(9, -1, -1), _DECIMAL, strict=True):
         if thousandths % 1000**power == 0:
             return f"{thousandths // 1000**power}{suffix}"
-    raise UsageError(f'failed to parse "--{flag}" flag: {text} is too fine')
+    raise flag_error(flag, f"{text} is too fine")
 
 
 def _cloud_init_volumes(data: CloudInitData) -> list[JsonObject]:

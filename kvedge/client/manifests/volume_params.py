@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kvedge.client.errors import ClientError, UsageError
+from kvedge.client.errors import ClientError, FlagError
 from kvedge.resources.values.name_grammar import is_label
 
 
@@ -74,7 +74,7 @@ def check_volumes(flag: str, names: Iterable[str], orders: Iterable[int]) -> Non
 
 def flag_error(flag: str, why: str) -> ClientError:
     """A refusal in virtctl's words."""
-    return UsageError(f'failed to parse "--{flag}" flag: {why}')
+    return FlagError(flag, why, f'failed to parse "--{flag}" flag: {why}')
 
 
 def _boot_order(flag: str, params: dict[str, str]) -> int | None:

@@ -1,9 +1,11 @@
 // Calls of the console's own server. All addresses are relative, so that it works below any path.
 
 export class CallFailed extends Error {
-  constructor(status, message) {
+  constructor(status, message, causes = []) {
     super(message);
     this.status = status;
+    // What is wrong at which field: { field, path, message }.
+    this.causes = causes;
   }
 }
 
@@ -20,7 +22,7 @@ async function call(method, path, body) {
   }
   const document = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    throw new CallFailed(answer.status, document.message ?? `HTTP ${answer.status}`);
+    throw new CallFailed(answer.status, document.message ?? `HTTP ${answer.status}`, document.causes);
   }
   return document;
 }

@@ -5,11 +5,15 @@ import { consolePage } from "./console_page.js";
 import { element } from "./dom.js";
 import { listPage } from "./list_page.js";
 import { Live } from "./live.js";
+import { newPage } from "./new_page.js";
 import { screenPage } from "./screen_page.js";
 import { vmPage } from "./vm_page.js";
 
 const main = document.getElementById("main");
+const places = document.getElementById("places");
 const live = new Live();
+// Pages by the first part of the address, those of one VM by what follows its name.
+const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
 let leave = () => {};
 
@@ -19,8 +23,17 @@ function show() {
   leave();
   leave = () => {};
   const [, kind, namespace, name, page] = location.hash.split("/").map(decodeURIComponent);
-  document.title = name ? `${name} · kvedge` : "kvedge";
-  leave = kind === "vm" && name && PAGES[page ?? ""] ? PAGES[page ?? ""](main, live, namespace, name) : listPage(main, live);
+  if (kind === "vm" && name && PAGES[page ?? ""]) {
+    document.title = `${name} · kvedge`;
+    leave = PAGES[page ?? ""](main, live, namespace, name);
+  } else {
+    const [title, page] = PLACES[kind ?? ""] ?? PLACES[""];
+    document.title = kind ? `${title} · kvedge` : "kvedge";
+    leave = page(main, live);
+  }
+  for (const link of places.children) {
+    link.hash === (location.hash || "#/") ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
   main.focus();
 }
 
@@ -38,6 +51,7 @@ async function begin() {
     main.replaceChildren(element("h1", {}, "Not signed in"), element("p", {}, error.message));
     return;
   }
+  places.append(...Object.entries(PLACES).map(([kind, [title]]) => element("a", { href: `#/${kind}` }, title)));
   const out = document.getElementById("sign-out");
   out.hidden = false;
   out.addEventListener("click", async () => { live.stop(); await write("sign-out"); location.reload(); });

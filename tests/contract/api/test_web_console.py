@@ -15,6 +15,7 @@ from kvedge.client.session import Session, connect
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.web.console_server import choose_namespace, serve
+from kvedge.web.page_calls import READS, WRITES
 from tests.contract.api.conftest import remove
 from tests.support.api_servers import ApiServerUnderTest
 from tests.support.builders import small_vmi
@@ -96,6 +97,10 @@ def test_nothing_is_told_before_sign_in_and_a_link_works_once(session: Session) 
             assert (await browser.get(path))[0] == 401, path
         assert (await browser.post("/tickets", _SMALL))[0] == 401
         assert (await browser.post("/vms/default/small/pause", {}))[0] == 401
+        for path in READS:
+            assert (await browser.get(path.format(namespace="default", name="small")))[0] == 401, path
+        for path in WRITES:
+            assert (await browser.post(path.format(namespace="default", name="small"), {}))[0] == 401, path
         assert (await browser.post("/sign-in", {"secret": "x" * 43}))[0] == 403
         assert await browser.sign_in() == 200
         [cookie] = browser.http.cookie_jar
@@ -200,6 +205,32 @@ def test_bodies_and_paths_that_are_not_ours_are_refused(session: Session) -> Non
         assert (await browser.get("/static/..%2fconsole_app.py"))[0] == 404
 
     run(session, test)
+
+
+def test_a_vm_is_checked_then_made_and_faults_are_told_at_fields(session: Session, admin: KubeClient) -> None:
+    async def test(browser: Browser) -> None:
+        await browser.sign_in()
+        form = {"source": "image", "image": "local/a:1", "name": "posted", "memory": "128Mi"}
+        _, made = await browser.post("/new/manifest", form)
+        for step in ("check", "create"):
+            assert await browser.post(f"/new/{step}/default", {"yaml": made["yaml"]}) == (
+                200,
+                {"namespace": "default", "name": "posted"},
+            )
+        status, document = await browser.post("/new/create/default", {"yaml": made["yaml"]})
+        assert (status, document["causes"][0]["field"]) == (409, "name")
+        bad = made["yaml"].replace("virtio", "floppy")
+        status, document = await browser.post("/new/check/default", {"yaml": bad.replace("posted", "bad")})
+        assert (status, document["causes"][0]["path"]) == (422, "spec.template.spec.domain.devices.disks[0].disk.bus")
+        status, document = await browser.post("/new/check/default", {"yaml": "a: ["})
+        assert (status, document["causes"][0]["field"]) == (422, "yaml")
+        assert (await browser.post("/new/check/elsewhere", {"yaml": made["yaml"]}))[0] == 404
+        assert (await browser.post("/new/check/default", {"yaml": "x" * 600_000}))[0] == 413
+        _, choices = await browser.get("/new/choices/default")
+        assert "types" in choices
+
+    run(session, test)
+    remove(admin, "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/posted")
 
 
 def test_a_user_without_the_right_to_list_all_sees_the_own_namespace(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvedge.cli.exits import Refused
 from kvedge.cli.machines import launch_verb
+from kvedge.client.errors import ClientError
 from kvedge.kube.errors import AlreadyExists, Forbidden, NotFound
 
 DV = "/apis/cdi.kubevirt.io/v1beta1/namespaces/ns/datavolumes/web-disk"
@@ -67,7 +67,7 @@ def test_a_new_disk_is_made_and_takes_over_nothing(server: PlayedServer) -> None
 def test_the_disk_of_somebody_else_is_not_taken(server: PlayedServer, path: str, words: str, remedy: str) -> None:
     server.there[path] = {"metadata": {"name": "web-disk"}}
     done = launched()
-    assert isinstance(done.exception, Refused)
+    assert isinstance(done.exception, ClientError)
     assert words in str(done.exception)
     assert remedy in str(done.exception)
     assert "choose another name" in str(done.exception)

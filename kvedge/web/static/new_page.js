@@ -1,0 +1,165 @@
+// A new VM: a form, and beside it the manifest that will be sent, which may be changed by hand.
+
+import { CallFailed, read, write } from "./calls.js";
+import { button, element, note } from "./dom.js";
+import { field, showFaults } from "./fields.js";
+import { vmLink } from "./list_page.js";
+
+const PAUSE = 250;
+const OFFERED = { claim: "claims", dataSource: "dataSources", storageClass: "storageClasses", type: "types", os: "preferences", networks: "networks" };
+// What is asked for by where the disk comes from.
+const BY_SOURCE = { image: ["image", "disk", "storageClass"], claim: ["claim"], dataSource: ["dataSource", "disk", "storageClass"] };
+const PARTS = [
+  ["What it is", [
+    { key: "namespace", label: "Namespace" },
+    { key: "name", label: "Name", about: "Without one it gets a name that nobody has.", autofocus: true },
+    { key: "runStrategy", label: "When it runs", kind: "select", value: "Always", options: [["Always", "Always"], ["RerunOnFailure", "Until its guest shuts down"], ["Manual", "When it is started"], ["Halted", "Not yet"], ["Once", "Once"]] },
+  ]],
+  ["Its disk", [
+    { key: "source", label: "Disk from", kind: "select", value: "image", options: [["image", "an image or a URL"], ["claim", "a claim that is there"], ["dataSource", "a DataSource"]] },
+    { key: "image", label: "Image", about: "Of the box's store or a registry, such as local/debian:12; or an http(s) URL." },
+    { key: "claim", label: "Claim" },
+    { key: "dataSource", label: "DataSource" },
+    { key: "disk", label: "Disk size", about: "Such as 20Gi: the image is copied to a disk that lasts. Without it, what the guest writes ends with its run." },
+    { key: "storageClass", label: "Storage class", about: "The default one without it." },
+  ]],
+  ["Its size", [
+    { key: "type", label: "Instance type", about: "Instead of CPUs and memory, such as u1.small." },
+    { key: "cpus", label: "CPUs", inputmode: "numeric", about: "1 without it." },
+    { key: "memory", label: "Memory", about: "Such as 2Gi; 1Gi without it." },
+    { key: "os", label: "Preference", about: "For the guest's system, such as debian." },
+  ]],
+  ["Logging in", [
+    { key: "user", label: "User", about: "cloud-init sets it up." },
+    { key: "sshKeys", label: "SSH public keys", kind: "textarea", rows: "3", about: "One a line." },
+    { key: "password", label: "Password", type: "password", autocomplete: "new-password", about: "It stands in the manifest as it is." },
+  ]],
+  ["Its networks", [
+    { key: "networks", label: "More networks", about: "Besides the Pod network; with blanks between them." },
+  ]],
+];
+
+export function newPage(main) {
+  let isOpen = true;
+  let isByHand = false;
+  let timer = 0;
+  let asked = 0;
+  // What is wrong with a field is told once its user has been there.
+  const touched = new Set();
+  const parts = PARTS.map(([title, all]) => [title, all.map((one) => field({ ...one, onchange: changed }))]);
+  const fields = parts.flatMap(([, all]) => all);
+  const byKey = Object.fromEntries(fields.map((one) => [one.key, one]));
+  const yaml = field({ key: "yaml", label: "Manifest", kind: "textarea", rows: "30", class: "code", wrap: "off", onchange: changedByHand });
+  const byHand = element("p", { hidden: true }, "Changed by hand: the form does not change it any more. ", button("Make it anew from the form", () => { isByHand = false; byHand.hidden = true; draw(); }));
+  const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+  const state = element("span", { role: "status", class: "grow" });
+  const buttons = [button("Check", () => send("check")), button("Create", () => send("create"), { class: "main" })];
+  main.replaceChildren(
+    element("h1", {}, "New virtual machine"),
+    element("div", { class: "columns" },
+      element("div", {}, parts.map(([title, all]) => element("fieldset", {}, element("legend", {}, title), all.map(({ node }) => node)))),
+      element("div", {}, byHand, yaml.node)),
+    faults,
+    element("div", { class: "bar" }, buttons, state));
+
+  const values = () => Object.fromEntries(fields.map((one) => [one.key, one.value]));
+  const all = [...fields, yaml];
+
+  function showSource() {
+    const wanted = BY_SOURCE[byKey.source.value];
+    for (const key of Object.values(BY_SOURCE).flat()) byKey[key].node.hidden = !wanted.includes(key);
+  }
+
+  function changed(key) {
+    touched.add(key);
+    showSource();
+    if (key === "namespace") offer();
+    clearTimeout(timer);
+    timer = setTimeout(draw, PAUSE);
+  }
+
+  function changedByHand() {
+    isByHand = true;
+    byHand.hidden = false;
+    yaml.complain("");
+  }
+
+  // The manifest of the form; null when there is none.
+  async function draw() {
+    clearTimeout(timer);
+    if (isByHand) return yaml.value;
+    const mine = ++asked;
+    try {
+      const made = await write("new/manifest", values());
+      if (!isOpen || isByHand) return null;
+      if (mine === asked) {
+        yaml.input.value = made.yaml;
+        const isTold = made.causes?.some((cause) => touched.has(cause.field)) ?? made.message;
+        showFaults(isTold ? made : null, all, faults, (key) => touched.has(key));
+      }
+      return made.yaml || null;
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      if (isOpen) showFaults(error, all, faults);
+      return null;
+    }
+  }
+
+  async function send(step) {
+    for (const { key } of fields) touched.add(key);
+    for (const one of buttons) one.disabled = true;
+    state.textContent = "the server is asked …";
+    try {
+      const text = await draw();
+      if (text === null) {
+        state.textContent = "";
+        focusFault();
+        return;
+      }
+      const place = encodeURIComponent(byKey.namespace.value.trim());
+      await write(`new/check/${place}`, { yaml: text });
+      state.textContent = "the server takes it";
+      showFaults(null, all, faults);
+      if (step === "check") return;
+      const made = await write(`new/create/${place}`, { yaml: text });
+      note(`${made.namespace}/${made.name} was created`);
+      location.hash = vmLink(made);
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      state.textContent = "";
+      showFaults(error, all, faults);
+      focusFault();
+    } finally {
+      for (const one of buttons) one.disabled = false;
+    }
+  }
+
+  function focusFault() {
+    main.querySelector("[aria-invalid]")?.focus();
+  }
+
+  async function offer() {
+    const place = byKey.namespace.value.trim();
+    if (!place) return;
+    try {
+      const found = await read(`new/choices/${encodeURIComponent(place)}`);
+      for (const [key, names] of Object.entries(OFFERED)) byKey[key].offer(found[names]);
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+    }
+  }
+
+  async function begin() {
+    showSource();
+    try {
+      byKey.namespace.input.value = (await read("new/defaults")).namespace;
+    } catch (error) {
+      note(error.message, true);
+    }
+    offer();
+    draw();
+  }
+
+  begin();
+  return () => { isOpen = false; clearTimeout(timer); };
+}

@@ -1,0 +1,59 @@
+"""What a user chooses for a new VM: which choices go together, and what a form's field hears of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.client.errors import FlagError
+from kvedge.client.manifests.launch_choice import LaunchChoice, launch_options, read_keys
+from kvedge.client.manifests.vm_manifest import launch_manifest
+
+
+@pytest.mark.parametrize(
+    ("choice", "flag", "why"),
+    [
+        ({"image": ""}, "image", "is no image"),
+        ({"image": "a b"}, "image", "is no image"),
+        ({"image": "a", "run_strategy": "Sometimes"}, "run-strategy", "is not one of Always"),
+        ({"image": "a", "type": "u1.small", "memory": "1Gi"}, "type", "instance type and memory exclude"),
+        ({"image": "a", "type": "u1.small", "cpus": 2}, "type", "instance type and cpu exclude"),
+        ({"image": "https://example.org/a.img"}, "disk", "needed here"),
+        ({"image": "a", "storage_class": "fast"}, "disk", "needed here"),
+        ({"claim": "root", "disk": "1Gi"}, "disk", "is used as it is"),
+        ({"data_source": "debian"}, "disk", "needs a size"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_choices_that_do_not_go_together_are_refused_at_their_flag(choice: Any, flag: str, why: str) -> None:
+    with pytest.raises(FlagError) as refused:
+        launch_options(LaunchChoice(name="web", **choice))
+    assert (refused.value.flag, why in refused.value.why) == (flag, True)
+
+
+def test_a_claim_is_the_disk_as_it_is() -> None:
+    document = launch_manifest(launch_options(LaunchChoice(claim="root", name="web")))
+    assert document["spec"]["template"]["spec"]["volumes"] == [
+        {"name": "system", "persistentVolumeClaim": {"claimName": "root"}}
+    ]
+    assert "dataVolumeTemplates" not in document["spec"]
+
+
+def test_a_data_source_is_copied_to_a_disk_of_the_vm() -> None:
+    document = launch_manifest(launch_options(LaunchChoice(data_source="debian", disk="20Gi", name="web")))
+    [template] = document["spec"]["dataVolumeTemplates"]
+    assert template["spec"] == {
+        "sourceRef": {"kind": "DataSource", "name": "debian"},
+        "storage": {"resources": {"requests": {"storage": "20Gi"}}},
+    }
+
+
+def test_keys_come_one_a_line_or_with_commas() -> None:
+    assert read_keys("ssh-key", "# mine\nssh-ed25519 A me\n\nssh-rsa B, ssh-rsa C\n", "k") == (
+        "ssh-ed25519 A me",
+        "ssh-rsa B",
+        "ssh-rsa C",
+    )
+    with pytest.raises(FlagError, match="is a private key"):
+        read_keys("ssh-key", "-----BEGIN OPENSSH PRIVATE KEY-----", "k")
