@@ -52,7 +52,7 @@ def read_vm(session: Session, namespace: str, name: str) -> JsonObject:
     return view_of(vm, vmi, events, datetime.now(UTC))
 
 
-def read_manifest(session: Session, namespace: str, name: str) -> str:
+def read_manifest(session: Session, namespace: str, name: str) -> JsonObject:
     """A VM as YAML, or its VMI when it has no VM; what servers note about fields is left out."""
     here = _in_namespace(session, namespace)
     path = f"/apis/kubevirt.io/v1/namespaces/{here.namespace}"
@@ -61,7 +61,7 @@ def read_manifest(session: Session, namespace: str, name: str) -> str:
     except NotFound:
         document = get_object(here, VMI, name)
     text = write_yaml(document)
-    return text if len(text) <= LONGEST else text[:LONGEST] + "\n# cut: it is too long for a page\n"
+    return {"yaml": text if len(text) <= LONGEST else text[:LONGEST] + "\n# cut: it is too long for a page\n"}
 
 
 def act(session: Session, namespace: str, name: str, action: str) -> None:

@@ -24,7 +24,7 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             problem = "aliases (*) are not taken here: write it out"
-            raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
         return super().compose_node(parent, index)
 
 

@@ -98,7 +98,8 @@ class Page:
         """The first element of the selector that has this text and can be clicked."""
         find = (
             f"[...document.querySelectorAll({json.dumps(selector)})]"
-            f".find((found) => found.textContent.includes({json.dumps(text)}) && !found.disabled)"
+            f".filter((found) => !found.disabled && found.checkVisibility())"
+            f".find((found) => found.textContent.includes({json.dumps(text)}))"
         )
         await self.wait(find, f"{selector} {text!r} can be clicked")
         await self.evaluate(f"{find}.click()")
@@ -106,6 +107,13 @@ class Page:
     async def type(self, text: str) -> None:
         """As a keyboard does, into what has the focus."""
         await self.call("Input.insertText", text=text)
+
+    async def fill(self, label: str, text: str) -> None:
+        """As a user does: into the field of that label, instead of what is there."""
+        find = f"[...document.querySelectorAll('label')].find((found) => found.textContent === {json.dumps(label)})"
+        await self.wait(find, f"the field {label} is there")
+        await self.evaluate(f"{find}.control.focus(), {find}.control.select(), 0")
+        await self.type(text)
 
     async def end(self) -> None:
         """Stop listening."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from kvedge.kube.kube_client import KubeClient
 from tests.support.api_role_fixtures import (
     admin,
     api_role,
@@ -22,6 +25,7 @@ from tests.support.api_role_fixtures import (
 )
 from tests.support.api_servers import ApiServerUnderTest, EmbeddedServer
 
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # Fixtures of this tier.
 __all__ = [
     "admin",
@@ -47,13 +51,35 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerUnderT
     server.stop()
 
 
+@contextlib.contextmanager
+def console(kubeconfig: Path) -> Iterator[str]:
+    """A console for a user; its link."""
+    command = [sys.executable, "-m", "kvedge", "web", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 @pytest.fixture
 def link(server: ApiServerUnderTest, subresources_answer: None) -> Iterator[str]:
     """What `kvedge web` prints."""
-    kubeconfig = server.write_kubeconfig("admin", ["system:masters"])
-    command = [sys.executable, "-m", "kvedge", "web", "--kubeconfig", str(kubeconfig)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as console:
-        assert console.stdout is not None
-        yield console.stdout.readline().strip()
-        console.terminate()
-        assert console.wait(20) == 0
+    with console(server.write_kubeconfig("admin", ["system:masters"])) as printed:
+        yield printed
+
+
+@pytest.fixture
+def viewer_link(server: ApiServerUnderTest, admin: KubeClient, subresources_answer: None) -> Iterator[str]:
+    """The same for somebody who may read and nothing else."""
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    about = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "browser-viewer"}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "browser-viewer"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer"}
+    admin.request("POST", f"{_RBAC}/clusterroles", {**about, "kind": "ClusterRole", "rules": rules})
+    binding = {**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]}
+    admin.request("POST", f"{_RBAC}/clusterrolebindings", binding)
+    with console(server.write_kubeconfig("viewer")) as printed:
+        yield printed
+    for kind in ("clusterrolebindings", "clusterroles"):
+        admin.request("DELETE", f"{_RBAC}/{kind}/browser-viewer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ from tests.support.api_role_fixtures import remove
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _YAML = "document.querySelector('textarea.code')"
-
-
-async def fill(page: Page, label: str, text: str) -> None:
-    """As a user does: into the field of that label, instead of what is there."""
-    find = f"[...document.querySelectorAll('label')].find((found) => found.textContent === {json.dumps(label)}).control"
-    await page.wait(f"document.querySelector('.field') && {find}", f"the field {label} is there")
-    await page.evaluate(f"{find}.focus(), {find}.select?.(), 0")
-    await page.type(text)
 
 
 async def open_form(page: Page, link: str) -> None:
@@ -44,11 +35,11 @@ def test_a_form_makes_a_vm_of_the_manifest_that_it_shows(admin: KubeClient, link
     async def test() -> None:
         async with chromium_page(tmp_path) as page:
             await open_form(page, link)
-            await fill(page, "Name", "made")
-            await fill(page, "Image", "local/debian:12")
-            await fill(page, "Memory", "256Mi")
-            await fill(page, "User", "me")
-            await fill(page, "SSH public keys", "ssh-ed25519 AAAA me")
+            await page.fill("Name", "made")
+            await page.fill("Image", "local/debian:12")
+            await page.fill("Memory", "256Mi")
+            await page.fill("User", "me")
+            await page.fill("SSH public keys", "ssh-ed25519 AAAA me")
             await page.wait(f"{_YAML}.value.includes('ssh-ed25519 AAAA me')", "the manifest is shown")
             await page.click("button", "Create")
             await page.wait_text("default/made was created")
@@ -71,12 +62,12 @@ def test_what_is_wrong_is_shown_at_its_field_and_nothing_is_made(admin: KubeClie
             await page.click("button", "Create")
             await page.wait_text("this is needed")
             assert await page.evaluate("document.activeElement.labels[0].textContent") == "Image"
-            await fill(page, "Image", "local/debian:12")
-            await fill(page, "Memory", "much")
+            await page.fill("Image", "local/debian:12")
+            await page.fill("Memory", "much")
             await page.wait(f"{_fault_of('Memory')}.includes('much')", "the memory is refused")
-            await fill(page, "Memory", "1Gi")
+            await page.fill("Memory", "1Gi")
             # What only the server knows.
-            await fill(page, "Name", "Not_A_Name")
+            await page.fill("Name", "Not_A_Name")
             await page.wait(f"{_YAML}.value.includes('Not_A_Name')", "the manifest is shown")
             await page.click("button", "Create")
             await page.wait(_fault_of("Name"), "the name is refused")
@@ -94,8 +85,8 @@ def test_a_manifest_changed_by_hand_is_checked_and_is_what_is_made(
     async def test() -> None:
         async with chromium_page(tmp_path) as page:
             await open_form(page, link)
-            await fill(page, "Name", "byhand")
-            await fill(page, "Image", "local/debian:12")
+            await page.fill("Name", "byhand")
+            await page.fill("Image", "local/debian:12")
             await page.wait(f"{_YAML}.value.includes('byhand')", "the manifest is shown")
             await page.evaluate(f"{_YAML}.focus(), {_YAML}.setSelectionRange(0, 0)")
             await page.type("# mine\n")

@@ -1,8 +1,10 @@
-// One VM: state, conditions, disks, interfaces, events, YAML. Read again whenever its row changes.
+// One VM: state, conditions, disks, interfaces, events, snapshots, migrations, YAML. Read again whenever its row changes.
 
 import { ACTIONS, act } from "./actions.js";
 import { read, vmPath } from "./calls.js";
-import { age, button, element, note, table } from "./dom.js";
+import { age, button, element, table } from "./dom.js";
+import { editPart } from "./edit_part.js";
+import { migrationsPart, snapshotsPart } from "./history_part.js";
 import { vmLink } from "./list_page.js";
 
 const FACTS = [["State", "status"], ["Node", "node"], ["Address", "ip"], ["Memory", "memory"], ["vCPUs", "cpus"], ["Image", "image"], ["Run strategy", "runStrategy"], ["Guest", "guest"]];
@@ -12,27 +14,26 @@ export function vmPage(main, live, namespace, name) {
   let isOpen = true;
   const actions = element("div", { class: "bar" });
   const content = element("div");
-  const manifest = element("details", { ontoggle: showManifest }, element("summary", {}, "YAML"));
-  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, manifest);
+  // What the user may do here; asked once, when it is first needed.
+  let known = null;
+  const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
+  const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights)];
+  const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
+  const manifest = editPart(namespace, name, async () => isVm() && (await rights()).edit);
+  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, ...histories.map(({ node }) => node), manifest);
+  rights().then((may) => {
+    histories[0].node.hidden = !may.snapshots;
+    histories[1].node.hidden = !may.migrations;
+  });
 
   const row = () => live.rows.get(`VirtualMachine/${namespace}/${name}`) ?? live.rows.get(`VirtualMachineInstance/${namespace}/${name}`);
-
-  async function showManifest() {
-    if (!manifest.open) return;
-    try {
-      const { yaml } = await read(`${vmPath(namespace, name)}/manifest`);
-      manifest.querySelector("pre")?.remove();
-      manifest.append(element("pre", { tabindex: "0", "aria-label": "YAML" }, yaml));
-    } catch (error) {
-      note(error.message, true);
-    }
-  }
 
   async function draw() {
     const now = row();
     const seen = `${now?.version}/${live.state}`;
     if (seen === version) return;
     version = seen;
+    for (const { look } of histories) look();
     const runs = now && ["Running", "Paused", "Starting", "Migrating"].includes(now.status);
     actions.replaceChildren(
       ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
@@ -47,7 +48,7 @@ export function vmPage(main, live, namespace, name) {
 
   const forget = live.onChange(draw);
   draw();
-  return () => { isOpen = false; forget(); };
+  return () => { isOpen = false; forget(); for (const { leave } of histories) leave(); };
 }
 
 function parts(vm) {

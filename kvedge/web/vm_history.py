@@ -1,0 +1,128 @@
+"""A VM's snapshots and migrations on its page: listed, taken, put back, deleted; begun and ended.
+
+Called by `page_calls` in threads of their own, with the user's own rights. Raises what the client raises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from kvedge.client.migrations import cancel, describe_step, find_active, list_migrations
+from kvedge.client.session import Session, check_name
+from kvedge.client.snapshots import (
+    describe_restore,
+    describe_snapshot,
+    find_snapshot,
+    list_snapshots,
+    name_snapshot,
+    restore_snapshot,
+    take_snapshot,
+)
+from kvedge.client.subresources import VM, put
+from kvedge.kube.kube_client import Preconditions
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.web.shown_text import showable
+
+_SECONDS: Final = 20.0
+_MOST: Final = 200
+_LONGEST: Final = 1024
+
+
+def read_snapshots(session: Session, namespace: str, vm: str) -> JsonObject:
+    """The snapshots of a VM, the newest first, and what is being put back into it."""
+    here = _here(session, namespace)
+    snapshots = list_snapshots(here, check_name(vm), here.namespace)[::-1]
+    restores = [each for each in here.client.list(VirtualMachineRestore, here.namespace) if each.spec.target.name == vm]
+    return {
+        "snapshots": [_snapshot(each) for each in snapshots[:_MOST]],
+        "restores": [_restore(each) for each in restores if not each.is_final][:_MOST],
+        # Whether it is worth looking again.
+        "moves": any(not each.is_final for each in snapshots) or any(not each.is_final for each in restores),
+    }
+
+
+def take(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
+    """Ask for a snapshot; without a name it gets one that sorts by time."""
+    named = name or name_snapshot(vm, datetime.now(UTC))
+    take_snapshot(_here(session, namespace), vm, named)
+    return {"name": showable(named)}
+
+
+def restore(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
+    """Ask for a snapshot to be put back into its VM, which must not run."""
+    here = _here(session, namespace)
+    restore_snapshot(here, find_snapshot(here, vm, name), vm, datetime.now(UTC))
+    return {}
+
+
+def delete(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
+    """Delete a snapshot of that VM, and none that has its name since."""
+    here = _here(session, namespace)
+    found = find_snapshot(here, vm, name)
+    here.client.delete(
+        VirtualMachineSnapshot, here.namespace, name, preconditions=Preconditions(uid=found.metadata.uid)
+    )
+    return {}
+
+
+def read_migrations(session: Session, namespace: str, vm: str) -> JsonObject:
+    """The migrations of a VM that are still listed, the newest first."""
+    found = list_migrations(_here(session, namespace), vm)
+    newest = sorted(found, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+    return {
+        "migrations": [_migration(each) for each in newest[:_MOST]],
+        "moves": any(not each.is_final for each in found),
+    }
+
+
+def migrate(session: Session, namespace: str, vm: str) -> JsonObject:
+    """Ask for another node."""
+    put(_here(session, namespace), VM, vm, "migrate", {})
+    return {}
+
+
+def cancel_migration(session: Session, namespace: str, vm: str) -> JsonObject:
+    """Have it stay."""
+    here = _here(session, namespace)
+    cancel(here, find_active(here, vm), dry_run=False)
+    return {}
+
+
+def _here(session: Session, namespace: str) -> Session:
+    return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
+
+
+def _snapshot(found: VirtualMachineSnapshot) -> JsonObject:
+    volumes = found.status.snapshot_volumes
+    return {
+        "name": showable(found.metadata.name),
+        "phase": showable(found.status.phase or "-"),
+        "ready": bool(found.status.ready_to_use),
+        "taken": showable(found.status.creation_time or ""),
+        "volumes": [showable(name) for name in (volumes.included_volumes if volumes else [])[:_MOST]],
+        "waits": showable(describe_snapshot(found), _LONGEST),
+    }
+
+
+def _restore(found: VirtualMachineRestore) -> JsonObject:
+    return {
+        "name": showable(found.metadata.name),
+        "snapshot": showable(found.spec.virtual_machine_snapshot_name),
+        "waits": showable(describe_restore(found), _LONGEST),
+    }
+
+
+def _migration(found: VirtualMachineInstanceMigration) -> JsonObject:
+    state = found.status.migration_state
+    return {
+        "created": showable(found.metadata.creation_timestamp or ""),
+        "step": showable(describe_step(found), _LONGEST),
+        "from": showable(state.source_node if state else ""),
+        "to": showable(state.target_node if state else ""),
+        "failure": showable(state.failure_reason if state else "", _LONGEST),
+        "active": not found.is_final,
+    }
