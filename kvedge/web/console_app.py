@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -22,7 +22,6 @@ from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
 from kvedge.kube.errors import KubeError
 from kvedge.web.live_feed import feed
-from kvedge.web.live_rows import LiveRows
 from kvedge.web.page_calls import READS, WRITES, Read, Write
 from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
@@ -32,6 +31,7 @@ from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDe
 from kvedge.web.stream_bridge import join
 from kvedge.web.vm_calls import ACTIONS, act, find_run
 from kvedge.web.web_failures import failure_document, failure_of
+from kvedge.web.web_user import WebUser
 from kvedge.web.yaml_text import LONGEST
 
 T = TypeVar("T")
@@ -52,14 +52,6 @@ _STREAMS: Final = 32
 # Calls of the API server under way at once, for all pages.
 _CALLS: Final = 8
 _LONGEST_REASON: Final = 120
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WebUser:
-    """For whom a session acts: the client of that user, and the rows that this user may see."""
-
-    session: Session
-    rows: LiveRows
 
 
 class ConsoleApp:
@@ -154,7 +146,7 @@ class ConsoleApp:
 
     def _reader(self, read: Read) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
-            return web.json_response(await self._ask(read, self._session(request), dict(request.match_info)))
+            return web.json_response(await self._run(read, self._session(request).user, dict(request.match_info)))
 
         return answer
 
@@ -162,7 +154,7 @@ class ConsoleApp:
         async def answer(request: web.Request) -> web.StreamResponse:
             session = self._session(request)
             body = await _body(request.clone(client_max_size=_LARGEST_MANIFEST))
-            return web.json_response(await self._ask(write, session, dict(request.match_info), body))
+            return web.json_response(await self._run(write, session.user, dict(request.match_info), body))
 
         return answer
 
@@ -197,8 +189,11 @@ class ConsoleApp:
             return socket
 
     async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: Any) -> T:
+        return await self._run(call, session.user.session, *arguments)
+
+    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
         async with self._calls:
-            return await asyncio.to_thread(call, session.user.session, *arguments)
+            return await asyncio.to_thread(call, *arguments)
 
     def _session(self, request: web.Request) -> WebSession[WebUser]:
         found = self.desk.find(request.cookies.get(self._cookie, ""))

@@ -6,24 +6,30 @@ Called by `kvedge web`. Opens a port; a line for people is handed out.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
 
 from kvedge.client.errors import HostError
 from kvedge.client.session import Session
+from kvedge.client.usage.guest_usage import look
 from kvedge.kube.errors import Forbidden
 from kvedge.resources.kinds import Kind
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.web.console_app import ConsoleApp, WebUser
+from kvedge.web.console_app import ConsoleApp
 from kvedge.web.live_rows import LiveRows
+from kvedge.web.usage_looks import UsageLooks
+from kvedge.web.web_user import WebUser
 
 ADDRESS: Final = "127.0.0.1"
 # A browser opens six and its websockets; more come from nobody who means it.
 _CONNECTIONS: Final = 128
 _KEEP_SECONDS: Final = 30.0
 _END_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 20.0
 
 
 def choose_namespace(session: Session, named: str | None) -> str | None:
@@ -63,6 +69,8 @@ async def serve(
     # Browsers keep cookies by host without its port: two consoles of one user must not end each other's session.
     console = ConsoleApp(origins, f"kvedge-console-{own_port}")
     rows = LiveRows(session, namespace)
+    hurried = replace(session, client=session.client.hurry(_LOOK_SECONDS))
+    looks = UsageLooks(lambda: look(hurried), time.monotonic)
     runner = web.AppRunner(
         console.application(), access_log=None, handle_signals=False, keepalive_timeout=_KEEP_SECONDS,
         shutdown_timeout=_END_SECONDS,
@@ -71,7 +79,7 @@ async def serve(
     rows.start()
     door.server = runner.server
     try:
-        secret = console.desk.make_link_secret(WebUser(session, rows))
+        secret = console.desk.make_link_secret(WebUser(session, namespace, rows, looks))
         # What follows # is never sent to a server, and so is in no log.
         tell_link(f"http://{ADDRESS}:{own_port}/#sign-in={secret}")
         await stopped.wait()

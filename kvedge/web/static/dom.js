@@ -15,6 +15,14 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// The same for what is drawn.
+export function drawn(name, attributes, children = []) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
 export const button = (text, onclick, attributes = {}) => element("button", { type: "button", onclick, ...attributes }, text);
 
 export function table(caption, heads, rows) {

@@ -4,6 +4,7 @@ import { ACTIONS, act } from "./actions.js";
 import { read, vmPath } from "./calls.js";
 import { age, button, element, table } from "./dom.js";
 import { editPart } from "./edit_part.js";
+import { graphsPart } from "./graphs.js";
 import { migrationsPart, snapshotsPart } from "./history_part.js";
 import { vmLink } from "./list_page.js";
 
@@ -18,9 +19,10 @@ export function vmPage(main, live, namespace, name) {
   let known = null;
   const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
   const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights)];
+  const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
   const manifest = editPart(namespace, name, async () => isVm() && (await rights()).edit);
-  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, ...histories.map(({ node }) => node), manifest);
+  main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, graphs.node, ...histories.map(({ node }) => node), manifest);
   rights().then((may) => {
     histories[0].node.hidden = !may.snapshots;
     histories[1].node.hidden = !may.migrations;
@@ -35,6 +37,7 @@ export function vmPage(main, live, namespace, name) {
     version = seen;
     for (const { look } of histories) look();
     const runs = now && ["Running", "Paused", "Starting", "Migrating"].includes(now.status);
+    graphs.show(Boolean(now) && ["Running", "Paused", "Migrating"].includes(now.status));
     actions.replaceChildren(
       ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
       ...(runs ? [element("a", { href: vmLink(now, "/console") }, "Serial console"), element("a", { href: vmLink(now, "/screen") }, "Screen")] : []));
@@ -48,7 +51,7 @@ export function vmPage(main, live, namespace, name) {
 
   const forget = live.onChange(draw);
   draw();
-  return () => { isOpen = false; forget(); for (const { leave } of histories) leave(); };
+  return () => { isOpen = false; forget(); graphs.leave(); for (const { leave } of histories) leave(); };
 }
 
 function parts(vm) {

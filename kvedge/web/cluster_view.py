@@ -1,0 +1,77 @@
+"""What the pages of nodes, volumes and alarms show, made of objects. Pure.
+
+Called by `cluster_calls`. Every text goes through `showable`, every list has an end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kvedge.client.alarms import alarm_document
+from kvedge.client.volumes.volume_rows import VolumeRow
+from kvedge.resources.alarms.alarm_state import Alarm
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.core import Node
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.web.shown_text import showable
+
+_MOST: Final = 1000
+_MOST_IN_ROW: Final = 32
+_LONGEST: Final = 1024
+
+
+def nodes_view(nodes: Iterable[Node], vmis: Iterable[VirtualMachineInstance]) -> JsonObject:
+    """A row for each node, by name."""
+    runs = Counter(vmi.status.node_name for vmi in vmis if not vmi.is_final)
+    rows = sorted(nodes, key=lambda node: node.metadata.name)[:_MOST]
+    return {"rows": [_node(node, runs[node.metadata.name]) for node in rows]}
+
+
+def volumes_view(rows: Sequence[VolumeRow]) -> JsonObject:
+    """A row for each claim, by namespace and name."""
+    return {"rows": [_shown(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+
+
+def alarms_view(alarms: Iterable[Alarm]) -> JsonObject:
+    """A row for each alarm, the worst first, with what to do."""
+    rows = list(alarms)
+    return {"rows": [_shown(alarm_document(each)) for each in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+
+
+def _node(node: Node, runs: int) -> JsonObject:
+    status = node.status
+    conditions: list[Any] = status.conditions
+    ready: JsonObject = next((each for each in conditions if each.get("type") == "Ready"), {})
+    states = ["Ready" if ready.get("status") == "True" else "Not ready"]
+    if node.spec.unschedulable:
+        states.append("takes no new guests")
+    troubles = [
+        f"{each.get('type')}: {each.get('message') or each.get('reason') or ''}"
+        for each in conditions
+        if (each.get("type") != "Ready") == (each.get("status") == "True")
+    ]
+    return {
+        "name": showable(node.metadata.name),
+        "state": ", ".join(states),
+        "trouble": ready.get("status") != "True",
+        "guests": runs,
+        "cpus": showable(str(status.allocatable.get("cpu", ""))),
+        "memory": showable(str(status.allocatable.get("memory", ""))),
+        "addresses": [showable(each.address) for each in status.addresses[:_MOST_IN_ROW]],
+        "kernel": showable(str(status.node_info.get("kernelVersion") or "")),
+        "version": showable(str(status.node_info.get("kubeletVersion") or "")),
+        "troubles": [showable(text, _LONGEST) for text in troubles[:_MOST_IN_ROW]],
+    }
+
+
+def _shown(document: JsonObject) -> JsonObject:
+    """The same with texts, and lists of them, that can be shown."""
+    return {key: _showable(value) for key, value in document.items()}
+
+
+def _showable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [showable(str(each)) for each in value[:_MOST_IN_ROW]]
+    return showable(value, _LONGEST) if isinstance(value, str) else value

@@ -1,0 +1,82 @@
+"""Nodes, volumes, alarms and a guest's graphs in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from kvedge.kube.errors import AlreadyExists
+from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.alarms.alarm_record import AlarmRecord, make_config
+from kvedge.resources.alarms.alarm_rules import RULES
+from kvedge.resources.alarms.alarm_state import Alarm, State
+from kvedge.resources.codec import JsonObject, encode, encode_json
+from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
+from tests.browser.chromium import Page, chromium_page
+from tests.browser.test_console import is_faultless
+from tests.support.api_role_fixtures import EchoNode
+
+_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_CONFIGS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
+_HOSTILE = "<img src=x>\u202e"
+
+
+def make_namespace(admin: KubeClient) -> None:
+    """Where the controller writes."""
+    try:
+        admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM_NAMESPACE}})
+    except AlreadyExists:
+        return
+
+
+async def open_page(page: Page, link: str, name: str) -> None:
+    """By its link."""
+    await page.open(link)
+    await page.click("nav a", name)
+    await page.wait(f"document.querySelector('h1')?.textContent === '{name}'", f"{name} are shown")
+
+
+def test_nodes_volumes_and_alarms_are_shown(admin: KubeClient, guest: JsonObject, link: str, tmp_path: Path) -> None:
+    make_namespace(admin)
+    rule = next(iter(RULES))
+    alarm = Alarm(rule, "kubevirt.io/v1", "VirtualMachine", "default", "small", "u", State.FIRING, "", message=_HOSTILE)
+    admin.request("POST", _CONFIGS, encode(make_config(AlarmRecord([alarm]))))
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}}
+    admin.request("POST", _CLAIMS, {"metadata": {"name": "kept"}, "spec": spec})
+
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await open_page(page, link, "Nodes")
+            await page.wait_text("echo")
+            await page.click("nav a", "Volumes")
+            await page.wait_text("3Gi")
+            await page.click("nav a", "Alarms")
+            await page.wait_text(RULES[rule].remedy)
+            assert "<img src=x>" in await page.text()
+            assert await page.evaluate("document.images.length") == 0
+            await page.click("td a", "small")
+            await page.wait_text("default/small")
+            is_faultless(page, link)
+
+    asyncio.run(test())
+    admin.request("DELETE", f"{_CLAIMS}/kept")
+    admin.request("DELETE", f"{_CONFIGS}/kvedge-alarms")
+
+
+def test_a_guest_that_runs_has_graphs(guest: JsonObject, echo_node: EchoNode, link: str, tmp_path: Path) -> None:
+    figures = {"cpu.time": 1_500_000_000, "balloon.current": 65536, "balloon.rss": 65536}
+    stats = GuestStats(namespace="default", name="small", answered=True, complete=True, figures=figures)
+    echo_node.door.stats_answer = encode_json(NodeStats(guests=[stats]))
+
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await page.open(link)
+            await page.click("a", "small")
+            await page.wait_text("used 64 MiB")
+            await page.wait_text("used 0 %")
+            await page.wait("document.querySelectorAll('figure svg').length === 4", "four graphs")
+            await page.wait("document.querySelector('polyline')", "a line is drawn")
+            is_faultless(page, link)
+
+    asyncio.run(test())
