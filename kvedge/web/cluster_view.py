@@ -31,13 +31,13 @@ def nodes_view(nodes: Iterable[Node], vmis: Iterable[VirtualMachineInstance]) ->
 
 def volumes_view(rows: Sequence[VolumeRow]) -> JsonObject:
     """A row for each claim, by namespace and name."""
-    return {"rows": [_shown(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+    return {"rows": [_make_showable(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
 
 
 def alarms_view(alarms: Iterable[Alarm]) -> JsonObject:
     """A row for each alarm, the worst first, with what to do."""
     rows = list(alarms)
-    return {"rows": [_shown(alarm_document(each)) for each in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+    return {"rows": [_make_showable(alarm_document(each)) for each in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
 
 
 def _node(node: Node, runs: int) -> JsonObject:
@@ -66,12 +66,12 @@ def _node(node: Node, runs: int) -> JsonObject:
     }
 
 
-def _shown(document: JsonObject) -> JsonObject:
+def _make_showable(document: JsonObject) -> JsonObject:
     """The same with texts, and lists of them, that can be shown."""
-    return {key: _showable(value) for key, value in document.items()}
+    return {key: _cut(value) for key, value in document.items()}
 
 
-def _showable(value: Any) -> Any:
+def _cut(value: Any) -> Any:
     if isinstance(value, list):
         return [showable(str(each)) for each in value[:_MOST_IN_ROW]]
     return showable(value, _LONGEST) if isinstance(value, str) else value

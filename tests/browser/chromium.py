@@ -32,6 +32,12 @@ _OPTIONS = (
 )
 
 
+# Keys by their names: the code, and what they write.
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, "")}
+_MOST_TABS = 80
+_NAME = """(node) => (node.getAttribute("aria-label") ?? node.labels?.[0]?.textContent ?? node.textContent).trim()"""
+
+
 class Page:
     """One tab. `faults` are console errors, violations of the policy, exceptions, and requests to other hosts."""
 
@@ -107,6 +113,21 @@ class Page:
     async def type(self, text: str) -> None:
         """As a keyboard does, into what has the focus."""
         await self.call("Input.insertText", text=text)
+
+    async def press(self, key: str) -> None:
+        """One key of the keyboard, such as Tab."""
+        code, text = _KEYS[key]
+        for type_ in ("keyDown", "keyUp"):
+            sent = {"text": text} if text and type_ == "keyDown" else {}
+            await self.call("Input.dispatchKeyEvent", type=type_, key=key, windowsVirtualKeyCode=code, **sent)
+
+    async def tab_to(self, words: str) -> None:
+        """By the tab key alone, to what is called so: by its label, its name, or its text."""
+        for _ in range(_MOST_TABS):
+            await self.press("Tab")
+            if await self.evaluate(f"({_NAME})(document.activeElement)") == words:
+                return
+        raise AssertionError(f"{words!r} is not reached by the tab key; the page: {await self.text()}")
 
     async def fill(self, label: str, text: str) -> None:
         """As a user does: into the field of that label, instead of what is there."""

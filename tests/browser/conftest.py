@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvedge.kube.kube_client import KubeClient
+from tests.browser.accessibility import fetch_axe
 from tests.support.api_role_fixtures import (
     admin,
     api_role,
@@ -83,3 +84,12 @@ def viewer_link(server: ApiServerUnderTest, admin: KubeClient, subresources_answ
         yield printed
     for kind in ("clusterrolebindings", "clusterroles"):
         admin.request("DELETE", f"{_RBAC}/{kind}/browser-viewer")
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core."""
+    text = fetch_axe(tmp_path_factory.mktemp("axe"))
+    if text is None:
+        pytest.skip("needs npm, or KVEDGE_TEST_AXE with the path of axe.min.js")
+    return text

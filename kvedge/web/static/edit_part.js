@@ -42,7 +42,7 @@ export function editPart(namespace, name, mayEdit) {
     const check = button("Show the changes", () => ask("check"));
     const apply = button("Apply", () => ask("apply"), { class: "main", disabled: true });
     bar.replaceChildren(check, apply, button("Discard", end));
-    shown.replaceChildren(yaml.node, faults, changes);
+    shown.replaceChildren(faults, changes, yaml.node);
     yaml.input.focus();
 
     // What was checked is what is applied: after another change it is checked again.

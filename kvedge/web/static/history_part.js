@@ -78,7 +78,8 @@ export function snapshotsPart(namespace, name, rights) {
   return part;
 }
 
-export function migrationsPart(namespace, name, rights) {
+// `runs` says whether the guest runs: no other can move.
+export function migrationsPart(namespace, name, rights, runs) {
   const path = `${vmPath(namespace, name)}/migrations`;
   const vm = `${namespace}/${name}`;
   const part = openingPart("Migrations", path, async ({ migrations, moves }) => {
@@ -88,7 +89,7 @@ export function migrationsPart(namespace, name, rights) {
     };
     return [
       element("div", { class: "bar" },
-        may.migrate && !moves ? button("Migrate", migrate) : [],
+        may.migrate && !moves && runs() ? button("Migrate", migrate) : [],
         may.cancelMigration && moves ? button("Cancel the migration", () => ask(`${path}/cancel`, {}, `${vm} was asked to stay`, part.look)) : []),
       migrations.length
         ? table("Migrations", ["Ago", "Step", "From", "To", "Failed by"], migrations.map((one) => [age(one.created), one.step, one.from, one.to, one.failure]))

@@ -35,6 +35,7 @@ function show() {
   for (const link of places.children) {
     link.hash === (location.hash || "#/") ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
+  scrollTo(0, 0);
   main.focus();
 }
 

@@ -111,6 +111,9 @@ export function newPage(main) {
     state.textContent = "the server is asked …";
     try {
       const text = await draw();
+      if (text !== null && !byKey.namespace.value.trim()) {
+        throw new CallFailed(0, "", [{ field: "namespace", path: "", message: "this is needed" }]);
+      }
       if (text === null) {
         state.textContent = "";
         focusFault();
@@ -157,7 +160,8 @@ export function newPage(main) {
       note(error.message, true);
     }
     offer();
-    draw();
+    // Whoever has been quicker has asked already.
+    if (asked === 0) draw();
   }
 
   begin();

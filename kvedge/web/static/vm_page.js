@@ -18,7 +18,7 @@ export function vmPage(main, live, namespace, name) {
   // What the user may do here; asked once, when it is first needed.
   let known = null;
   const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
-  const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights)];
+  const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights, () => row()?.status === "Running")];
   const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
   const manifest = editPart(namespace, name, async () => isVm() && (await rights()).edit);
