@@ -233,6 +233,25 @@ def test_a_vm_is_checked_then_made_and_faults_are_told_at_fields(session: Sessio
     remove(admin, "/apis/kubevirt.io/v1/namespaces/default/virtualmachines/posted")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"source": "image", "image": "https://example.org/a.qcow2", "disk": "2Gi"},
+        {"source": "image", "image": "local/a:1", "disk": "2Gi", "networks": "lan", "password": "a: b"},
+        {"source": "dataSource", "dataSource": "debian", "disk": "2Gi"},
+        {"source": "claim", "claim": "root"},
+    ],
+    ids=["a URL", "an image that is copied", "a DataSource", "a claim"],
+)
+def test_the_server_takes_what_the_form_makes(session: Session, source: dict[str, str]) -> None:
+    async def test(browser: Browser) -> None:
+        await browser.sign_in()
+        _, made = await browser.post("/new/manifest", {"name": "checked", **source})
+        assert (await browser.post("/new/check/default", {"yaml": made["yaml"]}))[0] == 200
+
+    run(session, test)
+
+
 def test_a_user_without_the_right_to_list_all_sees_the_own_namespace(
     server: ApiServerUnderTest, session: Session
 ) -> None:
