@@ -21,6 +21,7 @@ from kvedge.api.admission.presets.preset_follower import PresetFollower
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vm_admission import VmAdmission
 from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
+from kvedge.api.metrics.followed_objects import FollowedObjects
 from kvedge.api.metrics.metrics_server import MetricsServer
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
@@ -83,6 +84,7 @@ class ApiRun:
         self.registration = registration
         self.configuration = ConfigurationFollower(client, "api")
         self.presets = PresetFollower(client)
+        self.metrics_objects = FollowedObjects(client)
         self.tls = RotatingTls(certificate.material, self._proxy.ca)
 
     @property
@@ -125,6 +127,7 @@ class ApiRun:
             CertificateError: when the authority's Secret or the files hold something else.
             FrontProxyError: when the API server does not say who its front proxy is.
         """
+        self.metrics_objects.rest()
         self.certificate.renew()
         self.uploads.refresh()
         self._proxy = self.registration.front_proxy()
@@ -158,7 +161,13 @@ class ApiRun:
         calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion)
         served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
-        metrics = MetricsServer(reader, relay.node_stats, lambda: self._proxy)
+        metrics = MetricsServer(
+            reader,
+            self.metrics_objects.read,
+            relay.node_stats,
+            lambda: self._proxy,
+            lambda: self.configuration.current,
+        )
         application.add_routes(metrics.routes())
         tokens = TokenRequests(lambda: self._proxy, lambda: self.uploads.signing_key, self._clock)
         application.add_routes(tokens.routes())

@@ -183,6 +183,7 @@ class ApiRole:
             Part("kinds", lambda: self._try_patiently(run.register_kinds), needs=("serving", "policies")),
             Part("configuration", run.learn_configuration, configuration.stop, configuration.failure, ("kinds",)),
             Part("presets", run.learn_presets, run.presets.stop, run.presets.failure, ("kinds",)),
+            part("metrics objects", run.metrics_objects, "kinds"),
             # From here on calls may come, and go elsewhere before the server ends.
             Part(
                 "webhooks",

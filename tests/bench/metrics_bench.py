@@ -3,7 +3,7 @@
     python -m tests.bench.metrics_bench [--runs 15]
 
 Needs neither root nor guests: launchers are played, each with two vCPUs, two disks and a NIC. What libvirt and gRPC
-cost a launcher is not in it, nor the API server's part.
+cost a launcher is not in it, nor the API server's part. Each guest has a VM.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.api.metrics.metrics_server import MetricsServer
+from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.launchers.node_stats import StatsReader
 from kvedge.resources.codec import decode
+from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import DomainStats, StatsPart
 from tests.bench.report import Report, Row, median
-from tests.support.builders import small_vmi
+from tests.support.builders import small_vmi, vm_of
 
 _COUNTS: Final = (1, 20, 100)
 _NODE: Final = "node1"
@@ -37,7 +40,8 @@ class PlayedNode:
 
     def __init__(self, count: int) -> None:
         self._keys = [("default", f"vm{number}") for number in range(count)]
-        self._vmis = [_vmi(name) for _, name in self._keys]
+        names = [name for _, name in self._keys]
+        self._seen = SeenObjects([_vm(name) for name in names], [_vmi(name) for name in names])
         self._reader = StatsReader(self, _never_fresh)  # type: ignore[arg-type]  # all that it uses
 
     @property
@@ -50,8 +54,8 @@ class PlayedNode:
     async def call_async(self, key: Key, method: str, request: object, seconds: float) -> DomainStats:
         return DomainStats.FromString(_ANSWER)
 
-    async def vmis(self) -> Sequence[VirtualMachineInstance]:
-        return self._vmis
+    async def read_objects(self) -> SeenObjects:
+        return self._seen
 
     async def relays(self) -> dict[str, str]:
         return {_NODE: "played"}
@@ -64,7 +68,7 @@ class PlayedNode:
 
     def server(self) -> MetricsServer:
         """An api role that collects at each scrape."""
-        return MetricsServer(self, self.ask_node, lambda: None, _never_fresh)
+        return MetricsServer(self, self.read_objects, self.ask_node, lambda: None, Configuration, _never_fresh)
 
 
 def main() -> int:
@@ -102,6 +106,13 @@ def _vmi(name: str) -> VirtualMachineInstance:
     document["metadata"]["name"] = name
     document["status"] = {"phase": "Running", "nodeName": _NODE}
     return decode(VirtualMachineInstance, document)
+
+
+def _vm(name: str) -> VirtualMachine:
+    document = vm_of(small_vmi())
+    document["metadata"]["name"] = name
+    document["status"] = {"printableStatus": "Running"}
+    return decode(VirtualMachine, document)
 
 
 def _figures(names: Sequence[str]) -> dict[str, int]:

@@ -326,6 +326,8 @@ def _live_a_life(server: EitherServer, handler: KubeClient) -> None:
     vm["metadata"] |= {"name": "web", "namespace": namespace}
     vm["spec"] |= {"runStrategy": "Manual"}
     wait_until(lambda: _answers(server), "the aggregated API answers")
+    # From now on the api role follows what series are made of.
+    server.admin.content("/apis/subresources.kubevirt.io/v1/metrics")
     server.admin.request("POST", VirtualMachine.KIND.path(namespace), vm)
     _call(server, namespace, "start")
     pod = node.pod()

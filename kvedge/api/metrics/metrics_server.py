@@ -17,12 +17,13 @@ from aiohttp import web
 from kvedge.api.metrics.exposition import CONTENT_TYPE, Metric, render
 from kvedge.api.metrics.guest_series import build_guest_metrics
 from kvedge.api.metrics.object_series import build_object_metrics
+from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import DecodeError, decode_json
+from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.role_users import UserInfo
-from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from kvedge.runtime.tls.tls_contexts import peer_common_name
 
@@ -39,9 +40,6 @@ _Found = tuple[str, NodeStats | None]
 class MetricsReader(Protocol):
     """What is asked of the API server."""
 
-    async def vmis(self) -> Sequence[VirtualMachineInstance]:
-        """All VMIs. Raises Refusal."""
-
     async def relays(self) -> dict[str, str]:
         """Where the relays of nodes listen, by node. Raises Refusal."""
 
@@ -50,6 +48,7 @@ class MetricsReader(Protocol):
 
 
 AskNode = Callable[[str, str], Awaitable[bytes]]
+ReadObjects = Callable[[], Awaitable[SeenObjects]]
 
 
 class MetricsServer:
@@ -58,14 +57,18 @@ class MetricsServer:
     def __init__(
         self,
         cluster: MetricsReader,
+        read_objects: ReadObjects,
         ask_node: AskNode,
         proxy: Callable[[], FrontProxy | None],
+        configuration: Callable[[], Configuration],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`ask_node` asks a node's relay, by node and address, for its `NodeStats`; it raises Refusal."""
         self._cluster = cluster
+        self._read_objects = read_objects
         self._ask_node = ask_node
         self._proxy = proxy
+        self._configuration = configuration
         self._monotonic = monotonic
         self._collecting: asyncio.Task[bytes] | None = None
         self._collected = 0.0
@@ -104,12 +107,12 @@ class MetricsServer:
 
     async def _collect(self) -> bytes:
         try:
-            vmis, relays = await asyncio.gather(self._cluster.vmis(), self._cluster.relays())
-            busy = {vmi.status.node_name for vmi in vmis if vmi.status.node_name and not vmi.is_final}
+            seen, relays = await asyncio.gather(self._read_objects(), self._cluster.relays())
+            busy = {vmi.status.node_name for vmi in seen.vmis if vmi.status.node_name and not vmi.is_final}
             # Only nodes that have guests are asked. A node without a relay is one that does not answer.
             asked = [self._find_node(node, relays.get(node, "")) for node in sorted(busy)]
             found = await asyncio.gather(*asked)
-            return await asyncio.to_thread(_render, vmis, found)
+            return await asyncio.to_thread(_render, seen, found, self._configuration())
         finally:
             self._collected = self._monotonic()
 
@@ -125,13 +128,13 @@ class MetricsServer:
             return node, None
 
 
-def _render(vmis: Sequence[VirtualMachineInstance], found: Sequence[_Found]) -> bytes:
+def _render(seen: SeenObjects, found: Sequence[_Found], configuration: Configuration) -> bytes:
     up = Metric("kvedge_node_stats_up", "gauge", "Whether the handler of a node with guests told of them.")
     guests: list[tuple[str, GuestStats]] = []
-    homes = {(vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name for vmi in vmis}
+    homes = {(vmi.metadata.namespace, vmi.metadata.name): vmi.status.node_name for vmi in seen.vmis}
     for node, stats in found:
         up.add({"node": node}, int(stats is not None))
         # A node may tell of its own guests alone.
         told = stats.guests if stats is not None else []
         guests += [(node, guest) for guest in told if homes.get((guest.namespace, guest.name)) == node]
-    return render([*build_object_metrics(vmis), *build_guest_metrics(guests), up]).encode()
+    return render([*build_object_metrics(seen, configuration), *build_guest_metrics(guests), up]).encode()

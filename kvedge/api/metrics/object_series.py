@@ -1,55 +1,78 @@
-"""The series that are made of objects: which VMIs there are, and how they are.
+"""The series that are made of objects: VMs, VMIs, migrations, snapshots; and what the api role is.
 
-Called by metrics_server.py. Pure. Names, types and labels are KubeVirt's; labels of its that nothing here knows are
-left out.
+Called by metrics_server.py. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, TypeVar
 
 from kvedge import __version__
+from kvedge.api.metrics import job_series, vm_series, vmi_series
 from kvedge.api.metrics.exposition import Metric
+from kvedge.api.metrics.seen_objects import SeenObjects
+from kvedge.api.metrics.series_table import Table, Told, build, gauge
 from kvedge.api.subresources.discovery_manifest import CONFORMS_TO
-from kvedge.resources.evacuation import LIVE_MIGRATABLE
+from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.moves.workload_updates import OUTDATED_LAUNCHER
-from kvedge.resources.types.vmi import GuestOsInfo, VirtualMachineInstance
 
-# As KubeVirt writes that a template does not say.
-_NONE: Final = "<none>"
-# Annotations by which templates describe themselves.
-_DESCRIBED: Final = ("os", "workload", "flavor")
+T = TypeVar("T")
+
+_SINGLE: Final[Table] = {
+    "kubevirt_vmi_number_of_outdated": gauge("VMIs in launchers of an earlier release."),
+    "kubevirt_info": gauge("The release of KubeVirt whose API is served, and of kvedge."),
+    "kubevirt_virt_api_ready_status": gauge("Whether the api role serves."),
+    "kubevirt_configuration_emulation_enabled": gauge("Whether guests may run in software emulation."),
+    "kvedge_objects_up": gauge("Whether the API server tells of the objects of a kind."),
+    "kvedge_objects_left_out": gauge("Objects of which no series could be made."),
+}
+TABLE: Final[Table] = {
+    **vm_series.TABLE,
+    **vmi_series.TABLE,
+    **job_series.COUNTS,
+    **job_series.MIGRATIONS,
+    **job_series.SNAPSHOTS,
+    **_SINGLE,
+}
 
 
-def build_object_metrics(vmis: Sequence[VirtualMachineInstance]) -> list[Metric]:
-    """The metrics of VMIs, and what the api role is."""
-    info = Metric("kubevirt_vmi_info", "gauge", "VMIs, and how they are.")
-    outdated = Metric("kubevirt_vmi_number_of_outdated", "gauge", "VMIs in launchers of an earlier release.")
-    for vmi in vmis:
-        info.add(_info_labels(vmi), 1)
-    outdated.add({}, sum(OUTDATED_LAUNCHER in vmi.metadata.labels for vmi in vmis))
-    release = Metric("kubevirt_info", "gauge", "The release of KubeVirt whose API is served, and of kvedge.")
-    release.add({"goversion": "", "kubeversion": f"{CONFORMS_TO}+kvedge{__version__}"}, 1)
-    ready = Metric("kubevirt_virt_api_ready_status", "gauge", "Whether the api role serves.")
+def build_object_metrics(seen: SeenObjects, configuration: Configuration) -> list[Metric]:
+    """The metrics of objects, and of the api role."""
+    left_out: Counter[tuple[str, str]] = Counter()
+
+    def make(kind: str, table: Table, items: Iterable[T], tell: Callable[[T], Iterable[Told]]) -> list[Metric]:
+        return build(table, items, tell, partial(_count, left_out, kind))
+
+    names = {migration.job: migration.metadata.name for migration in seen.migrations}
+    vmis = vmi_series.VmiTeller(configuration.eviction_strategy, names)
+    metrics = [
+        *make("virtualmachines", vm_series.TABLE, seen.vms, vm_series.tell_vm),
+        *make("virtualmachineinstances", vmi_series.TABLE, seen.vmis, vmis.tell),
+        *job_series.count_migrations(seen.migrations),
+        *make("virtualmachineinstancemigrations", job_series.MIGRATIONS, seen.migrations, job_series.tell_migration),
+        *make("virtualmachinesnapshots", job_series.SNAPSHOTS, seen.snapshots, job_series.tell_snapshot),
+    ]
+    return [*metrics, *_single(seen, configuration, left_out)]
+
+
+def _count(left_out: Counter[tuple[str, str]], kind: str, error: str) -> None:
+    left_out[kind, error] += 1
+
+
+def _single(seen: SeenObjects, configuration: Configuration, left_out: Counter[tuple[str, str]]) -> Iterable[Metric]:
+    metrics = {name: Metric(name, row.kind, row.help) for name, row in _SINGLE.items()}
+    outdated = sum(OUTDATED_LAUNCHER in vmi.metadata.labels for vmi in seen.vmis)
+    metrics["kubevirt_vmi_number_of_outdated"].add({}, outdated)
+    release = {"goversion": "", "kubeversion": f"{CONFORMS_TO}+kvedge{__version__}"}
+    metrics["kubevirt_info"].add(release, 1)
     # It has just been asked, and answers.
-    ready.add({}, 1)
-    return [info, outdated, release, ready]
-
-
-def _info_labels(vmi: VirtualMachineInstance) -> dict[str, str]:
-    guest = vmi.status.guest_os_info or GuestOsInfo()
-    condition = next((each for each in vmi.status.conditions if each.type == LIVE_MIGRATABLE), None)
-    return {
-        "node": vmi.status.node_name,
-        "namespace": vmi.metadata.namespace,
-        "name": vmi.metadata.name,
-        "phase": vmi.status.phase.lower(),
-        **{key: vmi.metadata.annotations.get(f"vm.kubevirt.io/{key}", _NONE) for key in _DESCRIBED},
-        "guest_os_kernel_release": guest.kernel_release,
-        "guest_os_machine": guest.machine,
-        "guest_os_name": guest.name,
-        "guest_os_version_id": guest.version_id,
-        "evictable": str(condition is not None and condition.status == "True").lower(),
-        "outdated": str(OUTDATED_LAUNCHER in vmi.metadata.labels).lower(),
-    }
+    metrics["kubevirt_virt_api_ready_status"].add({}, 1)
+    metrics["kubevirt_configuration_emulation_enabled"].add({}, int(configuration.use_emulation))
+    for kind, known in seen.known.items():
+        metrics["kvedge_objects_up"].add({"resource": kind}, int(known))
+    for (kind, error), count in left_out.items():
+        metrics["kvedge_objects_left_out"].add({"resource": kind, "error": error}, count)
+    return metrics.values()

@@ -111,10 +111,6 @@ class ClusterReader:
         review = review_of(user, {"verb": "list", "group": SUBRESOURCE_GROUP, "version": "*", "resource": resource})
         return is_allowed(await self._ask(lambda: self._client.request("POST", REVIEWS, review)))
 
-    async def vmis(self) -> list[VirtualMachineInstance]:
-        """All VMIs. Raises Refusal."""
-        return await self._ask(lambda: self._client.list(VirtualMachineInstance))
-
     async def relays(self) -> dict[str, str]:
         """Where the relays of nodes listen, by node. Raises Refusal."""
         nodes = await self._ask(lambda: self._client.list(Node, ""))

@@ -223,6 +223,9 @@ _API: Final = (
     right(("get", "list"), "core", "nodes"),
     # Migrations that users ask for, and whether one is under way.
     right(("list", "create"), "kubevirt.io", "virtualmachineinstancemigrations"),
+    # While somebody scrapes, it follows what series are made of.
+    right(("watch",), "kubevirt.io", "virtualmachines virtualmachineinstances virtualmachineinstancemigrations"),
+    right(("list", "watch"), "snapshot.kubevirt.io", "virtualmachinesnapshots"),
     # Which front proxy to believe about the name of a caller, and what callers may do.
     right(("get",), "core", "configmaps", names=("extension-apiserver-authentication",), namespace="kube-system"),
     right(("create",), "authorization.k8s.io", "subjectaccessreviews"),

@@ -20,13 +20,14 @@ from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from tests.contract.api.conftest import handler_client, remove
 from tests.contract.api.stream_parts import MERGE
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
-from tests.support.builders import small_vmi
+from tests.support.builders import small_vmi, vm_of
 from tests.support.echo_door import EchoDoor
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("webhooks_are_called")]
 NODE = "node7"
 METRICS = "/apis/subresources.kubevirt.io/v1/metrics"
+VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STATS = NodeStats(
@@ -91,7 +92,7 @@ def prometheus(server: ApiServerUnderTest, admin: KubeClient) -> Iterator[Kubect
 def test_a_user_with_the_right_reads_what_guests_use(
     relay: EchoDoor, running: None, prometheus: Kubectl, admin: KubeClient
 ) -> None:
-    wait_until(lambda: scrape(prometheus)[0] == 0, "the right counts, and the aggregated API answers")
+    wait_until(lambda: "kubevirt_vmi_info" in scrape(prometheus)[1], "the right counts, and the VMI is known")
     code, text = scrape(prometheus)
     assert code == 0, text
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -102,6 +103,30 @@ def test_a_user_with_the_right_reads_what_guests_use(
     assert [sample.labels["phase"] for sample in families["kubevirt_vmi_info"].samples] == ["running"]
     # A node tells of no guest that is not on it.
     assert [sample.labels["name"] for sample in families["kvedge_vmi_stats_up"].samples] == ["small"]
+
+
+def test_vms_are_told_of_until_they_are_gone(relay: EchoDoor, admin: KubeClient, kubectl: Kubectl) -> None:
+    wait_until(lambda: scrape(kubectl)[0] == 0, "the aggregated API answers")
+    vm = vm_of(small_vmi(), runStrategy="Halted")
+    vm["metadata"]["name"] = "told"
+    admin.request("POST", VMS, vm)
+    wait_until(lambda: _names(scrape(kubectl)[1], "kubevirt_vm_info") == ["told"], "the VM is told of")
+    text = scrape(kubectl)[1]
+    assert _names(text, "kubevirt_vm_create_date_timestamp_seconds") == ["told"]
+    up = {sample.labels["resource"]: sample.value for sample in _samples(text, "kvedge_objects_up")}
+    assert set(up.values()) == {1.0}
+    assert up.keys() >= {"virtualmachines", "virtualmachinesnapshots"}
+    remove(admin, f"{VMS}/told")
+    wait_until(lambda: _names(scrape(kubectl)[1], "kubevirt_vm_info") == [], "its series are gone")
+
+
+def _samples(text: str, name: str) -> list[Any]:
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    return families[name].samples if name in families else []
+
+
+def _names(text: str, name: str) -> list[str]:
+    return [sample.labels["name"] for sample in _samples(text, name)]
 
 
 def test_a_user_without_the_right_is_refused(relay: EchoDoor, server: ApiServerUnderTest) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kvedge.api.metrics.metrics_server import MetricsServer
+from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import decode, encode_json
+from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from tests.support.builders import small_vmi
@@ -24,8 +26,8 @@ class Cluster:
         self.homes, self.answers = homes, relays
         self.asked: list[str] = []
 
-    async def vmis(self) -> list[VirtualMachineInstance]:
-        return [self._vmi(name, node) for name, node in self.homes.items()]
+    async def read_objects(self) -> SeenObjects:
+        return SeenObjects(vmis=[self._vmi(name, node) for name, node in self.homes.items()])
 
     def _vmi(self, name: str, node: str) -> VirtualMachineInstance:
         document = small_vmi()
@@ -46,7 +48,7 @@ class Cluster:
 
     def server(self, now: list[float] | None = None) -> MetricsServer:
         clock = now or [100.0]
-        return MetricsServer(self, self.ask_node, lambda: None, lambda: clock[0])
+        return MetricsServer(self, self.read_objects, self.ask_node, lambda: None, Configuration, lambda: clock[0])
 
 
 def telling(*names: str) -> Answer:

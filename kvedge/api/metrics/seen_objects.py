@@ -1,0 +1,25 @@
+"""What the API server has told of objects that series are made of.
+
+Made by followed_objects.py, read by metrics_server.py and object_series.py. Touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class SeenObjects:
+    """All objects of these kinds; `known` says of each kind whether the API server tells of it now."""
+
+    vms: Sequence[VirtualMachine] = ()
+    vmis: Sequence[VirtualMachineInstance] = ()
+    migrations: Sequence[VirtualMachineInstanceMigration] = ()
+    snapshots: Sequence[VirtualMachineSnapshot] = ()
+    known: Mapping[str, bool] = field(default_factory=dict)
