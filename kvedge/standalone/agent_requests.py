@@ -1,4 +1,4 @@
-"""Requests for logs and for commands in containers, on their way from the embedded API to the node agent.
+"""Requests for logs, commands in containers and what is used, on their way from the embedded API to the node agent.
 
 Made by `standalone_services` with the server, which starts before the agent is made.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from kvedge.standalone.agent.agent_service import NodeAgent
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
+from kvedge.standalone.apiserver.routes.usage_source import MeasuredUsage, NoUsage
 
 
 class AgentRequests:
@@ -38,3 +39,14 @@ class AgentRequests:
         if self.source is None:
             raise NoExec("the node agent is still starting; try again")
         return self.source.begin_exec(request)
+
+    def measure_usage(self) -> MeasuredUsage:
+        """As the agent's meter has it.
+
+        Raises:
+            NoUsage: when the agent does not run yet.
+            OSError: when /proc does not tell.
+        """
+        if self.source is None:
+            raise NoUsage("the node agent is still starting; try again")
+        return self.source.usage.measure()

@@ -44,6 +44,7 @@ from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
 from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, read_host_facts
 from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, SchedulerLoop
+from kvedge.standalone.agent.node.usage_meter import UsageMeter
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_containers, something_runs
@@ -149,7 +150,7 @@ class _PodWork:
 
 
 class NodeAgent:
-    """One box's scheduler and kubelet; also the API server's `LogSource` and `ExecSource`."""
+    """One box's scheduler and kubelet; also the API server's `LogSource` and `ExecSource`. `usage` measures."""
 
     name = "node agent"
 
@@ -171,6 +172,7 @@ class NodeAgent:
         self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
         self._sessions = ContainerSessions(config.pods, self._boot_id, self._starter)
         self._damage = DamageNotes(config.data_dir, self._clock)
+        self.usage = UsageMeter(config.node, self._cgroups, self._clock.now)
         self._parts = Parts()
 
     def start(self) -> None:

@@ -37,6 +37,7 @@ from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_f
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
 from kvedge.standalone.apiserver.routes.log_source import LogSource
+from kvedge.standalone.apiserver.routes.usage_source import UsageSource
 from kvedge.standalone.apiserver.server_parts import ServerParts
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.object_store import ObjectStore
@@ -88,10 +89,12 @@ class EmbeddedApi:
         config: ApiServerConfig,
         log_source: LogSource | None = None,
         exec_source: ExecSource | None = None,
+        usage_source: UsageSource | None = None,
     ) -> None:
         self._config = config
         self._log_source = log_source
         self._exec_source = exec_source
+        self._usage_source = usage_source
         path = config.data_dir / "state" / "kvedge.db"
         self._store = ObjectStore(path)
         self._copies = StoreCopies(path, config.data_dir / "backup")
@@ -183,7 +186,8 @@ class EmbeddedApi:
         )
         audit = AuditLog(config.data_dir / "state" / FOLDER)
         audit.start()
-        parts = ServerParts(hub, self.pki, self.address, services, audit, self._log_source, self._exec_source)
+        sources = (self._log_source, self._exec_source, self._usage_source)
+        parts = ServerParts(hub, self.pki, self.address, services, audit, *sources)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)
         copying.start()

@@ -27,7 +27,7 @@ from kvedge.standalone.apiserver.aggregation.aggregation_proxy import Aggregatio
 from kvedge.standalone.apiserver.audit_log import AuditLog
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
-from kvedge.standalone.apiserver.kinds.served_kinds import ASKED
+from kvedge.standalone.apiserver.kinds.served_kinds import ASKED, MEASURED
 from kvedge.standalone.apiserver.loops.availability_loop import AvailabilityLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
 from kvedge.standalone.apiserver.loops.disruption_loop import DisruptionLoop
@@ -46,6 +46,8 @@ from kvedge.standalone.apiserver.routes.resource_routes import ResourceRoutes
 from kvedge.standalone.apiserver.routes.review_routes import ReviewRoutes
 from kvedge.standalone.apiserver.routes.scale_routes import ScaleRoutes
 from kvedge.standalone.apiserver.routes.token_routes import TokenRoutes, account_exists
+from kvedge.standalone.apiserver.routes.usage_routes import UsageRoutes
+from kvedge.standalone.apiserver.routes.usage_source import UsageSource
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.store.stored import ObjectKey
 from kvedge.standalone.apiserver.wire.large_work import LargeWork
@@ -66,6 +68,7 @@ class ServerParts:
         audit: AuditLog,
         log_source: LogSource | None,
         exec_source: ExecSource | None = None,
+        usage_source: UsageSource | None = None,
     ) -> None:
         self._pki = pki
         self._webhooks = WebhookClient(hub.cache)
@@ -106,6 +109,8 @@ class ServerParts:
         }
         reviews = ReviewRoutes(authorizer, tokens)
         special.update({(kind.storage, ""): reviews.serve for kind in BUILT_IN if kind.verbs == ASKED})
+        usage = UsageRoutes(hub, usage_source, writer.now)
+        special.update({(kind.storage, ""): usage.serve for kind in BUILT_IN if kind.verbs == MEASURED})
         authenticator = Authenticator(authorizer, tokens)
         self.dispatcher = Dispatcher(
             hub, self._resources, self._discovery, self._proxy, authorizer, authenticator, special, self._work, audit

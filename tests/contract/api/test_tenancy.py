@@ -109,6 +109,8 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "kubevirt.io/virtualmachineinstances": (READ, CHANGE, "deletecollection"),
     "kubevirt.io/virtualmachines": (READ, CHANGE, "deletecollection"),
     "kubevirt.io/virtualmachines/status": ("", "", ""),
+    "metrics.k8s.io/nodes": ("get list", "", ""),
+    "metrics.k8s.io/pods": ("get list", "", ""),
     "migrations.kubevirt.io/migrationpolicies": (READ, "", ""),
     "migrations.kubevirt.io/migrationpolicies/status": ("", "", ""),
     "networking.k8s.io/ipaddresses": ("", "", ""),

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.runtime.mount_table import mount_table, parse_mounts
+from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage, read_usage
 
 _PARENT: Final = "kvedge"
 # The controllers of version 1 in use; systemd's own hierarchy only says to which service a process belongs.
-_USED: Final = frozenset({"memory", "pids", "freezer", "cpu", "name=systemd"})
+_USED: Final = frozenset({"memory", "pids", "freezer", "cpu", "cpuacct", "name=systemd"})
 _V2_CONTROLLERS: Final = ("cpu", "memory", "pids")
 # One Pod may have so many processes: the kubelet's default is the node's limit, which is too late.
 MOST_PROCESSES: Final = 4096
@@ -145,6 +146,10 @@ class Cgroups:
                     if key == "oom_kill":
                         return int(value)
         return 0
+
+    def usage(self, pod: str) -> CgroupUsage | None:
+        """What a Pod's processes have used; None where its cgroups do not tell."""
+        return read_usage(hierarchy.path / _PARENT / self.instance / pod for hierarchy in self.hierarchies)
 
     def notes(self) -> list[str]:
         """What does not work here, for the log and the node's status."""

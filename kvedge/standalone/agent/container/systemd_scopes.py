@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.runtime.mount_table import mount_table
+from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage, read_usage
 from kvedge.standalone.agent.container.cgroups import MOST_PROCESSES, CgroupLimits, Cgroups, find_hierarchies
 
 _BOOTED: Final = Path("/run/systemd/system")
@@ -109,6 +110,10 @@ class SystemdScopes(Cgroups):
                 if key == "oom_kill":
                     return int(value)
         return Cgroups.out_of_memory_kills(self, pod)
+
+    def usage(self, pod: str) -> CgroupUsage | None:
+        """What a Pod's processes have used; None where its cgroups do not tell."""
+        return read_usage([self._scope(pod)]) or Cgroups.usage(self, pod)
 
     @property
     def _directory(self) -> Path:

@@ -51,6 +51,8 @@ _VIEW: Final = (
     PolicyRule(_READ, ("apps",), ("controllerrevisions",)),
     PolicyRule(_READ, ("policy",), ("poddisruptionbudgets", "poddisruptionbudgets/status")),
     PolicyRule(_READ, ("networking.k8s.io",), ("networkpolicies",)),
+    # As metrics-server has it, and k3s with it: Nodes are for those who have the role everywhere.
+    PolicyRule(_READ, ("metrics.k8s.io",), ("pods", "nodes")),
 )
 _EDIT: Final = (
     PolicyRule(_READ, ("",), ("secrets",)),

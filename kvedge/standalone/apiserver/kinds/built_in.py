@@ -23,6 +23,7 @@ from kvedge.standalone.apiserver.kinds.groups import (
     core_volumes,
     discovery,
     events,
+    metrics,
     networking,
     policy,
     rbac,
@@ -54,6 +55,7 @@ BUILT_IN: Final[tuple[BuiltinKind, ...]] = (
     *scheduling.KINDS,
     *rbac.KINDS,
     *reviews.KINDS,
+    *metrics.KINDS,
 )
 _BY_STORAGE: Final = {kind.storage: kind for kind in BUILT_IN if not kind.stored_as}
 # What is sent to subresources and is no kind of its own.

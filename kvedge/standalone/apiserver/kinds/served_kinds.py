@@ -16,6 +16,8 @@ _VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 # A kind whose objects are questions: they are answered, never stored.
 ASKED: Final = ("create",)
+# A kind whose objects are measured when somebody reads them.
+MEASURED: Final = ("get", "list")
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ def test_hierarchies_of_both_versions_are_found_and_those_of_no_use_are_not() ->
 
     assert found == {
         "/sys/fs/cgroup/unified": frozenset(),
-        "/sys/fs/cgroup/cpu,cpuacct": frozenset({"cpu"}),
+        "/sys/fs/cgroup/cpu,cpuacct": frozenset({"cpu", "cpuacct"}),
         "/sys/fs/cgroup/memory": frozenset({"memory"}),
         "/sys/fs/cgroup/systemd": frozenset({"name=systemd"}),
         "/odd place": frozenset({"pids"}),

@@ -43,6 +43,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "coordination.k8s.io": ("io.k8s.api.coordination.v1", groups.COORDINATION),
     "discovery.k8s.io": ("io.k8s.api.discovery.v1", groups.DISCOVERY),
     "events.k8s.io": ("io.k8s.api.events.v1", groups.EVENTS),
+    "metrics.k8s.io": ("io.k8s.metrics.pkg.apis.metrics.v1beta1", groups.METRICS),
     "networking.k8s.io": ("io.k8s.api.networking.v1", groups.NETWORKING),
     "policy": ("io.k8s.api.policy.v1", groups.POLICY),
     "rbac.authorization.k8s.io": ("io.k8s.api.rbac.v1", groups.RBAC),

@@ -331,3 +331,19 @@ APIServiceCondition: One aspect of a server's state.
   reason string: Why, in one word.
   message string: Why, for people.
 """
+
+METRICS: Final = """
+NodeMetrics kind: What a node uses now.
+  timestamp! time: Until when it was measured.
+  window! string: For how long.
+  usage! {quantity}: CPU and memory.
+
+PodMetrics kind: What a Pod uses now.
+  timestamp! time: Until when it was measured.
+  window! string: For how long.
+  containers! [ContainerMetrics] by name: What its containers use.
+
+ContainerMetrics: What a container uses.
+  name! string: The container, or all of a Pod's that are measured together.
+  usage! {quantity}: CPU and memory.
+"""
