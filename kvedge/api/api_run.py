@@ -23,6 +23,7 @@ from kvedge.api.admission.vm_admission import VmAdmission
 from kvedge.api.exports.export_proxy import ExportProxy, ExportReader
 from kvedge.api.metrics.followed_objects import FollowedObjects
 from kvedge.api.metrics.metrics_server import MetricsServer
+from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
@@ -165,6 +166,7 @@ class ApiRun:
             reader,
             self.metrics_objects.read,
             relay.node_stats,
+            RoleCollector(reader.relays, relay.role_stats, self.endpoint.instance),
             lambda: self._proxy,
             lambda: self.configuration.current,
         )

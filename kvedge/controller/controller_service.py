@@ -46,6 +46,7 @@ from kvedge.controller.vmi.vmi_steps import VmiSources
 from kvedge.controller.workloads.workload_loop import WorkloadSources, make_workload_work
 from kvedge.kube.configuration_follower import ConfigurationFollower
 from kvedge.kube.events import EventRecorder
+from kvedge.kube.figures.process_figures import CONTROLLER_LEADS, CONTROLLER_READY, forget_state, register_state
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.leases import LeaderElection
@@ -114,11 +115,15 @@ class ControllerRole:
         if self._elects:
             self._election = self._campaign(client)
         self._parts = Parts(self._make_parts(client))
+        register_state(CONTROLLER_READY, lambda: self.ready)
+        register_state(CONTROLLER_LEADS, lambda: self._work is not None)
         self._parts.start()
 
     def stop(self) -> None:
         """End all work, then give the lease back."""
         self._parts.stop()
+        forget_state(CONTROLLER_READY)
+        forget_state(CONTROLLER_LEADS)
 
     def _campaign(self, client: KubeClient) -> LeaderElection:
         identity = f"{socket.gethostname()}_{os.getpid()}_{time.time_ns():x}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kvedge.kube.errors import Conflict, KubeError, Unauthenticated, Unavailable
+from kvedge.kube.figures.queue_figures import register_queue
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.runtime.background import BackgroundThread, tell_trouble
 
@@ -56,6 +57,7 @@ class ReconcileLoop:
         self._parked: set[Key] = set()
         # An empty queue is as false as none.
         self.queue = WorkQueue() if queue is None else queue
+        register_queue(name, self.queue)
 
     def start(self) -> None:
         """Begin to work; a second call, or one after :meth:`stop`, does nothing."""
@@ -150,6 +152,7 @@ class ReconcileLoop:
             delay = max(delay, error.retry_after)
         facts = {"loop": self._name, "key": str(key), "again_in": round(delay, 2), "error": str(error)}
         log.log(level, "will try again", extra={"facts": facts})
+        self.queue.count_retry()
         self.queue.add_after(key, delay)
 
 

@@ -27,6 +27,7 @@ from urllib3.exceptions import ClosedPoolError, HTTPError, NewConnectionError, P
 from kvedge import __version__
 from kvedge.kube.credentials.connection_settings import Connection
 from kvedge.kube.errors import Invalid, KubeError, Unauthenticated, Unavailable, error_from_answer
+from kvedge.kube.figures.rest_figures import NO_ANSWER, REST_FIGURES, describe
 from kvedge.kube.live_connection import LiveConnection, Pooled
 
 _CONNECT_SECONDS: Final = 5.0
@@ -41,6 +42,7 @@ _REFUSED_UNSEEN: Final = frozenset({429})
 # A part of a path that leads out of where it stands, as it is or escaped: the library below, or a server, goes there.
 _LEADS_AWAY: Final = re.compile(r"(?:/|%2f)(?:\.|%2e){1,2}(?=/|%2f|$)|[\\\x00-\x1f\x7f]", re.IGNORECASE)
 _UNAUTHENTICATED: Final = 401
+_WATCH: Final = "watch"
 # How a connection ends whose client the server does not take; not every server says why before it hangs up.
 _BROKEN: Final = (ClosedPoolError, ProtocolError, SSLError)
 # How OpenSSL names a handshake that one of the two sides does not agree to; before its end nothing is acted on.
@@ -176,16 +178,23 @@ class RestEdge:
         if call.query:
             url = f"{url}?{urlencode(call.query)}"
         connect = min(_CONNECT_SECONDS, patience.read_seconds)
-        return pooled.sockets.request(
-            call.method,
-            url,
-            body=call.body,
-            headers=self._headers(pooled, call),
-            timeout=urllib3.Timeout(connect=connect, read=patience.read_seconds),
-            retries=False,
-            redirect=False,
-            preload_content=False,
-        )
+        what, begun = describe(call.method, call.path, watches=_WATCH in call.query), time.monotonic()
+        code = NO_ANSWER
+        try:
+            response = pooled.sockets.request(
+                call.method,
+                url,
+                body=call.body,
+                headers=self._headers(pooled, call),
+                timeout=urllib3.Timeout(connect=connect, read=patience.read_seconds),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            code = str(response.status)
+            return response
+        finally:
+            REST_FIGURES.note(call.method, pooled.host, what, code, time.monotonic() - begun)
 
     def _headers(self, pooled: Pooled, call: Call) -> dict[str, str]:
         headers = {"Accept": call.accept, "User-Agent": self._agent}

@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kvedge.kube.figures.queue_figures import QueueFigures
+from kvedge.resources.usage.role_stats import QueueStats
+
 
 class Key(NamedTuple):
     """Which object is meant; `namespace` is empty for a cluster-scoped kind."""
@@ -37,6 +40,7 @@ class WorkQueue:
         self._due: dict[Key, float] = {}
         self._heap: list[tuple[float, Key]] = []
         self._closed = False
+        self._figures = QueueFigures()
 
     def add(self, key: Key) -> None:
         """Have `key` worked on as soon as a worker is free; a key in work is handed out again after it."""
@@ -66,6 +70,7 @@ class WorkQueue:
                     key = self._ready.popleft()
                     self._waiting.discard(key)
                     self._in_work.add(key)
+                    self._figures.note_taken(key, self._monotonic())
                     return key
                 wait = self._next_wait(deadline)
                 if wait is not None and wait <= 0:
@@ -77,9 +82,21 @@ class WorkQueue:
         """The worker has finished with `key`."""
         with self._changed:
             self._in_work.discard(key)
+            self._figures.note_finished(key, self._monotonic())
             if key in self._waiting:
                 self._ready.append(key)
                 self._changed.notify()
+
+    def count_retry(self) -> None:
+        """The work on a key failed, and is tried again."""
+        with self._changed:
+            self._figures.note_retry()
+
+    def tell(self, name: str) -> QueueStats:
+        """What the queue of that name has counted."""
+        with self._changed:
+            self._promote()
+            return self._figures.tell(name, len(self._waiting), self._monotonic())
 
     def close(self) -> None:
         """Hand nothing out any more; waiting workers return."""
@@ -98,6 +115,7 @@ class WorkQueue:
         if key in self._waiting or self._closed:
             return
         self._waiting.add(key)
+        self._figures.note_added(key, self._monotonic())
         if key not in self._in_work:
             self._ready.append(key)
             self._changed.notify()

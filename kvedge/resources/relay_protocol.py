@@ -20,6 +20,8 @@ MIGRATION_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/{{channel}}"
 CROSSING_ROUTE: Final = f"{RELAY_PREFIX}/migrations/{{uid}}/words"
 # What all guests of the node have used: `NodeStats`.
 STATS_ROUTE: Final = "/v1/stats"
+# What the handler's process counts of itself: `RoleStats`.
+ROLE_STATS_ROUTE: Final = "/v1/role-stats"
 NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # Options and parameters of single verbs on the way to the relay.
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"

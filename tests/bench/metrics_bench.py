@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvedge.api.metrics.metrics_server import MetricsServer
+from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.handler.launchers.launcher_connections import Key
 from kvedge.handler.launchers.node_stats import StatsReader
@@ -68,7 +69,8 @@ class PlayedNode:
 
     def server(self) -> MetricsServer:
         """An api role that collects at each scrape."""
-        return MetricsServer(self, self.read_objects, self.ask_node, lambda: None, Configuration, _never_fresh)
+        roles = RoleCollector(self.relays, self.ask_node, "")
+        return MetricsServer(self, self.read_objects, self.ask_node, roles, lambda: None, Configuration, _never_fresh)
 
 
 def main() -> int:

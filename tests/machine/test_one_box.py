@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -389,6 +390,10 @@ def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name:
     assert use["answers"]
     assert use["cpus"] > 0
     assert use["residentBytes"] > 64 << 20
+    check_top(kubectl("top", "node", "--no-headers"), kubectl("top", "pod", pod, "--containers", "--no-headers"), pod)
+    roles = kubectl("get", "--raw", f"{METRICS}?roles=true")
+    assert re.search(r"^kubevirt_virt_controller_leading_status{.*} 1$", roles, re.MULTILINE)
+    assert re.search(r'^kubevirt_workqueue_adds_total{.*name="vm"} [1-9]', roles, re.MULTILINE)
     (qemu,) = box.qemu_pids(vmi.metadata.uid)
     os.kill(qemu, signal.SIGSTOP)
     try:
@@ -397,6 +402,15 @@ def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name:
     finally:
         os.kill(qemu, signal.SIGCONT)
     wait_until(lambda: check_metrics(kubectl("get", "--raw", METRICS), name), "the guest's figures are back")
+
+
+def check_top(node: str, pod: str, name: str) -> None:
+    """`kubectl top` of the box and of the guest's Pod: both use CPU, and the guest's memory is in the box's."""
+    box_cpu, _, box_memory, _ = node.split()[1:]
+    told, container, cpu, memory = pod.split()
+    assert (told, container) == (name, "compute")
+    assert 0 < int(cpu.removesuffix("m")) <= int(box_cpu.removesuffix("m")) * 2
+    assert 32 < int(memory.removesuffix("Mi")) < int(box_memory.removesuffix("Mi"))
 
 
 def read_metrics(text: str, name: str) -> dict[str, Sample]:

@@ -5,7 +5,8 @@ Called by metrics_server.py. Pure. Label values come from guests, too: whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -22,6 +23,8 @@ class Sample:
 
     labels: Mapping[str, str]
     value: Number
+    # Of a histogram: which of its samples this is.
+    suffix: str = ""
 
 
 @dataclass(slots=True)
@@ -29,13 +32,24 @@ class Metric:
     """One metric with all its samples; of two with the same labels the first one counts."""
 
     name: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     help: str
     samples: list[Sample] = field(default_factory=list)
 
     def add(self, labels: Mapping[str, str], value: Number) -> None:
         """One more sample."""
         self.samples.append(Sample(labels, value))
+
+    def add_times(
+        self, labels: Mapping[str, str], bounds: Sequence[float], counts: Sequence[int], total: float
+    ) -> None:
+        """The samples of a histogram: `counts` are those up to each bound, and last those beyond all."""
+        reached = 0
+        for bound, count in zip((*bounds, math.inf), counts, strict=False):
+            reached += count
+            limit = "+Inf" if bound == math.inf else repr(float(bound))
+            self.samples.append(Sample({**labels, "le": limit}, reached, "_bucket"))
+        self.samples += [Sample(labels, total, "_sum"), Sample(labels, reached, "_count")]
 
 
 def render(metrics: Iterable[Metric]) -> str:
@@ -50,9 +64,9 @@ def _lines(metric: Metric) -> Iterator[str]:
     for sample in metric.samples:
         labels = ",".join(f'{name}="{_quote(value)}"' for name, value in sample.labels.items())
         # One that comes twice makes all of the answer unreadable.
-        if labels not in seen:
-            seen.add(labels)
-            yield f"{metric.name}{{{labels}}} {_number(sample.value)}\n"
+        if (sample.suffix, labels) not in seen:
+            seen.add((sample.suffix, labels))
+            yield f"{metric.name}{sample.suffix}{{{labels}}} {_number(sample.value)}\n"
 
 
 def _escape(text: str) -> str:

@@ -1,7 +1,8 @@
 """`…/metrics` of the aggregated API: the figures of all guests, asked of their nodes when somebody scrapes.
 
 Mounted by api_run.py on the role's server. Only what the front proxy hands on is believed, and only users with the
-right to list `metrics.subresources.kubevirt.io` are served. All who scrape share one collection.
+right to list `metrics.subresources.kubevirt.io` are served. All who scrape share one collection. `?roles=true` has the
+series of kvedge's own processes instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from aiohttp import web
 from kvedge.api.metrics.exposition import CONTENT_TYPE, Metric, render
 from kvedge.api.metrics.guest_series import build_guest_metrics
 from kvedge.api.metrics.object_series import build_object_metrics
+from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.metrics.seen_objects import SeenObjects
+from kvedge.api.metrics.shared_answer import SharedAnswer
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
 from kvedge.api.subresources.status_message import Refusal
@@ -30,8 +33,6 @@ from kvedge.runtime.tls.tls_contexts import peer_common_name
 log = logging.getLogger(__name__)
 
 METRICS: Final = "metrics"
-# How long an answer is good.
-FRESH_SECONDS: Final = 1.0
 # A node's handler waits a second for its launchers. Prometheus gives up after ten.
 NODE_SECONDS: Final = 3.0
 _Found = tuple[str, NodeStats | None]
@@ -59,6 +60,7 @@ class MetricsServer:
         cluster: MetricsReader,
         read_objects: ReadObjects,
         ask_node: AskNode,
+        roles: RoleCollector,
         proxy: Callable[[], FrontProxy | None],
         configuration: Callable[[], Configuration],
         monotonic: Callable[[], float] = time.monotonic,
@@ -69,9 +71,8 @@ class MetricsServer:
         self._ask_node = ask_node
         self._proxy = proxy
         self._configuration = configuration
-        self._monotonic = monotonic
-        self._collecting: asyncio.Task[bytes] | None = None
-        self._collected = 0.0
+        self._guests = SharedAnswer(self._collect, monotonic)
+        self._roles = SharedAnswer(roles.collect, monotonic)
 
     def routes(self) -> list[web.RouteDef]:
         """The route in each version of the API."""
@@ -82,7 +83,7 @@ class MetricsServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             await self._check_caller(request)
-            text = await self.collect()
+            text = await self.collect(roles=request.query.get("roles") == "true")
         except Refusal as error:
             return web.json_response(error.document(), status=error.code)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
@@ -97,24 +98,17 @@ class MetricsServer:
             subject = f'{METRICS}.{SUBRESOURCE_GROUP} is forbidden: User "{user.username}"'
             raise Refusal(403, f'{subject} cannot list resource "{METRICS}" in API group "{SUBRESOURCE_GROUP}"')
 
-    async def collect(self) -> bytes:
-        """All metrics, at most a second old. Raises Refusal."""
-        due = self._monotonic() - self._collected >= FRESH_SECONDS
-        if self._collecting is None or (self._collecting.done() and due):
-            self._collecting = asyncio.create_task(self._collect())
-        # A client that leaves does not take the answer away from others.
-        return await asyncio.shield(self._collecting)
+    async def collect(self, *, roles: bool = False) -> bytes:
+        """All metrics of guests and objects, or those of roles, at most a second old. Raises Refusal."""
+        return await (self._roles if roles else self._guests).get()
 
     async def _collect(self) -> bytes:
-        try:
-            seen, relays = await asyncio.gather(self._read_objects(), self._cluster.relays())
-            busy = {vmi.status.node_name for vmi in seen.vmis if vmi.status.node_name and not vmi.is_final}
-            # Only nodes that have guests are asked. A node without a relay is one that does not answer.
-            asked = [self._find_node(node, relays.get(node, "")) for node in sorted(busy)]
-            found = await asyncio.gather(*asked)
-            return await asyncio.to_thread(_render, seen, found, self._configuration())
-        finally:
-            self._collected = self._monotonic()
+        seen, relays = await asyncio.gather(self._read_objects(), self._cluster.relays())
+        busy = {vmi.status.node_name for vmi in seen.vmis if vmi.status.node_name and not vmi.is_final}
+        # Only nodes that have guests are asked. A node without a relay is one that does not answer.
+        asked = [self._find_node(node, relays.get(node, "")) for node in sorted(busy)]
+        found = await asyncio.gather(*asked)
+        return await asyncio.to_thread(_render, seen, found, self._configuration())
 
     async def _find_node(self, node: str, address: str) -> _Found:
         if not address:

@@ -25,7 +25,7 @@ _DESCRIBED: Final = ("os", "workload", "flavor")
 class Row(NamedTuple):
     """What a metric is."""
 
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     help: str
 
 
@@ -43,6 +43,11 @@ Table = Mapping[str, Row]
 def gauge(text: str) -> Row:
     """A metric that goes up and down."""
     return Row("gauge", text)
+
+
+def histogram(text: str) -> Row:
+    """A metric that tells how often something took how long."""
+    return Row("histogram", text)
 
 
 def counter(text: str) -> Row:

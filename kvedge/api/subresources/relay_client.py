@@ -15,9 +15,10 @@ import msgspec
 
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, STATS_ROUTE, relay_path
+from kvedge.resources.relay_protocol import LARGEST_PICTURE, REASON_HEADER, ROLE_STATS_ROUTE, STATS_ROUTE, relay_path
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.usage.guest_stats import LARGEST_NODE_STATS
+from kvedge.resources.usage.role_stats import LARGEST_ROLE_STATS
 from kvedge.runtime.serving.websocket_viewer import LARGEST_MESSAGE, SUBPROTOCOL
 from kvedge.runtime.tls.certificates import TlsMaterial, handler_server_name
 from kvedge.runtime.tls.client_tls import ClientTls
@@ -68,9 +69,16 @@ class RelayClient:
 
     async def node_stats(self, node: str, address: str) -> bytes:
         """What the guests of a node have used, as JSON of `NodeStats`. Raises Refusal as :meth:`call`."""
+        return await self._ask_node(node, f"https://{address}{STATS_ROUTE}", LARGEST_NODE_STATS)
+
+    async def role_stats(self, node: str, address: str) -> bytes:
+        """What a node's handler counts of itself, as JSON of `RoleStats`. Raises Refusal as :meth:`call`."""
+        return await self._ask_node(node, f"https://{address}{ROLE_STATS_ROUTE}", LARGEST_ROLE_STATS)
+
+    async def _ask_node(self, node: str, url: str, most: int) -> bytes:
         try:
-            async with self._open_session().get(f"https://{address}{STATS_ROUTE}", **self._terms(node)) as response:
-                body = await _read(response, LARGEST_NODE_STATS)
+            async with self._open_session().get(url, **self._terms(node)) as response:
+                body = await _read(response, most)
                 if response.status != 200:
                     # A handler of an earlier version does not know the path.
                     raise Refusal(502, f"the relay of node {node} answered {response.status}")

@@ -23,6 +23,7 @@ from kvedge.handler.launchers.relay_core import (
     MigrationDoor,
     build_takeover_farewell,
 )
+from kvedge.kube.figures.process_figures import tell_process
 from kvedge.network.insight.capture import BadCaptureRequest, capture_request
 from kvedge.resources.codec import DecodeError, JsonObject, decode_json, encode_json
 from kvedge.resources.guest_verbs import RELAYED_VERBS, GuestVerb, Way
@@ -35,6 +36,7 @@ from kvedge.resources.relay_protocol import (
     PRESERVE_SESSION,
     REASON_HEADER,
     RELAY_PREFIX,
+    ROLE_STATS_ROUTE,
     STATS_ROUTE,
 )
 from kvedge.runtime.serving.stream_core import ViewerDesk
@@ -103,6 +105,7 @@ class RelayServer:
         if not only_migrations:
             self._add_verbs(application)
             application.router.add_get(STATS_ROUTE, self._answer_stats)
+            application.router.add_get(ROLE_STATS_ROUTE, _answer_role_stats)
         application.router.add_get(MIGRATION_ROUTE, self._migration, name=_MIGRATION)
         application.router.add_post(CROSSING_ROUTE, self._take_words, name=_CROSSING)
         application.on_shutdown.append(self._send_all_away)
@@ -251,6 +254,10 @@ class RelayServer:
         sessions = [*self._desk.viewers(), *self._moving]
         for session in sessions:
             session.send_away(GOING_DOWN)
+
+
+async def _answer_role_stats(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=encode_json(tell_process()), content_type="application/json")
 
 
 def _options(body: bytes) -> JsonObject:

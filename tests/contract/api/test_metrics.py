@@ -148,6 +148,27 @@ def test_the_view_of_a_namespace_is_not_enough(relay: EchoDoor, server: ApiServe
         admin.request("DELETE", f"{RBAC}/namespaces/default/rolebindings/ann-views")
 
 
+def test_roles_are_told_of_by_their_nodes(
+    relay: EchoDoor, running: None, prometheus: Kubectl, admin: KubeClient
+) -> None:
+    def read() -> str:
+        return prometheus.try_run("get", "--raw", f"{METRICS}?roles=true").stdout
+
+    wait_until(lambda: "process_open_fds" in read(), "the right counts, and the role answers")
+    text = read()
+    ready = {sample.labels["node"]: sample.value for sample in _samples(text, "kubevirt_virt_handler_ready_status")}
+    assert ready[NODE] == 1.0
+    # The relay is of this very process, as it is where `kvedge node` runs.
+    assert [sample.labels["node"] for sample in _samples(text, "process_open_fds")] == [NODE]
+    reviews = [
+        sample.value
+        for sample in _samples(text, "kubevirt_rest_client_requests")
+        if (sample.labels["resource"], sample.labels["verb"]) == ("subjectaccessreviews", "create")
+    ]
+    assert sum(reviews) > 0
+    assert "kubevirt_vmi_info" not in text
+
+
 def test_without_a_name_nobody_is_answered_by_the_role_itself(api_role: ApiRole) -> None:
     context = ssl._create_unverified_context()
     with pytest.raises(urllib.error.HTTPError) as refused:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kvedge.api.metrics.metrics_server import MetricsServer
+from kvedge.api.metrics.role_collector import RoleCollector
 from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.codec import decode, encode_json
@@ -48,7 +49,15 @@ class Cluster:
 
     def server(self, now: list[float] | None = None) -> MetricsServer:
         clock = now or [100.0]
-        return MetricsServer(self, self.read_objects, self.ask_node, lambda: None, Configuration, lambda: clock[0])
+        return MetricsServer(
+            self,
+            self.read_objects,
+            self.ask_node,
+            RoleCollector(self.relays, self.ask_node, ""),
+            lambda: None,
+            Configuration,
+            lambda: clock[0],
+        )
 
 
 def telling(*names: str) -> Answer:
