@@ -18,7 +18,16 @@ FILES = ("rbac", "crds", "priority-classes.yaml", "kubevirt.yaml", "deployment.y
 
 # For those who have the Prometheus Operator, whose kinds no server here knows.
 MONITORING = K3S / "monitoring" / "prometheus.yaml"
-ALARM_RULES = MONITORING.with_name("alarm-rules.yaml")
+# By file: the kinds that are the Operator's.
+OPERATORS = {
+    "prometheus.yaml": ["ScrapeConfig", "ScrapeConfig"],
+    "service-monitor.yaml": ["ServiceMonitor"],
+    "alarm-rules.yaml": ["PrometheusRule"],
+    "kubevirt-alerts.yaml": ["PrometheusRule"],
+    "recording-rules.yaml": ["PrometheusRule"],
+}
+# For Grafana.
+DASHBOARDS = {"dashboard-vms.json", "dashboard-control-plane.json"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,16 @@ def kubectl(server: RealApiServer, *arguments: str, stdin: str | None = None) ->
 
 def test_no_file_was_forgotten() -> None:
     assert {path.name for path in K3S.iterdir()} - {"README.md"} == {*FILES, MONITORING.parent.name}
-    assert set(MONITORING.parent.iterdir()) == {MONITORING, ALARM_RULES}
+    assert {path.name for path in MONITORING.parent.iterdir()} == OPERATORS.keys() | DASHBOARDS
+
+
+def test_what_is_for_the_operator_is_of_its_kinds() -> None:
+    found = {}
+    for name in OPERATORS:
+        documents = yaml.safe_load_all((MONITORING.parent / name).read_text())
+        kinds = [each["kind"] for each in documents if each["apiVersion"].startswith("monitoring.coreos.com/")]
+        found[name] = kinds
+    assert found == OPERATORS
 
 
 def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change(server: RealApiServer) -> None:
@@ -55,7 +73,6 @@ def test_each_file_is_accepted_with_every_field_known_and_again_without_a_change
 def test_what_prometheus_may_do_is_accepted(server: RealApiServer) -> None:
     documents = list(yaml.safe_load_all(MONITORING.read_text()))
     foreign = [document for document in documents if document["apiVersion"].startswith("monitoring.coreos.com/")]
-    assert [document["kind"] for document in foreign] == ["ScrapeConfig"]
     text = yaml.safe_dump_all(document for document in documents if document not in foreign)
     done = kubectl(server, "apply", "--server-side", "--validate=strict", "-f", "-", stdin=text)
     assert (done.returncode, done.stderr) == (0, "")
