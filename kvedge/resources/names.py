@@ -121,6 +121,7 @@ PROGRAM_VARIABLE: Final = "LAUNCHER_PROGRAM"
 SERIAL_SOCKET: Final = "virt-serial0"
 AGENT_SOCKET: Final = "virt-agent"
 VNC_SOCKET: Final = "virt-vnc"
+METRICS_SOCKET: Final = "virt-metrics"
 
 # Where distributions have UEFI firmware on a node: Debian and Ubuntu, Fedora, Debian on ARM.
 FIRMWARE_DIRECTORIES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")

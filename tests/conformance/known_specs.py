@@ -86,7 +86,6 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:4746", "kills virtqemud, which a launcher of kvedge's has not got"),
     KnownSpecs(r"test_id:7680", "has budgets removed that earlier releases of KubeVirt made"),
     KnownSpecs(r"with Headless service", "needs a name server of the cluster's, which is no part", _CLUSTER),
-    KnownSpecs(r"migrate with a downwardMetrics", "downwardMetrics are refused"),
     KnownSpecs(r"migration to (non)?root", "a launcher of kvedge's never runs as root"),
     KnownSpecs(
         r"when acceptable time exceeded and post-copy is forbidden",

@@ -41,8 +41,10 @@ from kvedge.launcher.agent.agent_state import Task
 from kvedge.launcher.agent.credential_keeper import CredentialKeeper
 from kvedge.launcher.agent.guest_agent import GuestAgent
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.metrics.metrics_keeper import MetricsKeeper
 from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import METRICS_SOCKET
 from kvedge.resources.types.core import Node, Pod
 from kvedge.rpc.launcher_pb2 import SyncRequest
 from kvedge.runtime import background
@@ -378,6 +380,14 @@ def _credential_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) ->
     return keeper._thread
 
 
+def _metrics_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    keeper = MetricsKeeper(MagicMock(), str(path), str(path))
+    patch.setattr(keeper, "write", thrown)
+    (path / METRICS_SOCKET).touch()
+    keeper.begin()
+    return keeper._thread
+
+
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
     patch.setattr(agent, "_await_next", lambda: Task(thrown(), 0))
@@ -428,6 +438,7 @@ THREADS: dict[str, Make] = {
     "launcher/agent/guest_agent.py": _guest_agent,
     "launcher/agent/credential_keeper.py": _credential_keeper,
     "launcher/hotplug/device_keeper.py": _disk_keeper,
+    "launcher/metrics/metrics_keeper.py": _metrics_keeper,
     "standalone/agent/pod/address_sweep.py": _sweep,
     "standalone/agent/container/container_watch.py": _watch,
     "standalone/volumes/space_watch.py": _space_watch,

@@ -158,6 +158,7 @@ def _set_disk_targets(spec: JsonObject) -> None:
     """A disk that says nothing is a hard disk, on the bus that every guest of its architecture knows."""
     bus = "virtio" if spec["architecture"] == "arm64" else "sata"
     coming = {volume.get("name") for volume in items_of(spec, "volumes") if _is_hotpluggable(volume)}
+    metrics = {volume.get("name") for volume in items_of(spec, "volumes") if "downwardMetrics" in volume}
     for disk in items_of(object_at(spec["domain"], "devices"), "disks"):
         if disk.get("name") in coming and not isinstance(disk.get("cdrom"), dict):
             # The one bus that lets go of a disk and has room for many.
@@ -165,6 +166,9 @@ def _set_disk_targets(spec: JsonObject) -> None:
             target.setdefault("bus", "scsi")
         if not any(isinstance(disk.get(target), dict) for target in ("disk", "cdrom", "lun")):
             disk["disk"] = {}
+        if disk.get("name") in metrics and isinstance(disk.get("disk"), dict):
+            # The one bus that it may be on. KubeVirt puts it on the guest's usual one, and then refuses that.
+            disk["disk"].setdefault("bus", "virtio")
         for target in ("disk", "cdrom", "lun"):
             if isinstance(disk.get(target), dict) and not disk[target].get("bus"):
                 disk[target]["bus"] = "scsi" if target != "disk" and bus == "virtio" else bus

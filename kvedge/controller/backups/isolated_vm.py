@@ -22,6 +22,7 @@ _HARMLESS: Final = frozenset(
         "secret",
         "sysprep",
         "downwardAPI",
+        "downwardMetrics",
     }
 )
 # Networks, and hardware that is another guest's.

@@ -13,6 +13,7 @@ from kvedge.launcher.launcher_errors import BadRequest, ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.resources.access_credentials import CONFIG_DRIVE, NO_CLOUD, credential_volume, key_secrets
 from kvedge.resources.disks.config_disks import config_disk
+from kvedge.resources.disks.metrics_disk import METRICS_IMAGE
 from kvedge.resources.disks.volume_facts import (
     IMAGE_FILE,
     claim_directory,
@@ -125,7 +126,17 @@ class ConfigDiskPlan:
     needs_answer_file: bool
 
 
-VolumePlan: TypeAlias = OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | EphemeralPlan | ConfigDiskPlan
+@dataclass(frozen=True, slots=True)
+class MetricsDiskPlan:
+    """The disk by which the guest reads metrics of its host."""
+
+    volume: str
+    path: str
+
+
+VolumePlan: TypeAlias = (
+    OverlayPlan | EmptyDiskPlan | CloudInitPlan | ClaimPlan | EphemeralPlan | ConfigDiskPlan | MetricsDiskPlan
+)
 
 
 def plan_volumes(
@@ -198,6 +209,8 @@ def _plan_volume(vmi: VirtualMachineInstance, index: int, volume: Volume, option
         way = NO_CLOUD if volume.cloud_init_no_cloud is not None else CONFIG_DRIVE
         ssh_keys = (f"{options.secret_directory}/{credential_volume(name)}" for name in key_secrets(vmi, way))
         return CloudInitPlan(volume, f"{directory}/{file}", _secrets(volume, cloud_init, options), tuple(ssh_keys))
+    if volume.downward_metrics is not None:
+        return MetricsDiskPlan(volume.name, options.root + METRICS_IMAGE)
     config = config_disk(volume)
     if config is not None:
         return ConfigDiskPlan(

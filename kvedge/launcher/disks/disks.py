@@ -21,6 +21,7 @@ from kvedge.launcher.disks.disk_plan import (
     ConfigDiskPlan,
     EmptyDiskPlan,
     EphemeralPlan,
+    MetricsDiskPlan,
     OverlayPlan,
     VolumePlan,
     plan_volumes,
@@ -75,6 +76,8 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOpt
                 _write_cloud_init(vmi, plan)
                 _align(path)
                 return plan.volume.name, _own_file(path, "raw")
+            case MetricsDiskPlan():
+                return plan.volume, _metrics_disk(path)
             case ConfigDiskPlan():
                 write_config_disk(plan)
                 return plan.volume, _own_file(path, "raw")
@@ -88,6 +91,16 @@ def _own_file(path: str, image_format: ImageFormat) -> DiskSource:
     """The source of a disk that is the launcher's own file."""
     block_size = read_block_size(path)
     return DiskSource(path=path, format=image_format, direct_io_ok=has_direct_io(path), block_size=block_size)
+
+
+def _metrics_disk(path: str) -> DiskSource:
+    """A disk that is written beside QEMU, which therefore reads it by the host's page cache."""
+    # Loaded by the launchers that need them.
+    from kvedge.launcher.metrics.metric_xml import UNKNOWN
+    from kvedge.launcher.metrics.metrics_image import make_image
+
+    make_image(path, UNKNOWN)
+    return DiskSource(path=path, format="raw", readonly=True, direct_io_ok=False)
 
 
 def _overlay(plan: OverlayPlan) -> DiskSource:

@@ -35,7 +35,7 @@ from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
-from kvedge.resources.names import AGENT_SOCKET, SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.names import AGENT_SOCKET, METRICS_SOCKET, SERIAL_SOCKET, VNC_SOCKET
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import GuestInterface, NodeOptions, SyncRequest
@@ -103,6 +103,7 @@ class VmiPreparation:
             serial_socket=f"{directory}/{SERIAL_SOCKET}",
             # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
             agent_channel=f"{directory}/{AGENT_SOCKET}",
+            metrics_channel=f"{directory}/{METRICS_SOCKET}",
             serial_log=f"{directory}/{SERIAL_SOCKET}-log",
             vnc_socket=f"{directory}/{VNC_SOCKET}",
             disk_sources=sources,

@@ -121,6 +121,8 @@ class DomainContext:
     serial_log: str | None = None
     # The agent's socket; None lets libvirt choose one beneath its own root.
     agent_channel: str | None = None
+    # The socket of the port by which the guest asks for metrics; None lets libvirt choose one.
+    metrics_channel: str | None = None
     kernel_boot: KernelFiles | None = None
     # The files of ACPI tables, by libvirt's word for their type.
     acpi_tables: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.clock_xml import add_clock
-from kvedge.launcher.domain.elements.console_xml import add_agent_channel, add_serial
+from kvedge.launcher.domain.elements.console_xml import add_agent_channel, add_metrics_channel, add_serial
 from kvedge.launcher.domain.elements.controller_xml import add_controllers, add_root_ports
 from kvedge.launcher.domain.elements.cpu_xml import add_cpu
 from kvedge.launcher.domain.elements.disk_xml import add_disks
@@ -79,6 +79,7 @@ def _add_devices(
     add_interfaces(devices, vmi, platform, context)
     add_serial(devices, spec, context)
     add_agent_channel(devices, context)
+    add_metrics_channel(devices, spec, context)
     add_inputs(devices, spec, platform)
     add_tpm(devices, spec.tpm, context)
     add_graphics(devices, spec, context)

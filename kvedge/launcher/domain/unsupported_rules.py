@@ -26,7 +26,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
     for name, value in (
         ("filesystems", devices.filesystems),
         ("clientPassthrough", devices.client_passthrough is not None),
-        ("downwardMetrics", devices.downward_metrics is not None),
         ("autoattachVSOCK", devices.autoattach_vsock),
     ):
         yield f"spec.domain.devices.{name}", value

@@ -20,6 +20,8 @@ from kvedge.launcher.libvirt.stats_figures import DomainFigures, sort_figures
 _OF_HOST: Final = (
     libvirt.VIR_DOMAIN_STATS_CPU_TOTAL | libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_INTERFACE
 )
+# Where libvirt's answer has it: state, most memory, present memory.
+_PRESENT_MEMORY: Final = 2
 _OF_QEMU: Final = libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK
 
 
@@ -39,4 +41,7 @@ def read_figures(connection: Any, domain: Any, *, ask_qemu: bool) -> DomainFigur
     rows = connection.domainListGetStats([domain], groups, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
     found = rows[0][1] if rows else {}
     # Another call may have had the domain all the time: then the groups of QEMU are not there.
-    return sort_figures(found, disks, nics, time.time(), complete=ask_qemu and "balloon.current" in found)
+    complete = ask_qemu and "balloon.current" in found
+    # libvirt has what QEMU has told it last, and asks nobody.
+    memory = {"balloon.current": domain.info()[_PRESENT_MEMORY]}
+    return sort_figures(memory | found, disks, nics, time.time(), complete=complete)

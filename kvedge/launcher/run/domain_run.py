@@ -19,6 +19,7 @@ from kvedge.launcher.hotplug.cpu_keeper import CpuKeeper
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.function_release import FunctionRelease
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
+from kvedge.launcher.metrics.metrics_keeper import MetricsKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.released_guest import ReleasedGuest
@@ -100,7 +101,8 @@ class DomainRun:
             root,
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
-        keepers = (self._disks, self._nics, self._cpus, self._credentials)
+        self._metrics = MetricsKeeper(session, record.directory, root)
+        keepers = (self._disks, self._nics, self._cpus, self._credentials, self._metrics)
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
@@ -126,6 +128,7 @@ class DomainRun:
         self.view.look()
         self._let_released_run()
         self.copies.take_over()
+        self._metrics.begin()
         self._watch.start(self._look)
 
     def _look(self) -> None:

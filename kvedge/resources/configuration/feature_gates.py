@@ -55,6 +55,7 @@ PRESENT: Final = frozenset(
     (
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
+        "DownwardMetrics",
         EXTERNAL_RESOURCES,
         "GPU",
         HOST_DEVICES_GATE,

@@ -172,7 +172,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "hostDevices": "Other devices of the node: PCI functions, USB devices. They need the feature gate HostDevices.",
         "filesystems": _LATER,
         "clientPassthrough": _LATER,
-        "downwardMetrics": _LATER,
+        "downwardMetrics": "A serial port by which the guest reads metrics of its host, with the gate DownwardMetrics.",
         "autoattachPodInterface": "Whether a VM without networks gets one; true unless given.",
         "autoattachGraphicsDevice": "Whether there is a display; true unless given.",
         "autoattachSerialConsole": "Whether there is a serial console; true unless given.",
@@ -294,6 +294,7 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
         "cloudInitNoCloud": "Data for cloud-init, as a NoCloud disk.",
         "cloudInitConfigDrive": "Data for cloud-init, as an OpenStack config drive.",
         "memoryDump": "Where `virtctl memory-dump get` has the guest's memory written; no disk.",
+        "downwardMetrics": "A disk from which the guest reads metrics of its host, with the gate DownwardMetrics.",
         **dict.fromkeys(
             (
                 "persistentVolumeClaim",
@@ -305,7 +306,6 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
                 "downwardAPI",
                 "serviceAccount",
                 "sysprep",
-                "downwardMetrics",
                 "containerPath",
             ),
             _LATER,

@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, duplicate, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.metrics_disk import GATE
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ACTIONS: Final = ("", "poweroff", "reset", "shutdown")
@@ -87,6 +88,14 @@ def panic_devices_are_possible(subject: Subject) -> Iterator[Cause]:
             yield unsupported_cause(at, f"{at} is not supported: {model} (allowed values on arm64: [pvpanic])")
 
 
+def metrics_port_is_allowed(subject: Subject) -> Iterator[Cause]:
+    """The gate is on."""
+    if subject.spec.domain.devices.downward_metrics is None or subject.cluster.configuration.gates.is_on(GATE):
+        return
+    text = f"downwardMetrics virtio serial is not allowed: {GATE} feature gate is not enabled"
+    yield Cause(subject.devices_at.at("downwardMetrics"), text)
+
+
 def names_are_plain(subject: Subject) -> Iterator[Cause]:
     """A device is found by its name in a running domain: libvirt takes letters, digits, - and _ there."""
     devices, at = subject.spec.domain.devices, subject.devices_at
@@ -122,6 +131,7 @@ RULES: Final[tuple[Rule, ...]] = (
     sound_is_possible,
     video_is_possible,
     panic_devices_are_possible,
+    metrics_port_is_allowed,
     names_are_plain,
     io_threads_are_counted,
 )

@@ -47,7 +47,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.devices.clientPassthrough"),
     NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
-    NotYet("domain.devices.downwardMetrics"),
     NotYet("domain.devices.filesystems"),
     *(
         NotYet(f"domain.devices.{devices}[].{name}", remedy)
@@ -63,7 +62,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("volumes[].containerPath", _OTHER_DISK),
-    NotYet("volumes[].downwardMetrics", _OTHER_DISK),
     # The run itself
     NotYet("resourceClaims"),
 )

@@ -25,6 +25,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
 )
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
+from kvedge.resources.disks.metrics_disk import NODE_VARIABLE, reads_metrics
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, owner_reference
@@ -208,6 +209,7 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
             EnvVar(name="XDG_CONFIG_HOME", value=PRIVATE_DIRECTORY),
             EnvVar(name="XDG_RUNTIME_DIR", value="/var/run"),
             EnvVar(name="POD_NAME", value_from={"fieldRef": {"fieldPath": "metadata.name"}}),
+            *_name_node(vmi),
         ],
         resources=pod_resources(vmi, config),
         volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
@@ -216,6 +218,13 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )
+
+
+def _name_node(vmi: VirtualMachineInstance) -> list[EnvVar]:
+    """The node's name, for a guest that reads metrics of its host."""
+    if not reads_metrics(vmi.spec):
+        return []
+    return [EnvVar(name=NODE_VARIABLE, value_from={"fieldRef": {"fieldPath": "spec.nodeName"}})]
 
 
 def _container_ports(vmi: VirtualMachineInstance) -> list[ContainerPort]:

@@ -14,6 +14,7 @@ from typing import Final
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.disks.metrics_disk import has_metrics_disk
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
@@ -41,6 +42,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             exec_probes=_exec_probes(vmi),
             passes_devices=passes_devices(vmi),
             tpm=tpm is not None and tpm.is_wanted,
+            metrics_disk=has_metrics_disk(vmi.spec.volumes),
             added=_added_overhead(vmi),
         )
     )

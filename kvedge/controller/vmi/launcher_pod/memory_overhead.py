@@ -40,6 +40,8 @@ PER_EXEC_PROBE: Final = 10 * _MIB
 INCOMING_DAEMON: Final = 8 * _MIB
 # swtpm, as KubeVirt has it.
 TPM: Final = 53 * _MIB
+# The page cache of the disk of metrics, as KubeVirt has it.
+METRICS_DISK: Final = 1 * _MIB
 # Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
 VFIO: Final = VFIO_BYTES
 
@@ -58,6 +60,7 @@ class GuestShape:
     # Whether it has devices of the host.
     passes_devices: bool = False
     tpm: bool = False
+    metrics_disk: bool = False
     # What the VMI's owner adds to the reckoning.
     added: int = 0
 
@@ -74,6 +77,8 @@ def memory_overhead(guest: GuestShape) -> int:
         total += VFIO
     if guest.tpm:
         total += TPM
+    if guest.metrics_disk:
+        total += METRICS_DISK
     if guest.emulated:
         total += TRANSLATION_BUFFER
     total += guest.added

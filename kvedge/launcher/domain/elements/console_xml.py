@@ -1,4 +1,4 @@
-"""`<serial>` and `<channel>`: the serial console and the guest agent's channel, both on unix sockets.
+"""`<serial>` and `<channel>`: the serial console, and the channels of the guest agent and of metrics, on unix sockets.
 
 Touches nothing.
 """
@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.disks.metrics_disk import METRICS_PORT
 from kvedge.resources.types.devices import Devices
 
 GUEST_AGENT: Final = "org.qemu.guest_agent.0"
@@ -31,6 +32,16 @@ def add_serial(devices: Element, spec: Devices, context: DomainContext) -> None:
 
 def add_agent_channel(devices: Element, context: DomainContext) -> None:
     """The guest agent's channel is always there: whether an agent answers is the guest's matter."""
+    _add_channel(devices, context.agent_channel, GUEST_AGENT)
+
+
+def add_metrics_channel(devices: Element, spec: Devices, context: DomainContext) -> None:
+    """The port by which the guest asks for metrics of its host, where the VMI has one."""
+    if spec.downward_metrics is not None:
+        _add_channel(devices, context.metrics_channel, METRICS_PORT)
+
+
+def _add_channel(devices: Element, path: str | None, name: str) -> None:
     element = add(devices, "channel", type="unix")
-    add(element, "source", mode="bind", path=context.agent_channel)
-    add(element, "target", type="virtio", name=GUEST_AGENT)
+    add(element, "source", mode="bind", path=path)
+    add(element, "target", type="virtio", name=name)

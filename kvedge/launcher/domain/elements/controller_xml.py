@@ -45,7 +45,8 @@ def add_controllers(
     add(devices, "controller", type="usb", index=0, model="qemu-xhci" if usb else "none")
     if "scsi" in buses or not spec.disable_hotplug:
         add(devices, "controller", type="scsi", index=0, model=platform.virtio)
-    add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio, ports=SERIAL_PORTS)
+    ports = SERIAL_PORTS + (spec.downward_metrics is not None)
+    add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio, ports=ports)
 
 
 def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug: bool) -> None:

@@ -152,3 +152,9 @@ def test_an_image_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(LibvirtFailed):
         create_qcow2(str(tmp_path / "x.qcow2"), 1 << 62)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_of_metrics_is_only_read_and_goes_by_the_page_cache(options: LauncherOptions) -> None:
+    source = prepare_volumes(vmi({"name": "metrics", "downwardMetrics": {}}), options)["metrics"]
+    assert (source.readonly, source.direct_io_ok, source.format) == (True, False, "raw")
+    assert Path(source.path).read_bytes().startswith(b"mvbd\0\0\0\0")

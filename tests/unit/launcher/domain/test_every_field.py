@@ -179,7 +179,6 @@ NOT_RENDERED = {
             *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
             "Devices.filesystems",
             "Devices.clientPassthrough",
-            "Devices.downwardMetrics",
             "Devices.autoattachVSOCK",
             "LunTarget.reservation",
             "Interface.slirp",

@@ -44,7 +44,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ),
     (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
     (f"{DEVICES}.clientPassthrough", _devices(clientPassthrough={})),
-    (f"{DEVICES}.downwardMetrics", _devices(downwardMetrics={})),
     (f"{DEVICES}.autoattachVSOCK", _devices(autoattachVSOCK=True)),
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"dedicatedCpuPlacement": True}})),

@@ -39,6 +39,9 @@ class Domain:
     def XMLDesc(self) -> str:  # libvirt's name
         return DOCUMENT
 
+    def info(self) -> list[int]:
+        return [1, 3, 2, 1, 5]
+
 
 class Connection:
     """libvirt, which tells of QEMU what QEMU tells."""
@@ -71,6 +74,7 @@ def test_qemu_is_asked_only_when_it_is_to_be() -> None:
     found = read(connection, Domain(), ask_qemu=False)
     assert not asks_qemu(connection.groups)
     assert (found.complete, [part.name for part in found.nics]) == (False, ["default"])
+    assert found.figures["balloon.current"] == 2
 
 
 def test_where_another_call_has_the_domain_the_figures_are_not_complete() -> None:

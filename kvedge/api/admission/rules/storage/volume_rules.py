@@ -21,6 +21,7 @@ from kvedge.api.admission.rules.causes import (
 )
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.disks.metrics_disk import GATE
 from kvedge.resources.disks.snapshot_names import is_volume_copy
 from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of, is_memory_dump
 from kvedge.resources.types.volumes import CloudInit, HostDisk, Volume
@@ -195,6 +196,28 @@ def _is_plain_path(path: str) -> bool:
     return path.isprintable() and len(parts) > 2 and not parts[0] and all(parts[1:]) and not {".", ".."} & set(parts)
 
 
+def metrics_disks_are_allowed(subject: Subject) -> Iterator[Cause]:
+    """The gate is on; there is one, and its disk is on virtio."""
+    volumes, at = subject.spec.volumes, subject.at.at("volumes")
+    found = {volume.name: index for index, volume in enumerate(volumes) if volume.downward_metrics is not None}
+    if found and not subject.cluster.configuration.gates.is_on(GATE):
+        text = f"downwardMetrics disks are not allowed: {GATE} feature gate is not enabled."
+        yield from (Cause(at.item(index), text) for index in found.values())
+    if sum(volume.downward_metrics is not None for volume in volumes) > 1:
+        yield Cause(at, f"{at} must have max one downwardMetric volume set")
+    for index, disk in enumerate(subject.spec.domain.devices.disks):
+        if disk.name not in found:
+            continue
+        here = subject.devices_at.at("disks").item(index).at("disk")
+        if disk.cdrom is not None or disk.lun is not None:
+            yield Cause(here, f"DownwardMetrics volume must be mapped to a disk, but disk is not set on {here}.")
+        elif disk.disk is not None and disk.disk.bus not in ("", "virtio"):
+            bus = here.at("bus")
+            yield Cause(
+                bus, f"DownwardMetrics volume must be mapped to virtio bus, but {bus} is set to {disk.disk.bus}"
+            )
+
+
 def cloud_init_is_complete(subject: Subject) -> Iterator[Cause]:
     """One source of user data and at most one of network data, small enough to stand inline."""
     for index, volume in enumerate(subject.spec.volumes):
@@ -252,5 +275,6 @@ RULES: Final[tuple[Rule, ...]] = (
     container_disks_are_complete,
     empty_disks_have_a_size,
     host_disks_are_allowed_and_complete,
+    metrics_disks_are_allowed,
     cloud_init_is_complete,
 )

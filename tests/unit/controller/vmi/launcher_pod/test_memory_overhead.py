@@ -35,6 +35,7 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         # KubeVirt's for VFIO.
         ({"passes_devices": True}, 1024),
         ({"tpm": True}, 53),
+        ({"metrics_disk": True}, 1),
         ({"added": 100 * MIB}, 100),
     ],
     ids=str,
