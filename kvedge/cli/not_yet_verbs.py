@@ -14,7 +14,6 @@ NOT_YET: Final[dict[str, str]] = {
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
     "permitted-devices": "`kvedge device list` shows them, with the nodes that have them and the VMs that use them",
     "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",
-    "usbredir": "USB devices of this computer are not handed to guests yet",
 }
 
 # Kinds that `virtctl create` makes beside a VM → the remedy here.

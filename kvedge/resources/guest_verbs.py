@@ -15,11 +15,11 @@ tests/unit/resources/test_guest_verbs.py walks the table and names what is missi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from kvedge.resources.names import SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.names import SERIAL_SOCKET, USB_SLOTS, USB_SOCKET, VNC_SOCKET
 from kvedge.resources.relay_protocol import MOVE_CURSOR, PRESERVE_SESSION
 
 VM_PLURAL: Final = "virtualmachines"
@@ -102,8 +102,9 @@ class GuestVerb:
 
     `path` may have parameters in braces, which RBAC does not see. KubeVirt leaves some of those that it serves out of
     discovery (`listed`). `rpc` is the launcher's gRPC method and `seconds` how long the relay waits for it; `socket` is
-    the launcher's end of a stream; `flags` are parameters of the query that the relay is told when they are "true";
-    `failure_event` is the reason of the VMI's Event when the launcher refuses.
+    the launcher's end of a stream, or with `slots` how the names of so many ends begin; `flags` are parameters of the
+    query that the relay is told when they are "true"; `failure_event` is the reason of the VMI's Event when the
+    launcher refuses.
     """
 
     resource: str
@@ -114,6 +115,7 @@ class GuestVerb:
     checks: tuple[Check, ...] = ()
     rpc: str = ""
     socket: str = ""
+    slots: int = 0
     flags: tuple[str, ...] = ()
     seconds: float = 15.0
     failure_event: str = ""
@@ -134,6 +136,10 @@ class GuestVerb:
     def rbac_verb(self) -> str:
         """The verb of the right."""
         return RBAC_VERBS[self.method]
+
+    def at_slot(self, number: int) -> GuestVerb:
+        """The stream to one of its ends."""
+        return replace(self, socket=f"{self.socket}{number}", slots=0)
 
     @property
     def is_relayed(self) -> bool:
@@ -234,7 +240,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _make_later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
     GuestVerb(VMI_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
     _make_later(VMI_PLURAL, "objectgraph", "view", method="GET"),
-    _make_later(VMI_PLURAL, "usbredir", method="GET", listed=False, check="usb-slots"),
+    _vmi("usbredir", "GET", "stream", "edit", ("usb-slots", "node"), socket=USB_SOCKET, slots=USB_SLOTS, listed=False),
     _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
     _make_later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),
     _make_later(VMI_PLURAL, "sev/querylaunchmeasurement", "view", method="GET"),

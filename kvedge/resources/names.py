@@ -122,6 +122,10 @@ SERIAL_SOCKET: Final = "virt-serial0"
 AGENT_SOCKET: Final = "virt-agent"
 VNC_SOCKET: Final = "virt-vnc"
 METRICS_SOCKET: Final = "virt-metrics"
+# Followed by the slot's number, from 0.
+USB_SOCKET: Final = "virt-usbredir-"
+# USB devices of clients that a guest may have at once, as in KubeVirt.
+USB_SLOTS: Final = 4
 
 # Where distributions have UEFI firmware on a node: Debian and Ubuntu, Fedora, Debian on ARM.
 FIRMWARE_DIRECTORIES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")

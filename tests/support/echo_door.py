@@ -24,6 +24,8 @@ class EchoDoor:
         self.open_streams = 0
         self.most_open_streams = 0
         self.refusal: DoorError | None = None
+        # The launcher's end of each stream that was opened.
+        self.sockets: list[str] = []
         self.answer: JsonObject = {}
         # What came with the latest call.
         self.options: JsonObject = {}
@@ -41,6 +43,7 @@ class EchoDoor:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self.refusal is not None:
             raise self.refusal
+        self.sockets.append(stream.socket)
         ours, theirs = socket.socketpair()
         guest = asyncio.create_task(self._serve(*await asyncio.open_connection(sock=theirs)))
         self._guests.add(guest)

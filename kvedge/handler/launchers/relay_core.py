@@ -18,6 +18,8 @@ from kvedge.runtime.serving.stream_pump import Farewell
 
 # As KubeVirt words it; virtctl shows it.
 VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
+# As KubeVirt's handler logs it; its clients hear of the status alone.
+SLOTS_ARE_BUSY: Final = "All USB devices are in use."
 
 
 class DoorError(Exception):

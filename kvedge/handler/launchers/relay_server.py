@@ -17,6 +17,7 @@ from aiohttp import web
 
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
 from kvedge.handler.launchers.relay_core import (
+    SLOTS_ARE_BUSY,
     VNC_IS_BUSY,
     DoorError,
     LauncherDoor,
@@ -175,6 +176,8 @@ class RelayServer:
         return handle
 
     async def _stream(self, request: web.Request, namespace: str, name: str, verb: GuestVerb) -> web.StreamResponse:
+        if verb.slots:
+            return await self._stream_to_slot(request, namespace, name, verb)
         stream = (namespace, name, verb.name)
         preserve = request.query.get(PRESERVE_SESSION) == "true"
         if not wants_websocket(request):
@@ -195,6 +198,28 @@ class RelayServer:
             return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
         except TimeoutError as error:
             raise DoorError(503, f"the viewer before you did not leave the {verb.name}; try again") from error
+        finally:
+            self._desk.leave(stream, session)
+            session.gone.set()
+
+    async def _stream_to_slot(
+        self, request: web.Request, namespace: str, name: str, verb: GuestVerb
+    ) -> web.StreamResponse:
+        """One of several ends, of which each is its viewer's until that goes."""
+        streams = [(namespace, name, f"{verb.name} {number}") for number in range(verb.slots)]
+        number = next((number for number, stream in enumerate(streams) if not self._desk.is_taken(stream)), None)
+        if not wants_websocket(request):
+            self._door.check_stream(namespace, name, verb.at_slot(number or 0))
+        if number is None:
+            raise DoorError(503, SLOTS_ARE_BUSY)
+        if not wants_websocket(request):
+            raise DoorError(400, NO_UPGRADE)
+        stream, session = streams[number], Session()
+        # Nothing waits between the look for a free one and this.
+        self._desk.take(stream, session)
+        try:
+            reader, writer = await self._door.open_stream(namespace, name, verb.at_slot(number))
+            return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
         finally:
             self._desk.leave(stream, session)
             session.gone.set()

@@ -32,10 +32,11 @@ from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.platform import platform_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
+from kvedge.launcher.libvirt.qemu_record import has_recorded_device
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
-from kvedge.resources.names import AGENT_SOCKET, METRICS_SOCKET, SERIAL_SOCKET, VNC_SOCKET
+from kvedge.resources.names import AGENT_SOCKET, METRICS_SOCKET, SERIAL_SOCKET, USB_SOCKET, VNC_SOCKET
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import GuestInterface, NodeOptions, SyncRequest
@@ -104,6 +105,8 @@ class VmiPreparation:
             # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
             agent_channel=f"{directory}/{AGENT_SOCKET}",
             metrics_channel=f"{directory}/{METRICS_SOCKET}",
+            usb_socket=f"{directory}/{USB_SOCKET}",
+            redirects_usb=self._redirects_usb(),
             serial_log=f"{directory}/{SERIAL_SOCKET}-log",
             vnc_socket=f"{directory}/{VNC_SOCKET}",
             disk_sources=sources,
@@ -121,6 +124,11 @@ class VmiPreparation:
             free_page_reporting=not node.keep_free_pages,
             balloon_stats_seconds=_balloon_stats_seconds(node),
         )
+
+    def _redirects_usb(self) -> bool:
+        """What libvirt has recorded of the node's QEMU; where it has recorded nothing, it will say so itself."""
+        recorded = has_recorded_device(self._options.libvirt_root, _EMULATORS[this_architecture()], "usb-redir")
+        return recorded is not False
 
     def _ovmf(self, vmi: VirtualMachineInstance, node: NodeOptions) -> OvmfFiles | None:
         wanted = platform_of(vmi, this_architecture())

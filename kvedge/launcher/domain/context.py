@@ -123,6 +123,10 @@ class DomainContext:
     agent_channel: str | None = None
     # The socket of the port by which the guest asks for metrics; None lets libvirt choose one.
     metrics_channel: str | None = None
+    # What stands before the number of each slot for a USB device of a client.
+    usb_socket: str = ""
+    # Whether the node's QEMU takes such devices.
+    redirects_usb: bool = True
     kernel_boot: KernelFiles | None = None
     # The files of ACPI tables, by libvirt's word for their type.
     acpi_tables: Mapping[str, str] = field(default_factory=dict)

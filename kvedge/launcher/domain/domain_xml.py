@@ -11,7 +11,12 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.clock_xml import add_clock
-from kvedge.launcher.domain.elements.console_xml import add_agent_channel, add_metrics_channel, add_serial
+from kvedge.launcher.domain.elements.console_xml import (
+    add_agent_channel,
+    add_metrics_channel,
+    add_serial,
+    add_usb_slots,
+)
 from kvedge.launcher.domain.elements.controller_xml import add_controllers, add_root_ports
 from kvedge.launcher.domain.elements.cpu_xml import add_cpu
 from kvedge.launcher.domain.elements.disk_xml import add_disks
@@ -87,6 +92,7 @@ def _add_devices(
     add_video(devices, spec, platform)
     add_functions(devices, vmi, context)
     add_host_devices(devices, vmi, context)
+    add_usb_slots(devices, spec, context)
     add_watchdog(devices, spec.watchdog, platform)
     add_memballoon(devices, vmi.spec.domain, platform, context)
     add_rng(devices, spec.rng, platform)

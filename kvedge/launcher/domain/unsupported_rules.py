@@ -25,7 +25,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
     devices = domain.devices
     for name, value in (
         ("filesystems", devices.filesystems),
-        ("clientPassthrough", devices.client_passthrough is not None),
         ("autoattachVSOCK", devices.autoattach_vsock),
     ):
         yield f"spec.domain.devices.{name}", value

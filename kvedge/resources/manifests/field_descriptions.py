@@ -171,7 +171,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "gpus": "GPUs of the node, or parts of them.",
         "hostDevices": "Other devices of the node: PCI functions, USB devices. They need the feature gate HostDevices.",
         "filesystems": _LATER,
-        "clientPassthrough": _LATER,
+        "clientPassthrough": "Four slots for USB devices of clients, which `virtctl usbredir` plugs in.",
         "downwardMetrics": "A serial port by which the guest reads metrics of its host, with the gate DownwardMetrics.",
         "autoattachPodInterface": "Whether a VM without networks gets one; true unless given.",
         "autoattachGraphicsDevice": "Whether there is a display; true unless given.",

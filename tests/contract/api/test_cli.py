@@ -57,7 +57,7 @@ def a_vm(admin: KubeClient) -> Iterator[JsonObject]:
 @contextlib.contextmanager
 def its_run(vm: JsonObject, admin: KubeClient, controller: KubeClient, node: str) -> Iterator[JsonObject]:
     """As controller and handler would have made it; its guest has this host's own address."""
-    document = small_vmi()
+    document = small_vmi(domain__devices__clientPassthrough={})
     owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "clitest", "uid": vm["metadata"]["uid"]}
     document["metadata"] |= {"name": "clitest", "ownerReferences": [{**owner, "controller": True}]}
     controller.request("POST", VMI.rpartition("/")[0], document)
@@ -227,6 +227,36 @@ def test_a_viewer_of_this_computer_is_started_with_the_screens_address(
     script.write_text("#!/bin/sh\nexit 3\n")
     done = cli.try_run("vnc", "clitest", "--vnc-path", str(script))
     assert (done.returncode, done.stderr) == (1, "error: the viewer ended with code 3 before it connected\n")
+
+
+def test_a_usb_device_is_handed_over_by_usbredirect(
+    cli: KvedgeCli, vmi: JsonObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "usbredirect"
+    script.write_text(
+        f"#!{os.sys.executable}\nimport socket, sys\n"
+        "assert sys.argv[1:4] == ['--device', '0951:1666', '--to'], sys.argv\n"
+        "host, port = sys.argv[4].split(':')\n"
+        "with socket.create_connection((host, int(port))) as slot:\n"
+        "    slot.sendall(b'hello')\n    print('seen', slot.recv(5).decode())\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setitem(cli.environment, "PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert cli.run("usbredir", "0951:1666", "clitest") == "seen hello\n"
+
+
+def test_a_client_of_usbredir_reaches_the_guest_through_the_port_that_is_printed(
+    cli: KvedgeCli, vmi: JsonObject
+) -> None:
+    with cli.running("usbredir", "--no-launch", "clitest") as process:
+        assert process.stdout is not None
+        words, _, place = str(process.stdout.readline()).strip().rpartition(" ")
+        assert words == "User can connect usbredir client at:"
+        host, _, port = place.partition(":")
+        with socket.create_connection((host, int(port)), 10) as client:
+            client.sendall(b"hello")
+            assert client.recv(64) == b"hello"
+        assert process.wait(30) == 0
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import pty
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,9 +80,9 @@ def vm(admin: KubeClient, controller: KubeClient) -> Iterator[JsonObject]:
 
 
 @pytest.fixture
-def running(vm: JsonObject, controller: KubeClient) -> Iterator[JsonObject]:
-    """The VM's VMI, as controller and handler would have made it."""
-    vmi = small_vmi()
+def running(vm: JsonObject, controller: KubeClient, request: pytest.FixtureRequest) -> Iterator[JsonObject]:
+    """The VM's VMI, as controller and handler would have made it; a parameter is what differs."""
+    vmi = small_vmi(**getattr(request, "param", {}))
     owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "small", "uid": vm["metadata"]["uid"]}
     vmi["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     controller.request("POST", VMIS, vmi)
@@ -239,6 +240,24 @@ def test_a_display_is_proxied(virtctl: Kubectl, running: JsonObject, relay: Rela
             client.sendall(b"RFB 003.008\n")
             assert client.recv(100) == b"RFB 003.008\n"
         proxy.terminate()
+
+
+@pytest.mark.parametrize("running", [{"domain__devices__clientPassthrough": {}}], indirect=True, ids=["with slots"])
+def test_a_usb_device_is_redirected(
+    virtctl: Kubectl, running: JsonObject, relay: RelayService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen"
+    script = tmp_path / "usbredirect"
+    script.write_text(
+        f"#!{sys.executable}\nimport pathlib, socket, sys\n"
+        "device, (host, port) = sys.argv[2], sys.argv[4].rsplit(':', 1)\n"
+        "with socket.create_connection((host.strip('[]'), int(port))) as slot:\n"
+        f"    slot.sendall(device.encode())\n    pathlib.Path({str(seen)!r}).write_bytes(slot.recv(20))\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    virtctl.try_run("usbredir", "0951:1666", "small")
+    assert seen.read_text() == "0951:1666"
 
 
 def test_a_port_of_the_guest_is_forwarded(

@@ -80,9 +80,9 @@ VIRTCTL = [
 def test_each_verb_of_virtctl_is_there_or_refused_by_name() -> None:
     assert {*VIRTCTL} <= {*VERBS, *NOT_YET, "help"}
     assert not {*VERBS} & {*NOT_YET}
-    done = kvedge_cli("usbredir", "web")
+    done = kvedge_cli("objectgraph", "web")
     assert done.returncode == Exit.USAGE
-    assert done.stderr == "error: kvedge has no usbredir: USB devices of this computer are not handed to guests yet\n"
+    assert done.stderr == ("error: kvedge has no objectgraph: `kvedge describe vm NAME` shows what belongs to a VM\n")
     assert "`kvedge clone VM [TARGET]` clones a VM" in kvedge_cli("create", "clone", "--name", "x").stderr
 
 
@@ -114,6 +114,13 @@ def test_the_launcher_has_help_of_its_own() -> None:
         pytest.param(["vnc", "web"], Exit.HOST, "install a VNC viewer", id="no viewer"),
         pytest.param(["vnc", "web", "--vnc-path", "/none"], Exit.HOST, "/none is not there", id="a viewer that is not"),
         pytest.param(["vnc", "web", "--vnc-type", "x"], Exit.USAGE, "is not one of", id="an unknown viewer"),
+        pytest.param(["usbredir", "1:2", "web"], Exit.HOST, "usbredirect is not on this computer", id="no usbredirect"),
+        pytest.param(["usbredir", "stick", "web"], Exit.USAGE, "'stick' is no device", id="no USB device"),
+        pytest.param(["usbredir", "web"], Exit.USAGE, "name a device and a VMI", id="a guest without a device"),
+        pytest.param(
+            *(["usbredir", "--no-launch", "1:2", "web"], Exit.USAGE, "name a VMI alone"),
+            id="a device of another client",
+        ),
         pytest.param(["stop", "web", "--force"], Exit.USAGE, "go together", id="half of a forced stop"),
         pytest.param(["launcher", "--name", "x"], Exit.USAGE, "--namespace", id="a launcher without identity"),
     ],

@@ -62,6 +62,7 @@ RELAY_PATHS = {
     ("GET", "network"),
     ("GET", "network/capture"),
     ("GET", "trace"),
+    ("GET", "usbredir"),
     ("GET", "vnc"),
     ("GET", "vnc/screenshot"),
 }

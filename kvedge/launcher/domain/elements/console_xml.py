@@ -1,4 +1,5 @@
-"""`<serial>` and `<channel>`: the serial console, and the channels of the guest agent and of metrics, on unix sockets.
+"""`<serial>`, `<channel>` and `<redirdev>`: the serial console, the channels of the guest agent and of metrics, slots
+for USB devices of clients, all of them on unix sockets.
 
 Touches nothing.
 """
@@ -9,8 +10,10 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext
+from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.disks.metrics_disk import METRICS_PORT
+from kvedge.resources.names import USB_SLOTS
 from kvedge.resources.types.devices import Devices
 
 GUEST_AGENT: Final = "org.qemu.guest_agent.0"
@@ -39,6 +42,25 @@ def add_metrics_channel(devices: Element, spec: Devices, context: DomainContext)
     """The port by which the guest asks for metrics of its host, where the VMI has one."""
     if spec.downward_metrics is not None:
         _add_channel(devices, context.metrics_channel, METRICS_PORT)
+
+
+def add_usb_slots(devices: Element, spec: Devices, context: DomainContext) -> None:
+    """Where clients plug USB devices of theirs in, each behind a socket that speaks usbredir.
+
+    Raises:
+        ConversionError: when the node's QEMU has no such device.
+    """
+    if spec.client_passthrough is None:
+        return
+    if not context.redirects_usb:
+        raise ConversionError(
+            "spec.domain.devices.clientPassthrough",
+            "the QEMU of this node has no device usb-redir",
+            "install it there (Debian: qemu-system-common), or remove clientPassthrough",
+        )
+    for number in range(USB_SLOTS):
+        element = add(devices, "redirdev", bus="usb", type="unix")
+        add(element, "source", mode="bind", path=f"{context.usb_socket}{number}")
 
 
 def _add_channel(devices: Element, path: str | None, name: str) -> None:

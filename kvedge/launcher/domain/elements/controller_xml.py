@@ -31,6 +31,8 @@ _PORT_CONTROLLERS: Final = frozenset({"scsi", "virtio-serial", "usb"})
 # usual 31, and its loop looks at all of them whenever a disk has something to do: small requests of an emulated guest
 # cost it a tenth to a fifth more CPU.
 SERIAL_PORTS: Final = 2
+# As many as the controller can have.
+USB_PORTS: Final = 15
 _PCIE_TAGS: Final = frozenset({"interface", "memballoon", "rng"})
 
 
@@ -42,7 +44,10 @@ def add_controllers(
     buses = {bus_of(disk, vmi) for disk in spec.disks}
     usb = passes_usb or "usb" in buses or has_keyboard(spec, platform)
     usb = usb or any(entry.bus in {"", "usb"} for entry in inputs_of(spec, platform))
-    add(devices, "controller", type="usb", index=0, model="qemu-xhci" if usb else "none")
+    slots = spec.client_passthrough is not None
+    model = "qemu-xhci" if usb or slots else "none"
+    # Beyond its usual four libvirt would add a hub, behind which devices are slow.
+    add(devices, "controller", type="usb", index=0, model=model, ports=USB_PORTS if slots else None)
     if "scsi" in buses or not spec.disable_hotplug:
         add(devices, "controller", type="scsi", index=0, model=platform.virtio)
     ports = SERIAL_PORTS + (spec.downward_metrics is not None)

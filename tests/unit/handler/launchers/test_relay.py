@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.handler.launchers.relay_server import RelayServer
+from kvedge.resources.names import USB_SLOTS
 from kvedge.runtime.serving.https_server import HttpsServer
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest, TlsMaterial
 from kvedge.runtime.tls.rotating_tls import RotatingTls
@@ -231,6 +233,32 @@ def test_a_viewer_of_vnc_may_insist_on_staying(relay: Relay) -> None:
             assert await first.receive_bytes() == b"still here"
 
     relay.run(test)
+
+
+def test_each_usb_device_has_a_slot_until_it_is_unplugged(relay: Relay) -> None:
+    async def test(client: aiohttp.ClientSession) -> None:
+        devices = [await client.ws_connect(relay.url("usbredir")) for _ in range(USB_SLOTS)]
+        for number, device in enumerate(devices):
+            await device.send_bytes(bytes((number,)))
+            assert await device.receive_bytes() == bytes((number,))
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await client.ws_connect(relay.url("usbredir"))
+        assert refusal.value.status == 503
+        assert refusal.value.headers["X-Kvedge-Reason"] == "All USB devices are in use."
+        async with client.get(relay.url("usbredir")) as response:
+            assert response.status == 503
+        await devices[1].close()
+        async with asyncio.timeout(10):
+            while len(relay.door.sockets) == USB_SLOTS:
+                with contextlib.suppress(aiohttp.WSServerHandshakeError):
+                    devices[1] = await client.ws_connect(relay.url("usbredir"))
+        await devices[1].send_bytes(b"again")
+        assert await devices[1].receive_bytes() == b"again"
+        for device in devices:
+            await device.close()
+
+    relay.run(test)
+    assert relay.door.sockets == [*(f"virt-usbredir-{number}" for number in range(USB_SLOTS)), "virt-usbredir-1"]
 
 
 def test_nothing_is_left_after_many_viewers_half_of_them_torn_off(relay: Relay) -> None:

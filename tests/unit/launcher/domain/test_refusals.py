@@ -43,7 +43,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
         for name in ("claimName", "requestName", "tag")
     ),
     (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
-    (f"{DEVICES}.clientPassthrough", _devices(clientPassthrough={})),
     (f"{DEVICES}.autoattachVSOCK", _devices(autoattachVSOCK=True)),
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"dedicatedCpuPlacement": True}})),
@@ -258,3 +257,9 @@ def test_text_of_a_manifest_never_becomes_markup(text: str) -> None:
 
 def test_the_uid_stands_in_for_a_firmware_uuid_that_is_not_given() -> None:
     assert f"<uuid>{UID}</uuid>" in render_domain(vmi(), context())
+
+
+def test_a_node_whose_qemu_takes_no_usb_devices_of_clients_is_told() -> None:
+    with pytest.raises(ConversionError, match="the QEMU of this node has no device usb-redir") as caught:
+        render_domain(_devices(clientPassthrough={}), context(redirects_usb=False))
+    assert caught.value.field == f"{DEVICES}.clientPassthrough"

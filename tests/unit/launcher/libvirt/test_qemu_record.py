@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvedge.launcher.libvirt.qemu_record import read_recorded_version, record_path
+from kvedge.launcher.libvirt.qemu_record import has_recorded_device, read_recorded_version, record_path
 
 EMULATOR = "/usr/bin/qemu-system-x86_64"
 # As libvirt 9.0 has it.
@@ -51,3 +51,15 @@ def test_another_emulators_record_says_nothing(tmp_path: Path) -> None:
     path.write_bytes(RECORD)
     assert read_recorded_version(str(tmp_path), "") == 0
     assert read_recorded_version(str(tmp_path), "/usr/bin/qemu-system-i386") == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "there"), [(RECORD, True), (RECORD.replace(b"sdl", b"sdl2"), False), (None, None)],
+    ids=["there", "not there", "nothing recorded"],
+)  # fmt: skip
+def test_a_device_is_there_or_not_or_it_is_not_known(tmp_path: Path, content: bytes | None, there: bool | None) -> None:
+    if content is not None:
+        path = Path(record_path(str(tmp_path), EMULATOR))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    assert has_recorded_device(str(tmp_path), EMULATOR, "sdl") is there
