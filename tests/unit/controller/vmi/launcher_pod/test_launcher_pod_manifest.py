@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import launcher_volumes
-from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.pod_networks import NETWORKS, pod_nic
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import MultusNetwork, Network
 from tests.support.builders import CONFIG, a_vmi
 from tests.support.golden.pod_cases import GoldenPod, golden_pods
@@ -206,6 +206,16 @@ def test_other_annotations_of_a_vm_are_its_pods(name: str):
     vmi = a_vmi()
     vmi.metadata.annotations = {name: "x"}
     assert launcher_pod(vmi, CONFIG).metadata.annotations[name] == "x"
+
+
+@pytest.mark.parametrize(("devices", "knows"), [({"downwardMetrics": {}}, True), ({}, False)], ids=["metrics", "none"])
+def test_the_launcher_of_a_guest_that_reads_metrics_knows_its_node(devices: JsonObject, knows: bool):
+    vmi = a_vmi()
+    vmi.spec = decode(VirtualMachineInstanceSpec, {"domain": {"devices": devices, "memory": {"guest": "64Mi"}}})
+    (container,) = launcher_pod(vmi, CONFIG).spec.containers
+    assert [item.value_from for item in container.env if item.name == "NODE_NAME"] == (
+        [{"fieldRef": {"fieldPath": "spec.nodeName"}}] if knows else []
+    )
 
 
 def test_what_an_image_says_of_its_environment_means_nothing_to_the_hosts_shell():
