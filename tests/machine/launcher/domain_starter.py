@@ -127,6 +127,8 @@ def _real_files(vmi: VirtualMachineInstance, context: DomainContext, place: Path
         serial_log=None if context.serial_log is None else str(place / "serial-log"),
         vnc_socket=str(place / "vnc"),
         agent_channel=None if context.agent_channel is None else str(place / "agent"),
+        metrics_channel=None if context.metrics_channel is None else str(place / "metrics-port"),
+        usb_socket=str(place / "usb-"),
         disk_sources={name: _real_disk(source, place / name) for name, source in sources.items()},
         interfaces={name: replace(target, tap=_tap(target)) for name, target in context.interfaces.items()},
         ovmf=None if context.ovmf is None else replace(context.ovmf, nvram=str(place / "vars.fd")),
