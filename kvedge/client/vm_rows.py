@@ -205,7 +205,7 @@ def _row(
         node=vmi.status.node_name if vmi is not None else "",
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",
         created=created,
-        memory=_memory_text(spec),
+        memory=_memory_text(spec, vmi),
         cpus=vcpu_count(spec.domain),
         image=image_text(spec.volumes),
         run_strategy=run_strategy,
@@ -214,7 +214,11 @@ def _row(
     )
 
 
-def _memory_text(spec: VirtualMachineInstanceSpec) -> str:
+def _memory_text(spec: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance | None) -> str:
+    """What a guest whose memory can change has now; else what is asked for."""
+    can_change = vmi is not None and vmi.spec.domain.memory is not None and vmi.spec.domain.memory.max_guest is not None
+    if vmi is not None and can_change and vmi.status.memory is not None and vmi.status.memory.guest_current is not None:
+        return str(vmi.status.memory.guest_current)
     asked = guest_memory_field(spec.domain)
     return str(asked[1]) if asked is not None else ""
 

@@ -23,8 +23,15 @@ MEMORY_LOCKED: Final = "Required"
 MEMORY_NOT_LOCKED: Final = "NotRequired"
 # What QEMU's q35 machine takes.
 MOST_VCPUS: Final = 512
+# The condition of a VMI whose guest is to have other memory than it is asked to have.
+HOT_MEMORY_CHANGE: Final = "HotMemoryChange"
 # Where CPUs can be plugged into a running guest: in the words of the API, and in those of QEMU.
 PLUGS_CPUS: Final = frozenset({"amd64", "x86_64"})
+# Where memory can be, likewise; with fewer bytes at its start a guest gets none, as in KubeVirt. Memory comes and goes
+# in blocks.
+PLUGS_MEMORY: Final = frozenset({"amd64", "x86_64"})
+LEAST_MEMORY_AT_START: Final = 1 << 30
+MEMORY_BLOCK: Final = 2 << 20
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -128,6 +135,64 @@ def guest_memory_field(domain: DomainSpec) -> tuple[str, Quantity] | None:
         if "memory" in amounts:
             return f"spec.domain.resources.{kind}.memory", amounts["memory"]
     return None
+
+
+def guest_memory_bytes(domain: DomainSpec) -> int:
+    """How much memory the guest is to have; 0 when nothing readable says so."""
+    asked = guest_memory_field(domain)
+    return (_readable_bytes(asked[1]) or 0) if asked is not None else 0
+
+
+def most_memory_bytes(domain: DomainSpec, architecture: str) -> int:
+    """How much memory the guest may get while it runs; 0 when it keeps what it starts with."""
+    most = None if domain.memory is None else _readable_bytes(domain.memory.max_guest)
+    if most is None or most == guest_memory_bytes(domain):
+        return 0
+    return 0 if why_memory_stays(domain, architecture) else most
+
+
+def why_memory_stays(domain: DomainSpec, architecture: str) -> str:
+    """Why a guest's memory cannot change while it runs, in KubeVirt's order and words where it has some; else empty.
+
+    `memory.guest` is what the guest is to have now, `memory.maxGuest` what it may get.
+    """
+    memory = domain.memory
+    guest = None if memory is None else _readable_bytes(memory.guest)
+    most = None if memory is None else _readable_bytes(memory.max_guest)
+    if memory is not None and memory.hugepages is not None:
+        return "Memory hotplug is not available for VMs with huge pages"
+    if _has_devices_of_the_node(domain):
+        return "Memory hotplug is not available for VMs with devices of their node"
+    if locks_memory(domain):
+        return "Memory hotplug is not available for VMs whose memory is locked"
+    if guest is None:
+        return "Guest memory must be configured when memory hotplug is enabled"
+    if most is None:
+        return "Max guest memory must be configured when memory hotplug is enabled"
+    if guest > most:
+        return "Guest memory is greater than the configured maxGuest memory"
+    if guest % MEMORY_BLOCK:
+        return "Guest memory must be 2Mi aligned"
+    if most % MEMORY_BLOCK:
+        return "MaxGuest must be 2Mi aligned"
+    if architecture not in PLUGS_MEMORY:
+        return "Memory hotplug is only available for x86_64 VMs"
+    if guest < LEAST_MEMORY_AT_START:
+        return "Memory hotplug is only available for VMs with at least 1Gi of guest memory"
+    return ""
+
+
+def _has_devices_of_the_node(domain: DomainSpec) -> bool:
+    devices = domain.devices
+    return bool(devices.gpus or devices.host_devices) or any(nic.sriov is not None for nic in devices.interfaces)
+
+
+def _readable_bytes(amount: Quantity | None) -> int | None:
+    try:
+        return None if amount is None else parse_bytes(amount)
+    except QuantityError:
+        # Admission refuses such a VMI.
+        return None
 
 
 def page_bytes(domain: DomainSpec) -> int:

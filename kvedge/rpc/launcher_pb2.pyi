@@ -291,14 +291,16 @@ class NodeOptions(_message.Message):
     def __init__(self, emulation: _Optional[bool] = ..., smbios_family: _Optional[str] = ..., smbios_manufacturer: _Optional[str] = ..., smbios_product: _Optional[str] = ..., ovmf_path: _Optional[str] = ..., start_paused: _Optional[bool] = ..., smbios_version: _Optional[str] = ..., smbios_sku: _Optional[str] = ..., keep_free_pages: _Optional[bool] = ..., balloon_stats_seconds: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("vmi_json", "interfaces", "options")
+    __slots__ = ("vmi_json", "interfaces", "options", "memory_bytes")
     VMI_JSON_FIELD_NUMBER: _ClassVar[int]
     INTERFACES_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     vmi_json: bytes
     interfaces: _containers.RepeatedCompositeFieldContainer[GuestInterface]
     options: NodeOptions
-    def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ...) -> None: ...
+    memory_bytes: int
+    def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class PrepareIncomingRequest(_message.Message):
     __slots__ = ("migration_uid", "guest", "image_bytes", "copied_disk_bytes")
@@ -713,7 +715,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "backs_up", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "vcpus", "cpu_trouble", "disk_errors", "access_credentials")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "backs_up", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "vcpus", "cpu_trouble", "memory_boot_bytes", "memory_requested_bytes", "memory_bytes", "memory_trouble", "disk_errors", "access_credentials")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -748,6 +750,10 @@ class DomainStatus(_message.Message):
     MOVES_FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
     VCPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BOOT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_REQUESTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_TROUBLE_FIELD_NUMBER: _ClassVar[int]
     DISK_ERRORS_FIELD_NUMBER: _ClassVar[int]
     ACCESS_CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
@@ -784,9 +790,13 @@ class DomainStatus(_message.Message):
     moves_functions: bool
     vcpus: int
     cpu_trouble: str
+    memory_boot_bytes: int
+    memory_requested_bytes: int
+    memory_bytes: int
+    memory_trouble: str
     disk_errors: _containers.RepeatedCompositeFieldContainer[DiskError]
     access_credentials: AccessCredentials
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., backs_up: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., vcpus: _Optional[int] = ..., cpu_trouble: _Optional[str] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ..., access_credentials: _Optional[_Union[AccessCredentials, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., backs_up: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., vcpus: _Optional[int] = ..., cpu_trouble: _Optional[str] = ..., memory_boot_bytes: _Optional[int] = ..., memory_requested_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_trouble: _Optional[str] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ..., access_credentials: _Optional[_Union[AccessCredentials, _Mapping]] = ...) -> None: ...
 
 class AccessCredentials(_message.Message):
     __slots__ = ("synchronized", "message")

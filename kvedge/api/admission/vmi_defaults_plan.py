@@ -11,12 +11,21 @@ from functools import partial
 from typing import Any, Final
 
 from kvedge.api.admission.rules.subject import Cluster
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
 from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
-from kvedge.resources.vmi_facts import MOST_VCPUS, PLUGS_CPUS, UnreadableCpus, cpus_of_resources, default_pull_policy
+from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.values.quantities import QuantityError, format_bytes, parse_bytes
+from kvedge.resources.vmi_facts import (
+    MOST_VCPUS,
+    PLUGS_CPUS,
+    UnreadableCpus,
+    cpus_of_resources,
+    default_pull_policy,
+    most_memory_bytes,
+)
 
 _PCI_TOPOLOGY_VERSION: Final = "v3"
 # Hyper-V features that work only with others.
@@ -129,6 +138,21 @@ def _set_max_sockets(spec: JsonObject, room: LiveUpdates) -> None:
     sockets = cpu["sockets"]
     wanted = room.most_sockets or sockets * room.hotplug_ratio
     cpu["maxSockets"] = max(sockets, min(wanted, MOST_VCPUS // (cpu["cores"] * cpu["threads"])))
+
+
+def _set_max_guest(spec: JsonObject, room: LiveUpdates) -> None:
+    """Room for memory that comes while the guest runs, where the guest can get any."""
+    memory = spec["domain"].get("memory") or {}
+    if not room.is_on or memory.get("guest") is None or memory.get("maxGuest") is not None:
+        return
+    try:
+        guest = parse_bytes(memory["guest"])
+        most = format_bytes(max(guest, room.most_memory or guest * room.hotplug_ratio))
+        wanted = decode(DomainSpec, {**spec["domain"], "memory": {**memory, "maxGuest": most}})
+    except (QuantityError, DecodeError):
+        return  # A rule refuses it.
+    if most_memory_bytes(wanted, spec["architecture"]):
+        memory["maxGuest"] = most
 
 
 def _whole_cpus(resources: JsonObject) -> int:
@@ -263,6 +287,7 @@ def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], 
         _set_guest_memory,
         _set_cpu_topology,
         partial(_set_max_sockets, room=configuration.live_updates),
+        partial(_set_max_guest, room=configuration.live_updates),
         _set_pull_policies,
         partial(_set_eviction_strategy, configuration=configuration),
         partial(set_default_network, binding=configuration.default_interface),

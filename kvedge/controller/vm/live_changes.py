@@ -21,6 +21,7 @@ _DOING: Final = {
     Live.MEMORY_DUMP: "bringing the claim of a memory dump to the run, or taking it back",
     Live.CPUS: "plugging CPUs into the run",
     Live.PLACEMENT: "trying to patch where the run may be",
+    Live.MEMORY: "changing the memory of the run",
 }
 
 

@@ -1,8 +1,8 @@
-"""What a running VM's sockets and placement have come to in its template, and what that means for its run.
+"""What a running VM's sockets, memory and placement have come to in its template, and what that means for its run.
 
 Called by the VM's plan and for its condition RestartRequired. Pure. With `vmRolloutStrategy: LiveUpdate` sockets are
-plugged in, and selectors, affinity and tolerations count from the next migration on; otherwise all of it waits for the
-next start, as does what a running guest cannot take.
+plugged in, memory follows (`memory_changes`), and selectors, affinity and tolerations count from the next migration on;
+otherwise all of it waits for the next start, as does what a running guest cannot take.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, without_guest_memory
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.domain import Cpu, DomainSpec
@@ -25,17 +26,21 @@ _CHANGED: Final = "a non-live-updatable field was changed in the template spec"
 
 
 def without_live_parts(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:
-    """The spec without its sockets and its placement."""
+    """The spec without its sockets, its guest's memory and its placement."""
     cpu = None if spec.domain.cpu is None else msgspec.structs.replace(spec.domain.cpu, sockets=0)
-    domain = msgspec.structs.replace(spec.domain, cpu=None if cpu == Cpu() else cpu)
+    domain = without_guest_memory(msgspec.structs.replace(spec.domain, cpu=None if cpu == Cpu() else cpu))
     return msgspec.structs.replace(spec, domain=domain, node_selector={}, affinity=None, tolerations=[])
 
 
 def why_restart(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, *, live: bool) -> str:
-    """Why the run cannot have the template's sockets or placement before it is started again; empty when it can."""
+    """Why the run cannot have the template's sockets, memory or placement before it is started again; empty when it
+    can.
+    """
+    sockets, memory = _sockets_differ(template, vmi), memory_differs(template, vmi)
     if not live:
-        return _CHANGED if plan_placement(template, vmi) or _sockets_differ(template, vmi) else ""
-    return _refuse_sockets(template, vmi) if _sockets_differ(template, vmi) else ""
+        return _CHANGED if sockets or memory or plan_placement(template, vmi) else ""
+    refused = _refuse_sockets(template, vmi) if sockets else ""
+    return refused or (refuse_memory(template, vmi) if memory else "")
 
 
 def plan_placement(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> JsonObject:

@@ -93,6 +93,7 @@ class Live(Enum):
     MEMORY_DUMP = "MemoryDumpError"
     CPUS = "HotPlugCPUError"
     PLACEMENT = "AffinityChangeError"
+    MEMORY = "HotPlugMemoryError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.controller.vm.claim_move_plan import plan_claim_move
+from kvedge.controller.vm.memory_changes import plan_memory
 from kvedge.controller.vm.memory_dump_plan import plan_memory_dump
 from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
@@ -230,7 +231,8 @@ def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonOb
     if hotplug.rollout.is_live and is_known and restart_message(view) is None:
         template = view.typed.template_of(vm).spec
         cpus = plan_sockets(template, own, hotplug.rollout.cpu_ratio)
-        for what, body in ((Live.CPUS, cpus), (Live.PLACEMENT, plan_placement(template, own))):
+        placement, memory = plan_placement(template, own), plan_memory(template, own)
+        for what, body in ((Live.CPUS, cpus), (Live.PLACEMENT, placement), (Live.MEMORY, memory)):
             if body:
                 yield what, body
 

@@ -68,8 +68,8 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> V
 def template_hash(vm: VirtualMachine, typed: TypedVm = UNTYPED) -> str:
     """What of the template's spec stays for a whole run, as a few characters that change when it does.
 
-    Which claims volumes have is no part of it: a running guest can take its data to others. Nor are the sockets and
-    where it may run, which are compared with the run itself.
+    Which claims volumes have is no part of it: a running guest can take its data to others. Nor are the sockets,
+    the guest's memory and where it may run, which are compared with the run itself.
     """
     return _hash(without_live_parts(_without_claims(lasting_interfaces(_make_permanent(vm, typed)))))
 

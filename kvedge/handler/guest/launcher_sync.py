@@ -32,7 +32,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
 from kvedge.runtime.clock import Clock
@@ -65,6 +65,7 @@ class LauncherSync:
             memory.claims != summarize_claims(vmi)
             or memory.wishes != wishes_of(vmi)
             or memory.vcpus != vcpu_count(vmi.spec.domain)
+            or memory.guest_bytes != guest_memory_bytes(vmi.spec.domain)
             or memory.told_nics != summarize_nics(vmi, joins=memory.joins)
         ):
             return True
@@ -155,7 +156,10 @@ class LauncherSync:
         memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
         memory.lost = tuple(running.lost_sentences(vmi))
         request = launcher_pb2.SyncRequest(
-            vmi_json=encode_json(vmi), interfaces=[item.message for item in prepared], options=self.options()
+            vmi_json=encode_json(vmi),
+            interfaces=[item.message for item in prepared],
+            options=self.options(),
+            memory_bytes=guest_memory_bytes(vmi.spec.domain),
         )
         self.connections.note(key, NETWORK_READY)
         status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
@@ -163,6 +167,7 @@ class LauncherSync:
         memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)
         memory.vcpus = vcpu_count(vmi.spec.domain)
+        memory.guest_bytes = request.memory_bytes
         self._finish_network(vmi, launcher, prepared, memory)
         for sentence in memory.lost:
             self.events.tell_once(vmi, memory, "NetworkCutOff", sentence)

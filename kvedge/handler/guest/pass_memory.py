@@ -33,8 +33,9 @@ class PassMemory:
     # The name servers of the last Sync, and the time of the last comparison; None asks for another Sync.
     resolver: Resolver | None = None
     resolver_seen: float = 0.0
-    # The vCPUs of the last Sync.
+    # The vCPUs and the bytes of memory of the last Sync.
     vcpus: int = 0
+    guest_bytes: int = 0
     # The claims of the last Sync.
     claims: ToldClaims = ()
     failure: SyncFailure | None = None

@@ -1,8 +1,9 @@
 """The status of a VMI as the handler reports it: one merge patch per pass, or none.
 
 Called by the sync loop. Pure. The handler writes phase, interfaces, volumes, machine, memory, CPUs, what the guest's
-agent says, how it can move to another node, and the conditions of its own (Paused, HotVCPUChange, AgentConnected,
-AgentVersionNotSupported, LiveMigratable, StorageLiveMigratable, Synchronized); other conditions pass through untouched.
+agent says, how it can move to another node, and the conditions of its own (Paused, HotVCPUChange, HotMemoryChange,
+AgentConnected, AgentVersionNotSupported, LiveMigratable, StorageLiveMigratable, Synchronized); other conditions pass
+through untouched.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ from typing import Final
 import msgspec
 
 from kvedge.handler.guest.copy_plan import NOT_LOOKED, CopyOutcome
-from kvedge.handler.guest.cpu_status import HOT_VCPU_CHANGE, current_topology, vcpu_condition
 from kvedge.handler.guest.disk_errors import describe_disk_errors
+from kvedge.handler.guest.growth_status import (
+    HOT_VCPU_CHANGE,
+    current_memory,
+    current_topology,
+    memory_condition,
+    vcpu_condition,
+)
 from kvedge.handler.guest.migratable import LauncherCan, choose_method, judge_migratable, judge_storage_migratable
 from kvedge.handler.guest.nic_plan import nic_troubles
 from kvedge.handler.launchers.domain_outcome import ALIVE
@@ -37,14 +44,13 @@ from kvedge.resources.types.vmi import (
     GuestOsInfo,
     InterfaceStatus,
     MachineStatus,
-    MemoryStatus,
     PhaseTransition,
     VirtualMachineInstance,
     VirtualMachineInstanceStatus,
     VolumeStatus,
 )
 from kvedge.resources.types.volumes import Volume
-from kvedge.resources.values.quantities import format_bytes, parse_bytes
+from kvedge.resources.vmi_facts import HOT_MEMORY_CHANGE
 from kvedge.rpc.launcher_pb2 import (
     DOMAIN_REASON_DUMP,
     DOMAIN_REASON_IO_ERROR,
@@ -62,7 +68,7 @@ from kvedge.runtime.clock import rfc3339
 _MOBILITY: Final = (LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE)
 _CREDENTIALS: Final = "AccessCredentialsSynchronized"
 _OF_AGENT: Final = ("AgentConnected", "AgentVersionNotSupported", _CREDENTIALS)
-_OF_DOMAIN: Final = ("Paused", *_OF_AGENT, HOT_VCPU_CHANGE, *_MOBILITY)
+_OF_DOMAIN: Final = ("Paused", *_OF_AGENT, HOT_VCPU_CHANGE, HOT_MEMORY_CHANGE, *_MOBILITY)
 _OURS: Final = frozenset({*_OF_DOMAIN, "Synchronized"})
 # KubeVirt's reason, which is a sentence.
 _LACKS: Final = "This guest agent doesn't support required basic commands"
@@ -165,7 +171,7 @@ def _status(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> Vi
             interfaces=_interfaces(vmi, seen.nics, seen.leaving, seen.status),
             volume_status=volume_entries(vmi, seen.status, seen.hotplug, _volumes(vmi, seen.status), now),
             machine=MachineStatus(type=seen.status.machine_type) if seen.status.machine_type else status.machine,
-            memory=_memory(vmi),
+            memory=current_memory(vmi, seen.status),
             current_cpu_topology=current_topology(vmi, seen.status),
             guest_os_info=_guest_os(seen.status) or status.guest_os_info,
             migration_method=choose_method(vmi) if seen.status.state in ALIVE else status.migration_method,
@@ -298,15 +304,6 @@ def _has_size(volume: Volume) -> bool:
     return bool(is_made or volume.persistent_volume_claim or volume.data_volume)
 
 
-def _memory(vmi: VirtualMachineInstance) -> MemoryStatus | None:
-    memory = vmi.spec.domain.memory
-    if memory is None or memory.guest is None:
-        return vmi.status.memory
-    guest = format_bytes(parse_bytes(memory.guest))
-    overhead = vmi.status.memory.memory_overhead if vmi.status.memory else None
-    return MemoryStatus(guest_at_boot=guest, guest_current=guest, guest_requested=guest, memory_overhead=overhead)
-
-
 def _guest_os(status: DomainStatus) -> GuestOsInfo | None:
     if not status.HasField("guest"):
         return None
@@ -374,6 +371,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     growing = vcpu_condition(vmi, seen.status)
     if growing is not None:
         wanted[HOT_VCPU_CHANGE] = growing
+    changing = memory_condition(vmi, seen.status)
+    if changing is not None:
+        wanted[HOT_MEMORY_CHANGE] = changing
     if seen.status.HasField("access_credentials"):
         wanted[_CREDENTIALS] = _credentials_condition(seen.status)
     if seen.status.state in ALIVE:

@@ -28,7 +28,7 @@ from kvedge.launcher.domain.elements.interface_xml import add_interfaces
 from kvedge.launcher.domain.elements.iothread_plan import IoThreadPlan, plan_io_threads
 from kvedge.launcher.domain.elements.lifecycle_xml import add_lifecycle
 from kvedge.launcher.domain.elements.memballoon_xml import add_memballoon
-from kvedge.launcher.domain.elements.memory_xml import add_memory, guest_memory
+from kvedge.launcher.domain.elements.memory_xml import add_memory, add_memory_device, guest_memory
 from kvedge.launcher.domain.elements.os_xml import add_os
 from kvedge.launcher.domain.elements.panic_xml import add_panic_devices
 from kvedge.launcher.domain.elements.rng_xml import add_rng
@@ -57,7 +57,7 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     spec = vmi.spec.domain
     domain = new("domain", type="qemu" if context.emulation else "kvm")
     add_identity(domain, vmi)
-    add_memory(domain, spec)
+    add_memory(domain, spec, platform.architecture)
     add_vcpu(domain, spec, platform.architecture)
     if threads.count:
         add(domain, "iothreads", threads.count)
@@ -97,4 +97,5 @@ def _add_devices(
     add_memballoon(devices, vmi.spec.domain, platform, context)
     add_rng(devices, spec.rng, platform)
     add_panic_devices(devices, spec.panic_devices, platform, context)
+    add_memory_device(devices, vmi.spec.domain, platform.architecture)
     add_root_ports(devices, platform, guest_memory(vmi.spec.domain), hotplug=not spec.disable_hotplug)

@@ -5,7 +5,7 @@ Made by `domain_reading`, read by `domain_plan` and `domain_view`. Touches nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -127,6 +127,17 @@ class DiskSize:
     device_bytes: int = 0
 
 
+class MemoryFacts(NamedTuple):
+    """The guest's memory in bytes: what it started with, how much may come beside that, how much of it the guest is
+    asked to have, and has.
+    """
+
+    boot: int = 0
+    room: int = 0
+    requested: int = 0
+    plugged: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainFacts:
     """One look at the domain: `pid` is QEMU's, 0 when there is none."""
@@ -144,6 +155,7 @@ class DomainFacts:
     # Those that it has, and those that it may get.
     vcpus: int = 0
     most_vcpus: int = 0
+    memory: MemoryFacts = field(default_factory=MemoryFacts)
     agent_connected: bool = False
     # libvirt has its definition, too: a guest that comes has one once it is here as a whole.
     is_persistent: bool = False

@@ -21,6 +21,7 @@ from kvedge.launcher.libvirt.domain_facts import (
     DomainFacts,
     DomainLook,
     Life,
+    MemoryFacts,
     VcpuPlace,
     Why,
 )
@@ -83,6 +84,7 @@ def read_facts(domain: Any, read_pid: Callable[[], int]) -> DomainFacts:
         io_threads=int(document.findtext("iothreads") or 0),
         vcpus=vcpus,
         most_vcpus=most_vcpus,
+        memory=_read_memory(document),
         is_persistent=bool(domain.isPersistent()),
         copied_by=copied_by,
         copied=copied,
@@ -94,6 +96,31 @@ def _read_vcpus(document: ElementTree.Element) -> tuple[int, int]:
     element = document.find("vcpu")
     most = int((None if element is None else element.text) or 0)
     return most if element is None else int(element.get("current", most)), most
+
+
+def _read_memory(document: ElementTree.Element) -> MemoryFacts:
+    """libvirt shows sizes in KiB, whatever they were defined in; the domain's whole memory counts its devices in."""
+    whole = _kibibytes(document, "memory")
+    device = document.find("devices/memory[@model='virtio-mem']/target")
+    if device is None:
+        return MemoryFacts(whole)
+    room = _kibibytes(device, "size")
+    return MemoryFacts(whole - room, room, _kibibytes(device, "requested"), _kibibytes(device, "current"))
+
+
+def _kibibytes(parent: ElementTree.Element, path: str) -> int:
+    return int(parent.findtext(path) or 0) * 1024
+
+
+def memory_device_with(document: ElementTree.Element, requested: int) -> str | None:
+    """The device that gives the guest memory, asked for so many bytes; None when there is none."""
+    device = document.find("devices/memory[@model='virtio-mem']")
+    asked = None if device is None else device.find("target/requested")
+    if device is None or asked is None:
+        return None
+    asked.set("unit", "KiB")
+    asked.text = str(requested // 1024)
+    return ElementTree.tostring(device, encoding="unicode")
 
 
 def read_look(domain: Any, libvirt_version: int, version_of: Callable[[str], int]) -> DomainLook:

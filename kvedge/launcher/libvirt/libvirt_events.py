@@ -22,6 +22,8 @@ _WATCHED: Final = (
     libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED,
     libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVAL_FAILED,
     libvirt.VIR_DOMAIN_EVENT_ID_TRAY_CHANGE,
+    # The guest has taken memory into use, or given it back.
+    libvirt.VIR_DOMAIN_EVENT_ID_MEMORY_DEVICE_SIZE_CHANGE,
 )
 
 _loop_started = threading.Lock()

@@ -23,7 +23,7 @@ from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
-from kvedge.launcher.libvirt.domain_reading import read_facts, read_look, read_sizes
+from kvedge.launcher.libvirt.domain_reading import memory_device_with, read_facts, read_look, read_sizes
 from kvedge.launcher.libvirt.domain_stats import read_figures
 from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
@@ -193,6 +193,19 @@ class LibvirtSession:
         """Give the running guest this many vCPUs, those of them that are plugged in."""
         with translate_errors("plugging CPUs in"):
             self._domain().setVcpusFlags(count, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+    def request_memory(self, size: int) -> None:
+        """Have the guest take so many bytes beside those that it started with; it gives back what it has above them.
+
+        Raises:
+            WrongState: when the domain has no room for any.
+        """
+        with translate_errors("changing the guest's memory"):
+            domain = self._domain()
+            text = memory_device_with(ElementTree.fromstring(domain.XMLDesc()), size)
+            if text is None:
+                raise WrongState("the domain has no device for more memory")
+            domain.updateDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def undefine(self) -> None:
         """Forget the domain and all that libvirt kept for it."""

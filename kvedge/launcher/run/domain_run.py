@@ -18,6 +18,7 @@ from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.cpu_keeper import CpuKeeper
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
 from kvedge.launcher.hotplug.function_release import FunctionRelease
+from kvedge.launcher.hotplug.memory_keeper import MemoryKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.metrics.metrics_keeper import MetricsKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
@@ -71,6 +72,7 @@ class DomainRun:
         self._disks = DiskKeeper(session, root, self._watch.look_soon)
         self._nics = NicKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving, root=root)
         self._cpus = CpuKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
+        self._memory = MemoryKeeper(session, self._watch.look_soon, is_leaving=lambda: self.outgoing.is_moving)
         store = MigrationRecord(record.directory)
         if store.owes_time:
             self.agent.clock.owe(store.keep_timed)
@@ -94,6 +96,7 @@ class DomainRun:
             self._disks,
             self._nics,
             self._cpus,
+            self._memory,
             self.outgoing,
             self.copies,
             self._dumps,
@@ -102,7 +105,7 @@ class DomainRun:
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
         self._metrics = MetricsKeeper(session, record.directory, root)
-        keepers = (self._disks, self._nics, self._cpus, self._credentials, self._metrics)
+        keepers = (self._disks, self._nics, self._cpus, self._memory, self._credentials, self._metrics)
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
@@ -150,6 +153,7 @@ class DomainRun:
         self._disks.look_soon()
         self._nics.look_soon()
         self._cpus.look_soon()
+        self._memory.look_soon()
 
     def ping_guest(self, seconds: int) -> None:
         """Whether the guest's agent answers in time; a guest that was paused on purpose, or for a dump, need not.

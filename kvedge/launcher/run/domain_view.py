@@ -20,6 +20,7 @@ from kvedge.launcher.copies.disk_copies import DiskCopies
 from kvedge.launcher.disk_move.disk_mover import DiskMover
 from kvedge.launcher.hotplug.cpu_keeper import CpuKeeper
 from kvedge.launcher.hotplug.disk_keeper import DiskKeeper
+from kvedge.launcher.hotplug.memory_keeper import MemoryKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.libvirt.domain_disks import read_device_bytes
 from kvedge.launcher.libvirt.domain_facts import DomainDisk, DomainFacts, Life
@@ -56,6 +57,7 @@ class DomainView:
         disks: DiskKeeper,
         nic_keeper: NicKeeper,
         cpus: CpuKeeper,
+        memory: MemoryKeeper,
         outgoing: OutgoingGuest,
         copies: DiskCopies,
         dumps: MemoryDumps,
@@ -72,6 +74,7 @@ class DomainView:
         self._disks = disks
         self._nic_keeper = nic_keeper
         self._cpus = cpus
+        self._memory = memory
         self.outgoing = outgoing
         self.copies = copies
         self._dumps = dumps
@@ -151,6 +154,9 @@ class DomainView:
             status.qemu_pid = facts.pid
             status.machine_type = facts.machine
             status.vcpus = facts.vcpus
+            status.memory_boot_bytes = facts.memory.boot
+            status.memory_requested_bytes = facts.memory.boot + facts.memory.requested
+            status.memory_bytes = facts.memory.boot + facts.memory.plugged
             status.disks.extend(_target(disk, self._root) for disk in facts.disks)
             status.disk_errors.extend(DiskError(name=name, no_space=full) for name, full in facts.disk_errors)
             status.nics.extend(
@@ -163,6 +169,7 @@ class DomainView:
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
             status.cpu_trouble = self._cpus.trouble()
+            status.memory_trouble = self._memory.trouble()
             status.addresses.extend(self._nics.addresses())
             status.MergeFrom(self._agents_part.settle(self._ask_agent(), time.monotonic()))
         return status

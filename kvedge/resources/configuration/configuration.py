@@ -128,6 +128,8 @@ class LiveUpdates:
     hotplug_ratio: int = 4
     # None: by the ratio.
     most_sockets: int | None = None
+    # In bytes; None: by the ratio.
+    most_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

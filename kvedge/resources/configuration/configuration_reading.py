@@ -112,7 +112,9 @@ def _live_updates(given: KubeVirtConfiguration, checks: Checks) -> LiveUpdates:
     room, at = given.live_update_configuration or LiveUpdateConfiguration(), f"{_AT}.liveUpdateConfiguration"
     ratio = checks.whole(f"{at}.maxHotplugRatio", room.max_hotplug_ratio, 4, 1, MOST_VCPUS)
     sockets = checks.whole(f"{at}.maxCpuSockets", room.max_cpu_sockets, 0, 1, MOST_VCPUS)
-    return LiveUpdates(given.vm_rollout_strategy == "LiveUpdate", ratio, sockets or None)
+    memory = checks.amount(f"{at}.maxGuest", room.max_guest, above_zero=True)
+    most_memory = None if memory is None else int(memory)
+    return LiveUpdates(given.vm_rollout_strategy == "LiveUpdate", ratio, sockets or None, most_memory)
 
 
 def _tracked_vms(given: BlockTrackingSelectors | None, checks: Checks) -> TrackedVms:

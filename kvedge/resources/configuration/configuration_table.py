@@ -53,7 +53,6 @@ _NO_DEPLOYMENTS: Final = "kvedge's roles are programs on hosts, not Deployments"
 _NO_POST_COPY: Final = "a guest goes on once all of its memory has moved"
 _ONE_CLUSTER: Final = "guests move between the nodes of one cluster"
 _OWN_CERTIFICATES: Final = "kvedge renews its certificates by itself"
-_NO_MEMORY_HOTPLUG: Final = "memory does not grow while a guest runs yet"
 _ONE_CLIENT: Final = "kvedge's roles do not limit their own requests"
 _NO_ARCHITECTURE: Final = "kvedge runs guests on amd64 and arm64"
 
@@ -261,19 +260,21 @@ _GUESTS: Final = (
     ),
     _make_applied(
         "configuration.liveUpdateConfiguration.maxHotplugRatio",
-        "How many times its sockets a guest may get while it runs; 4 by default. With vmRolloutStrategy LiveUpdate.",
+        "How many times its sockets and its memory a guest may get while it runs; 4 by default. With vmRolloutStrategy "
+        "LiveUpdate.",
     ),
     _make_applied(
         "configuration.liveUpdateConfiguration.maxCpuSockets",
         "How many sockets a guest may get while it runs, whatever it starts with. With vmRolloutStrategy LiveUpdate.",
     ),
-    _make_later(
-        "configuration.liveUpdateConfiguration.maxGuest", "How much memory a guest may get.", _NO_MEMORY_HOTPLUG
+    _make_applied(
+        "configuration.liveUpdateConfiguration.maxGuest",
+        "How much memory a guest may get while it runs, whatever it starts with. With vmRolloutStrategy LiveUpdate.",
     ),
     _make_applied(
         "configuration.vmRolloutStrategy",
         "When changes of a VM take effect: LiveUpdate at once where possible, Stage, the default here, with its next "
-        "start. Sockets and where it may run change at once, memory does not yet.",
+        "start. Sockets, memory and where it may run change at once.",
     ),
     _make_applied(
         "configuration.vmStateStorageClass",

@@ -92,7 +92,7 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
     "Numa": {"guestMappingPassthrough": _LATER},
     "Memory": {
         "guest": "How much the guest sees, such as 512Mi; the request of memory unless given.",
-        "maxGuest": _LATER,
+        "maxGuest": "How much RAM the guest may get while it runs; amd64 only, from 1Gi on.",
         "hugepages": "Memory of huge pages, which the node has to have set aside.",
         "reservedOverhead": "Memory that QEMU needs beyond what is reckoned; feature gate ReservedOverheadMemlock.",
     },

@@ -19,6 +19,7 @@ from kvedge.resources.vmi_facts import (
     default_pull_policy,
     grace_seconds,
     guest_memory_field,
+    most_memory_bytes,
     topology_of,
     vcpu_count,
 )
@@ -133,3 +134,21 @@ def test_the_guests_memory_is_asked_for_in_one_order_everywhere(
     document: dict[str, Any], said: tuple[str, str] | None
 ) -> None:
     assert guest_memory_field(domain_of(document)) == said
+
+
+@pytest.mark.parametrize(
+    ("document", "most"),
+    [
+        ({"memory": {"guest": "1Gi", "maxGuest": "4Gi"}}, 4 << 30),
+        ({"memory": {"guest": "1Gi", "maxGuest": "1Gi"}}, 0),
+        ({"memory": {"guest": "1Gi"}}, 0),
+        ({"memory": {"guest": "1Gi", "maxGuest": "x"}}, 0),
+        ({"memory": {"guest": "1Gi", "maxGuest": "4Gi", "reservedOverhead": {"memLock": "Required"}}}, 0),
+        ({"memory": {"guest": "1Gi", "maxGuest": "4Gi"}, "devices": {"gpus": [{"name": "g", "deviceName": "a/b"}]}}, 0),
+        ({"memory": {"guest": "1Gi", "maxGuest": "4Gi"}, "devices": {"interfaces": [{"name": "n", "sriov": {}}]}}, 0),
+    ],
+    ids=["room", "no more than at start", "none", "no quantity", "locked", "a GPU", "a virtual function"],
+)
+def test_a_guest_may_get_memory_where_nothing_stands_against_it(document: dict[str, Any], most: int) -> None:
+    assert most_memory_bytes(domain_of(document), "amd64") == most
+    assert most_memory_bytes(domain_of(document), "aarch64") == 0

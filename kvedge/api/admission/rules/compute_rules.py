@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
+import msgspec
+
 from kvedge.api.admission.rules.causes import Cause, Field, required_cause, unsupported_cause
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.feature_gates import RESERVED_OVERHEAD
@@ -24,6 +26,7 @@ from kvedge.resources.vmi_facts import (
     PLUGS_CPUS,
     guest_memory_field,
     vcpu_count,
+    why_memory_stays,
 )
 
 _RESOURCES: Final = ("cpu", "memory")
@@ -101,6 +104,22 @@ def overhead_may_be_reserved(subject: Subject) -> Iterator[Cause]:
         here = at.at("memLock")
         allowed = f"{MEMORY_LOCKED} {MEMORY_NOT_LOCKED}"
         yield unsupported_cause(here, f"{here} is not supported: {reserved.mem_lock} (allowed values: [{allowed}])")
+
+
+def memory_can_grow_so_far(subject: Subject) -> Iterator[Cause]:
+    """A guest with `maxGuest` has to be one whose memory can change while it runs."""
+    domain = subject.spec.domain
+    if domain.memory is None or domain.memory.max_guest is None:
+        return
+    at, said = subject.domain_at.at("memory", "maxGuest"), guest_memory_field(domain)
+    if said is None or _amount(said[1]) is None or _amount(domain.memory.max_guest) is None:
+        # Another rule says so, or a template's preset says how much.
+        return
+    # A request alone becomes the guest's memory.
+    memory = msgspec.structs.replace(domain.memory, guest=said[1])
+    fault = why_memory_stays(msgspec.structs.replace(domain, memory=memory), subject.architecture)
+    if fault:
+        yield Cause(at, f"{at}: {fault}; remove maxGuest, or change what stands against it")
 
 
 def only_cpu_and_memory(subject: Subject) -> Iterator[Cause]:
@@ -186,6 +205,8 @@ def _amounts(subject: Subject) -> Iterator[tuple[Field, Quantity]]:
     domain, at = subject.spec.domain, subject.domain_at
     if domain.memory is not None and domain.memory.guest is not None:
         yield at.at("memory", "guest"), domain.memory.guest
+    if domain.memory is not None and domain.memory.max_guest is not None:
+        yield at.at("memory", "maxGuest"), domain.memory.max_guest
     reserved = domain.memory.reserved_overhead if domain.memory is not None else None
     if reserved is not None and reserved.added_overhead is not None:
         yield at.at("memory", "reservedOverhead", "addedOverhead"), reserved.added_overhead
@@ -208,6 +229,7 @@ RULES: Final[tuple[Rule, ...]] = (
     memory_is_requested,
     quantities_are_quantities,
     huge_pages_make_up_the_memory,
+    memory_can_grow_so_far,
     overhead_may_be_reserved,
     only_cpu_and_memory,
     requests_fit_limits,

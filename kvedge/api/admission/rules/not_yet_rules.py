@@ -37,7 +37,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.cpu.isolateEmulatorThread"),
     NotYet("domain.cpu.numa"),
     NotYet("domain.cpu.realtime"),
-    NotYet("domain.memory.maxGuest", "remove it: the guest's memory cannot change while it runs"),
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Confidential computing

@@ -101,6 +101,12 @@ def _guest_is_not_moving(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
         yield Cause("spec", text, "FieldValueNotSupported")
     if _cpus(old) != _cpus(new):
         yield Cause("spec", "CPU hotplug is not allowed while VMI is migrating", "FieldValueNotSupported")
+    if _memory(old) != _memory(new):
+        yield Cause("spec", "memory hotplug is not allowed while VMI is migrating", "FieldValueNotSupported")
+
+
+def _memory(document: JsonObject) -> object:
+    return (document["spec"].get("domain") or {}).get("memory") or {}
 
 
 def _cpus(document: JsonObject) -> object:

@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
+from kvedge.launcher.domain.elements.memory_xml import add_memory_cell
 from kvedge.launcher.domain.elements.vcpu_xml import largest_topology
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
@@ -38,6 +39,7 @@ def add_cpu(domain: Element, spec: DomainSpec, platform: Platform, context: Doma
     add(element, "topology", sockets=topology.sockets, dies=1, cores=topology.cores, threads=topology.threads)
     for index, feature in enumerate(cpu.features):
         add(element, "feature", policy=_policy(index, feature), name=feature.name)
+    add_memory_cell(element, spec, platform.architecture, topology.vcpus)
 
 
 def _default_model(platform: Platform) -> str:

@@ -1,6 +1,8 @@
-"""`<memory>`, `<currentMemory>` and `<memoryBacking>`: how much RAM the guest sees, and of what pages.
+"""`<memory>`, `<currentMemory>` and `<memoryBacking>`: how much RAM the guest sees, and of what pages; and the device
+by which it gets more while it runs.
 
-Touches nothing.
+That device is there from the start, and gives nothing yet: so its place among the PCI ports is the same in each run,
+and no other device ever has it. Touches nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
-from kvedge.resources.vmi_facts import guest_memory_field
+from kvedge.resources.vmi_facts import MEMORY_BLOCK, guest_memory_field, most_memory_bytes
 
 _MIB: Final = 1024 * 1024
 _KIB: Final = 1024
@@ -32,7 +34,12 @@ def guest_memory(spec: DomainSpec) -> int:
     return -(-size // _MIB) * _MIB
 
 
-def add_memory(domain: Element, spec: DomainSpec) -> None:
+def memory_room(spec: DomainSpec, architecture: str) -> int:
+    """Bytes that the guest may get beside those that it starts with; 0 when it gets none."""
+    return max(0, most_memory_bytes(spec, architecture) - guest_memory(spec))
+
+
+def add_memory(domain: Element, spec: DomainSpec, architecture: str) -> None:
     """The memory elements; huge pages come from memfd, which needs no mounted hugetlbfs in the Pod.
 
     Raises:
@@ -46,12 +53,35 @@ def add_memory(domain: Element, spec: DomainSpec) -> None:
             f"the guest's memory of {size} bytes is no multiple of the page size",
             "make spec.domain.memory.guest a multiple of it",
         )
-    add(domain, "memory", size // _KIB, unit="KiB")
+    room = memory_room(spec, architecture)
+    if room:
+        # libvirt wants to hear of slots for memory, of which a virtio device takes none.
+        add(domain, "maxMemory", (size + room) // _KIB, slots=1, unit="KiB")
+    add(domain, "memory", (size + room) // _KIB, unit="KiB")
     add(domain, "currentMemory", size // _KIB, unit="KiB")
     if page:
         backing = add(domain, "memoryBacking")
         add(add(backing, "hugepages"), "page", size=page // _KIB, unit="KiB")
         add(backing, "source", type="memfd")
+
+
+def add_memory_cell(cpu: Element, spec: DomainSpec, architecture: str, vcpus: int) -> None:
+    """The guest's one NUMA cell, without which libvirt plugs no memory in."""
+    if memory_room(spec, architecture):
+        size = guest_memory(spec) // _KIB
+        add(add(cpu, "numa"), "cell", id=0, cpus=f"0-{vcpus - 1}", memory=size, unit="KiB")
+
+
+def add_memory_device(devices: Element, spec: DomainSpec, architecture: str) -> None:
+    """What gives the guest more memory, or takes it back: of all of its room, nothing at the start."""
+    room = memory_room(spec, architecture)
+    if not room:
+        return
+    target = add(add(devices, "memory", model="virtio-mem"), "target")
+    add(target, "size", room // _KIB, unit="KiB")
+    add(target, "node", 0)
+    add(target, "block", MEMORY_BLOCK // _KIB, unit="KiB")
+    add(target, "requested", 0, unit="KiB")
 
 
 def _read_wanted(spec: DomainSpec) -> tuple[str, int]:

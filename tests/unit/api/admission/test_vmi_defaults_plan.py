@@ -60,6 +60,36 @@ def test_the_cluster_may_name_the_room_and_arm_has_none() -> None:
     assert "maxSockets" not in defaults({}, Cluster("arm64", named))["domain"]["cpu"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({"domain.memory": {"guest": "1Gi"}}, "4Gi"),
+        ({"domain.memory": {"guest": "2Gi", "maxGuest": "3Gi"}}, "3Gi"),
+        ({"domain.memory": {}, "domain.resources": {"requests": {"memory": "1Gi"}}}, "4Gi"),
+        ({"domain.memory": {"guest": "1000Mi"}}, None),
+        ({"domain.memory": {"guest": "1025Mi"}}, None),
+        ({"domain.memory": {"guest": "1Gi", "hugepages": {"pageSize": "2Mi"}}}, None),
+        ({"domain.memory": {"guest": "many"}}, None),
+    ],
+    ids=["by the ratio", "as the author says", "of a request", "too little", "no blocks", "huge pages", "no quantity"],
+)
+def test_a_vmi_has_room_for_memory_where_it_can_have_some(changes: JsonObject, most: str | None) -> None:
+    assert defaults(changes, LIVE)["domain"]["memory"].get("maxGuest") == most
+    written = changes["domain.memory"].get("maxGuest")
+    assert defaults(changes)["domain"]["memory"].get("maxGuest") == written
+
+
+def test_the_cluster_may_name_the_room_for_memory_and_arm_has_none() -> None:
+    named, changes = (
+        Configuration(live_updates=LiveUpdates(is_on=True, most_memory=6 << 30)),
+        {"domain.memory": {"guest": "1Gi"}},
+    )
+    assert defaults(changes, Cluster("amd64", named))["domain"]["memory"]["maxGuest"] == "6Gi"
+    assert "maxGuest" not in defaults({"domain.memory": {"guest": "8Gi"}}, Cluster("arm64", named))["domain"]["memory"]
+    # As much as it starts with is no room.
+    assert "maxGuest" not in defaults({"domain.memory": {"guest": "8Gi"}}, Cluster("amd64", named))["domain"]["memory"]
+
+
 # What is changed, where to look, what is found there.
 CASES: dict[str, tuple[dict[str, Any], str, Any]] = {
     "architecture": ({}, "architecture", "amd64"),

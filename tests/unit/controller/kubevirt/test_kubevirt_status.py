@@ -200,7 +200,7 @@ def test_events_tell_of_a_change_once() -> None:
     assert [(told.type, told.reason) for told in events_of(good, bad)] == [("Warning", "ConfigurationInvalid")]
     assert events_of(bad, bad) == []
     assert [(told.type, told.reason) for told in events_of(bad, good)] == [("Normal", "ConfigurationValid")]
-    without = status_of(kubevirt(liveUpdateConfiguration={"maxGuest": "4Gi"}))
+    without = status_of(kubevirt(autoCPULimitNamespaceLabelSelector={"matchLabels": {"a": "b"}}))
     assert [(told.type, told.reason) for told in events_of(good, without)] == [("Normal", "KeysWithoutEffect")]
 
 

@@ -188,7 +188,6 @@ NOT_RENDERED = {
         ),
         REFUSED,
     ),
-    "Memory.maxGuest": "room for memory hotplug, which is not there yet",
     **dict.fromkeys(
         (
             "KernelBootContainer.image",

@@ -77,3 +77,62 @@ def test_a_guest_that_starts_is_shown_without_vcpus() -> None:
     look = read_look(StartingDomain(), 9_000_000, {"/usr/bin/qemu": 7_002_022}.__getitem__)
     assert (look.life, look.why, look.vcpus) == (Life.PAUSED, Why.STARTING_UP, ())
     assert (look.id, look.libvirt, look.qemu) == (1, 9_000_000, 7_002_022)
+
+
+GROWING = """
+<domain>
+  <memory unit='KiB'>3145728</memory>
+  <devices>
+    <memory model='virtio-mem'>
+      <target>
+        <size unit='KiB'>2097152</size>
+        <node>0</node>
+        <block unit='KiB'>2048</block>
+        <requested unit='KiB'>1048576</requested>
+        <current unit='KiB'>524288</current>
+      </target>
+      <alias name='virtiomem0'/>
+    </memory>
+  </devices>
+</domain>
+"""
+
+
+class GrowingDomain(StartingDomain):
+    """A guest that takes memory into use."""
+
+    def __init__(self, document: str) -> None:
+        self.document = document
+
+    def XMLDesc(self) -> str:
+        return self.document
+
+    def UUIDString(self) -> str:
+        return "u"
+
+    def isPersistent(self) -> int:
+        return 1
+
+
+def test_memory_is_what_there_was_at_the_start_and_what_came_beside_it() -> None:
+    from kvedge.launcher.libvirt.domain_facts import MemoryFacts
+    from kvedge.launcher.libvirt.domain_reading import read_facts
+
+    mib = 1 << 20
+    found = read_facts(GrowingDomain(GROWING), lambda: 7).memory
+    assert found == MemoryFacts(boot=1024 * mib, room=2048 * mib, requested=1024 * mib, plugged=512 * mib)
+    plain = "<domain><memory unit='KiB'>1024</memory><devices/></domain>"
+    assert read_facts(GrowingDomain(plain), lambda: 7).memory == MemoryFacts(boot=mib)
+
+
+def test_the_device_is_asked_for_another_size_and_else_stays_as_it_is() -> None:
+    from xml.etree import ElementTree
+
+    from kvedge.launcher.libvirt.domain_reading import memory_device_with
+
+    text = memory_device_with(ElementTree.fromstring(GROWING), 2 << 20)
+    assert text is not None
+    device = ElementTree.fromstring(text)
+    assert device.findtext("target/requested") == "2048"
+    assert (device.findtext("target/size"), device.find("alias") is not None) == ("2097152", True)
+    assert memory_device_with(ElementTree.fromstring("<domain/>"), 0) is None

@@ -298,21 +298,21 @@ def test_a_value_of_an_applied_key_that_does_nothing_is_told() -> None:
 
 def test_changes_take_effect_at_once_only_where_that_is_asked_for() -> None:
     assert not read_configuration({}).configuration.live_updates.is_on
-    room = {"maxHotplugRatio": 2, "maxCpuSockets": 8}
+    room = {"maxHotplugRatio": 2, "maxCpuSockets": 8, "maxGuest": "4Gi"}
     made = read_configuration(configured(vmRolloutStrategy="LiveUpdate", liveUpdateConfiguration=room))
     assert made.findings == ()
-    assert made.configuration.live_updates == LiveUpdates(is_on=True, hotplug_ratio=2, most_sockets=8)
+    assert made.configuration.live_updates == LiveUpdates(
+        is_on=True, hotplug_ratio=2, most_sockets=8, most_memory=4 << 30
+    )
 
 
 def test_room_that_cannot_be_is_told_and_counts_as_not_given() -> None:
-    room = {"maxHotplugRatio": 0, "maxCpuSockets": 1000, "maxGuest": "4Gi"}
+    room = {"maxHotplugRatio": 0, "maxCpuSockets": 1000, "maxGuest": "0"}
     made = read_configuration(configured(liveUpdateConfiguration=room))
     assert [finding.path for finding in made.of(Issue.INVALID)] == [
         "spec.configuration.liveUpdateConfiguration.maxHotplugRatio",
         "spec.configuration.liveUpdateConfiguration.maxCpuSockets",
-    ]
-    assert [finding.path for finding in made.of(Issue.NO_EFFECT)] == [
-        "spec.configuration.liveUpdateConfiguration.maxGuest"
+        "spec.configuration.liveUpdateConfiguration.maxGuest",
     ]
     assert made.configuration.live_updates == LiveUpdates()
 

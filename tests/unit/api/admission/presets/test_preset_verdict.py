@@ -54,7 +54,7 @@ def test_what_no_vmi_gets_is_named() -> None:
             "spec.selector.matchExpressions[0].operator: ",
         ),
         ({"domain": {"firmware": {"uuid": "x"}}}, "spec.domain.firmware.uuid", "spec.domain.firmware.uuid 'x' is not"),
-        ({"domain": {"memory": {"maxGuest": "4Gi"}}}, "spec.domain.memory.maxGuest", "spec.domain.memory.maxGuest"),
+        ({"domain": {"launchSecurity": {"sev": {}}}}, "spec.domain.launchSecurity", "spec.domain.launchSecurity"),
         ({"domain": {"cpu": {"treads": 4}}}, "spec.domain.cpu.treads", "unknown field"),
         ({"domain": {"cpu": {"cores": "x"}}}, "spec.domain.cpu.cores", "spec.domain.cpu.cores: Expected"),
     ],
@@ -67,7 +67,7 @@ def test_what_does_not_enter(spec: JsonObject, field: str, message: str) -> None
 
 
 def test_a_preset_that_stays_as_it_is_is_not_judged_again() -> None:
-    old = preset(domain={"memory": {"maxGuest": "4Gi"}})
+    old = preset(domain={"launchSecurity": {"sev": {}}})
     assert (
         plan_verdict(request({**old, "metadata": {"name": "small", "labels": {"a": "b"}}}, old), CLUSTER).causes == ()
     )

@@ -36,6 +36,41 @@ WRONG_MACHINES: Wrong = {
         "spec.domain.cpu.maxSockets",
         "CPUs cannot be plugged into guests of arm64",
     ),
+    "more memory than it may get": (
+        {"domain.memory": {"guest": "3Gi", "maxGuest": "2Gi"}},
+        "spec.domain.memory.maxGuest",
+        "Guest memory is greater than the configured maxGuest memory",
+    ),
+    "memory in no whole blocks": (
+        {"domain.memory": {"guest": "1025Mi", "maxGuest": "2Gi"}},
+        "spec.domain.memory.maxGuest",
+        "Guest memory must be 2Mi aligned",
+    ),
+    "room in no whole blocks": (
+        {"domain.memory": {"guest": "1Gi", "maxGuest": "2049Mi"}},
+        "spec.domain.memory.maxGuest",
+        "MaxGuest must be 2Mi aligned",
+    ),
+    "room for a guest that is too small": (
+        {"domain.memory": {"guest": "512Mi", "maxGuest": "2Gi"}},
+        "spec.domain.memory.maxGuest",
+        "Memory hotplug is only available for VMs with at least 1Gi of guest memory; remove maxGuest",
+    ),
+    "room for memory on arm64": (
+        {"architecture": "arm64", "domain.memory": {"guest": "1Gi", "maxGuest": "2Gi"}},
+        "spec.domain.memory.maxGuest",
+        "Memory hotplug is only available for x86_64 VMs",
+    ),
+    "room for memory of huge pages": (
+        {"domain.memory": {"guest": "1Gi", "maxGuest": "2Gi", "hugepages": {"pageSize": "2Mi"}}},
+        "spec.domain.memory.maxGuest",
+        "Memory hotplug is not available for VMs with huge pages",
+    ),
+    "room that is no quantity": (
+        {"domain.memory": {"guest": "1Gi", "maxGuest": "a lot"}},
+        "spec.domain.memory.maxGuest",
+        "'a lot' is no quantity",
+    ),
     "no memory": (
         {"domain.memory": None},
         "spec.domain",
