@@ -146,6 +146,31 @@ def test_probes_that_no_pod_can_have_are_refused_in_a_vm(admin: KubeClient) -> N
     assert f"{at}.readinessProbe must have exactly one probe type set" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        ({"guest": "512Mi", "maxGuest": "2Gi"}, "only available for VMs with at least 1Gi of guest memory"),
+        ({"guest": "2Gi", "maxGuest": "1Gi"}, "Guest memory is greater than the configured maxGuest memory"),
+        ({"guest": "1025Mi", "maxGuest": "2Gi"}, "Guest memory must be 2Mi aligned"),
+    ],
+)
+def test_room_for_memory_that_a_guest_cannot_have_is_refused(
+    admin: KubeClient, memory: JsonObject, message: str
+) -> None:
+    vm = vm_of(small_vmi())
+    put(vm, "spec.template.spec.domain.memory", memory)
+    with pytest.raises(Invalid, match=message) as refusal:
+        admin.request("POST", VMS, vm)
+    assert {cause.field for cause in refusal.value.causes} == {"spec.template.spec.domain.memory.maxGuest"}
+
+
+def test_memory_does_not_change_while_a_guest_moves(controller: KubeClient, vmi: JsonObject) -> None:
+    merge(controller, {"spec": {"domain": {"memory": {"guest": "512Mi"}}}})
+    merge(controller, {"status": {"migrationState": {"migrationUid": "m", "sourceNode": "a", "targetNode": "b"}}})
+    with pytest.raises(Invalid, match="memory hotplug is not allowed while VMI is migrating"):
+        merge(controller, {"spec": {"domain": {"memory": {"guest": "1Gi"}}}})
+
+
 def test_a_user_does_not_change_the_spec_of_a_vmi(admin: KubeClient, vmi: JsonObject) -> None:
     with pytest.raises(Invalid, match="update of VMI object is restricted"):
         merge(admin, {"spec": {"domain": {"cpu": {"cores": 2}}}})
