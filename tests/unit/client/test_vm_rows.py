@@ -45,6 +45,13 @@ def test_the_memory_of_a_vm_that_only_limits_it_is_shown() -> None:
     assert row.memory == "96Mi"
 
 
+def test_a_guest_whose_memory_can_change_is_shown_with_what_it_has() -> None:
+    spec = {"domain": {"memory": {"guest": "3Gi", "maxGuest": "4Gi"}}}
+    growing = vmi_with(spec, {"phase": "Running", "memory": {"guestCurrent": "2Gi"}}, name="web")
+    assert [row.memory for row in rows_of([], [growing], NOW)] == ["2Gi"]
+    assert [row.memory for row in rows_of([], [vmi_with(spec, {"phase": "Pending"}, name="web")], NOW)] == ["3Gi"]
+
+
 def test_a_vm_that_runs_has_its_runs_address_and_node() -> None:
     nics = [
         {"name": "lan", "mac": "02:1"},
