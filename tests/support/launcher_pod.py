@@ -23,6 +23,7 @@ from typing import Any
 
 import grpc
 
+from kvedge.resources.values.quantities import parse_bytes
 from kvedge.rpc import launcher_pb2 as messages
 from kvedge.rpc.launcher_pb2_grpc import LauncherStub
 from tests.support.waiting import note_in_vain, patience, wait_until
@@ -112,7 +113,10 @@ class LauncherPod:
         document = json.dumps(vmi or self.vmi()).encode()
         interfaces = [guest_interface()] if network else []
         options = messages.NodeOptions(emulation=True)
-        request = messages.SyncRequest(vmi_json=document, interfaces=interfaces, options=options)
+        wanted = (vmi or self.vmi())["spec"]["domain"]["memory"].get("guest", 0)
+        request = messages.SyncRequest(
+            vmi_json=document, interfaces=interfaces, options=options, memory_bytes=parse_bytes(wanted)
+        )
         return self.call("Sync", request, seconds)
 
     def vmi(self, **spec: Any) -> dict[str, Any]:

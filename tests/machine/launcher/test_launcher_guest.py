@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -27,6 +28,13 @@ COUNTING = """#!/bin/sh
 (while sleep 1; do
     for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e "$cpu" ] && echo 1 >"$cpu"; done
     echo "cpus: $(cat /sys/devices/system/cpu/online) " >/dev/console
+done) >/dev/null 2>&1 &
+"""
+# Takes the memory that comes into use, as udev does elsewhere, and says how much there is.
+WEIGHING = """#!/bin/sh
+echo online_movable >/sys/devices/system/memory/auto_online_blocks
+(while sleep 1; do
+    echo "memory: $(awk '/MemTotal/ {print int($2 / 1024)}' /proc/meminfo) MiB" >/dev/console
 done) >/dev/null 2>&1 &
 """
 DEAF = "#!/bin/sh\ntouch /run/ignore-power-button\n"
@@ -298,6 +306,39 @@ def test_a_guest_gets_sockets_while_it_runs_and_no_more_than_it_has_room_for(
         trouble = wait_until(lambda: pod.call("GetDomain").cpu_trouble, "why there are no more")
         assert trouble == "the guest was started with room for 3 vCPUs, and is to have 4"
         assert pod.call("GetDomain").vcpus == 2
+        assert pod.qemu_pids() == [qemu]
+
+
+def _weigh(pod: LauncherPod) -> int:
+    """How much memory the guest last said that it has, in MiB."""
+    found = re.findall(rb"memory: (\d+) MiB", _serial_log(pod))
+    return int(found[-1]) if found else 0
+
+
+def test_a_guests_memory_grows_and_shrinks_back_while_it_runs(tmp_path: Path, seed: Path, disk_image: Path) -> None:
+    gib, mib = 1 << 30, 1 << 20
+    with launcher_pod(tmp_path, seed=seed, images={"disk_0": disk_image}) as pod:
+        vmi = disk_vmi(pod, WEIGHING)
+        vmi["spec"]["domain"]["memory"] = memory = {"guest": "1Gi", "maxGuest": "2Gi"}
+        pod.sync(vmi, network=True)
+        pod.guest_facts()
+        (qemu,) = pod.qemu_pids()
+        status = pod.call("GetDomain")
+        assert (status.memory_boot_bytes, status.memory_requested_bytes, status.memory_bytes) == (gib, gib, gib)
+        before = wait_until(lambda: _weigh(pod), "the guest says how much it has", seconds=60, pause=0.5)
+        memory["guest"] = "1536Mi"
+        pod.sync(vmi, network=True)
+        wait_until(lambda: pod.call("GetDomain").memory_requested_bytes == 1536 * mib, "it is asked to have more")
+        wait_until(lambda: pod.call("GetDomain").memory_bytes == 1536 * mib, "it has more", seconds=120, pause=0.5)
+        wait_until(lambda: _weigh(pod) == before + 512, "the guest sees more", seconds=60, pause=0.5)
+        memory["guest"] = "1Gi"
+        pod.sync(vmi, network=True)
+        wait_until(lambda: pod.call("GetDomain").memory_bytes == gib, "it has given it back", seconds=120, pause=0.5)
+        wait_until(lambda: _weigh(pod) == before, "the guest sees less", seconds=60, pause=0.5)
+        memory["guest"] = "3Gi"
+        pod.sync(vmi, network=True)
+        trouble = wait_until(lambda: pod.call("GetDomain").memory_trouble, "why there is no more")
+        assert trouble == "the guest was started with room for 2048 MiB of memory, and is to have 3072 MiB"
         assert pod.qemu_pids() == [qemu]
 
 
