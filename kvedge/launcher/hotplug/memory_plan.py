@@ -40,7 +40,8 @@ def plan_memory(wanted: int, facts: MemoryFacts) -> list[MemoryStep]:
         return [MemoryStep(requested, refusal=text)]
     if requested == facts.requested:
         return []
-    return [MemoryStep(requested, more=max(0, requested - facts.plugged))]
+    # What the guest was asked to have before has been looked for already; libvirt may not know that it has it.
+    return [MemoryStep(requested, more=max(0, requested - max(facts.requested, facts.plugged)))]
 
 
 def refuse_growth(step: MemoryStep, free: int | None) -> str:

@@ -129,7 +129,8 @@ class DiskSize:
 
 class MemoryFacts(NamedTuple):
     """The guest's memory in bytes: what it started with, how much may come beside that, how much of it the guest is
-    asked to have, and has.
+    asked to have, and has. Of a guest that has come from another node libvirt says that it has none beside, until it
+    next takes or gives back some: it hears of that by events alone.
     """
 
     boot: int = 0

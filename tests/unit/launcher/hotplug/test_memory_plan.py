@@ -20,6 +20,7 @@ def facts(requested: int = 0, plugged: int = 0) -> MemoryFacts:
     [
         (2 * GIB, facts(), [MemoryStep(GIB, GIB)]),
         (4 * GIB, facts(GIB, GIB), [MemoryStep(3 * GIB, 2 * GIB)]),
+        (4 * GIB, facts(GIB, 0), [MemoryStep(3 * GIB, 2 * GIB)]),
         (GIB, facts(GIB, GIB), [MemoryStep(0)]),
         (2 * GIB, facts(2 * GIB, 2 * GIB), [MemoryStep(GIB)]),
         (GIB + 1, facts(), [MemoryStep(2 * MIB, 2 * MIB)]),
@@ -28,7 +29,18 @@ def facts(requested: int = 0, plugged: int = 0) -> MemoryFacts:
         (0, facts(GIB, GIB), []),
         (2 * GIB, MemoryFacts(), []),
     ],
-    ids=["more", "more again", "all back", "some back", "blocks", "asked", "less than at start", "unsaid", "no domain"],
+    ids=[
+        "more",
+        "more again",
+        "more after a migration",
+        "all back",
+        "some back",
+        "blocks",
+        "asked",
+        "less than at start",
+        "unsaid",
+        "no domain",
+    ],
 )
 def test_a_guest_is_asked_once_and_for_whole_blocks(wanted: int, has: MemoryFacts, steps: list[MemoryStep]) -> None:
     assert plan_memory(wanted, has) == steps
