@@ -30,6 +30,7 @@ from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.capability_seed import ProbeError
 from kvedge.handler.node.container_disk_mounts import ContainerDiskMounts
+from kvedge.handler.node.cpu_manager import read_cpu_labels
 from kvedge.handler.node.device_claims import DeviceClaims, block_volumes
 from kvedge.handler.node.device_plugin import list_shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
@@ -40,6 +41,7 @@ from kvedge.handler.node.launcher_tools import write_tools
 from kvedge.handler.node.memory_lock import lift_memory_lock
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.node.realtime_limit import allow_realtime
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
@@ -54,6 +56,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.network.lan.node_lans import NodeLansKeeper
 from kvedge.resources.alarms.node_health import Kvm
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.host_devices.cpu_placement import is_realtime
 from kvedge.resources.host_devices.passed_devices import passes_devices
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
@@ -226,6 +229,7 @@ class HandlerRole:
             events,
             health=_host_health(config, platform).read,
             devices=devices.report,
+            cpus=partial(read_cpu_labels, config.kubelet),
         )
         gate.on_change(node_loop.refresh)
         platform.on_change(node_loop.refresh)
@@ -298,6 +302,8 @@ def _pod_preparation(
         devices.claim(launcher, block_volumes(vmi), passes=passes)
         if passes or locks_memory(vmi.spec.domain):
             lift_memory_lock(launcher)
+        if is_realtime(vmi.spec.domain):
+            allow_realtime(launcher)
         disks.prepare(vmi, launcher, pod_uid)
         host_disks.prepare(vmi, launcher)
 

@@ -20,6 +20,11 @@ VMI_ID: Final = "vmi.kubevirt.io/id"
 VM_NAME: Final = "vm.kubevirt.io/name"
 CPU_MODEL_PREFIX: Final = "cpu-model.node.kubevirt.io/"
 CPU_FEATURE_PREFIX: Final = "cpu-feature.node.kubevirt.io/"
+# On a Node: whether its kubelet gives Pods CPUs for themselves. KubeVirt writes an older name of it as well.
+CPU_MANAGER: Final = "kubevirt.io/cpumanager"
+OLD_CPU_MANAGER: Final = "cpumanager"
+# On a Node: its kernel lets real-time work have whole CPUs.
+REALTIME: Final = "kubevirt.io/realtime"
 # On a Node: its labels of CPUs and machines are the operator's.
 SKIP_NODE: Final = "node-labeller.kubevirt.io/skip-node"
 MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
@@ -42,6 +47,9 @@ DOMAIN: Final = "kubevirt.io/domain"
 HEARTBEAT: Final = "kubevirt.io/heartbeat"
 VM_GENERATION: Final = "kubevirt.io/vm-generation"
 PCI_TOPOLOGY: Final = "kubevirt.io/pci-topology-version"
+# Of the KubeVirt object, whose API copies it to VMIs: an isolated emulator has two CPUs where its Pod would have an odd
+# number of them. Kubelets with `full-pcpus-only` give whole cores alone.
+EVEN_PARITY: Final = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
 # A VMI's annotation: the config that Ignition (Fedora CoreOS, Flatcar) finds in the guest when it boots first.
 IGNITION: Final = "kubevirt.io/ignitiondata"
 KEEP_LAUNCHER: Final = "kubevirt.io/keep-launcher-alive-after-failure"

@@ -69,7 +69,12 @@ def topology_of(domain: DomainSpec) -> Topology:
 
 
 def locks_memory(domain: DomainSpec) -> bool:
-    """Whether the VMI's owner says that its QEMU locks memory, as some devices of network binding plugins have it."""
+    """Whether QEMU locks memory: of a guest in real time, or where the VMI's owner says so.
+
+    Some devices of network binding plugins make it.
+    """
+    if domain.cpu is not None and domain.cpu.realtime is not None:
+        return True
     reserved = domain.memory.reserved_overhead if domain.memory is not None else None
     return reserved is not None and reserved.mem_lock == MEMORY_LOCKED
 
@@ -89,7 +94,7 @@ def most_sockets(domain: DomainSpec, architecture: str) -> int:
         UnreadableCpus: when the amount of CPUs in the resources is no quantity.
     """
     present = topology_of(domain).sockets
-    if architecture not in PLUGS_CPUS or domain.cpu is None:
+    if architecture not in PLUGS_CPUS or domain.cpu is None or domain.cpu.dedicated_cpu_placement:
         return present
     return max(present, domain.cpu.max_sockets)
 

@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.api.admission.rules import (
     access_rules,
     compute_rules,
+    cpu_placement_rules,
     device_rules,
     host_device_rules,
     platform_rules,
@@ -35,6 +36,7 @@ from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
 SPEC_RULES: Final[tuple[Rule, ...]] = (
     *compute_rules.RULES,
+    *cpu_placement_rules.RULES,
     *platform_rules.RULES,
     *disk_rules.RULES,
     *volume_rules.RULES,

@@ -15,7 +15,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
-from kvedge.resources.names import LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
+from kvedge.resources.names import EVEN_PARITY, LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.quantities import QuantityError, format_bytes, parse_bytes
 from kvedge.resources.vmi_facts import (
@@ -66,7 +66,11 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = ""
     vmi = {**document}
     vmi["spec"] = with_defaults(object_at(vmi, "spec"), cluster)
     vmi["metadata"] = metadata = {**object_at(vmi, "metadata")}
-    metadata["annotations"] = {PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION, **object_at(metadata, "annotations")}
+    metadata["annotations"] = {
+        PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION,
+        **object_at(metadata, "annotations"),
+        **_parity(vmi["spec"], cluster.configuration),
+    }
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
     vmi["status"] = _first_status(vmi["spec"], now)
@@ -109,6 +113,12 @@ def _set_cpu_request(spec: JsonObject, configuration: Configuration) -> None:
         object_at(object_at(spec["domain"], "resources"), "requests").setdefault("cpu", configuration.cpu_request)
 
 
+def _parity(spec: JsonObject, configuration: Configuration) -> JsonObject:
+    """KubeVirt's: the word of the KubeVirt object stays with the VMIs that were made under it."""
+    isolated = spec["domain"]["cpu"].get("isolateEmulatorThread")
+    return {EVEN_PARITY: ""} if isolated and configuration.even_parity else {}
+
+
 def _set_guest_memory(spec: JsonObject) -> None:
     domain = spec["domain"]
     memory = domain.get("memory") or {}
@@ -134,6 +144,9 @@ def _set_max_sockets(spec: JsonObject, room: LiveUpdates) -> None:
     """Room for CPUs that come while the guest runs, as far as the machine has it."""
     cpu = spec["domain"]["cpu"]
     if not room.is_on or spec["architecture"] not in PLUGS_CPUS or cpu.get("maxSockets"):
+        return
+    # Its Pod keeps the CPUs that the node gave it.
+    if cpu.get("dedicatedCpuPlacement"):
         return
     sockets = cpu["sockets"]
     wanted = room.most_sockets or sockets * room.hotplug_ratio

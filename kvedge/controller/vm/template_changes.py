@@ -74,6 +74,8 @@ def _refuse_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineIns
         return "Reduction of CPU socket count requires a restart"
     if vmi.spec.architecture not in PLUGS_CPUS:
         return "ARM doesn't support CPU hotplug"
+    if domain.cpu is not None and domain.cpu.dedicated_cpu_placement:
+        return "CPU sockets updated in template spec. A VM with dedicated CPUs keeps those of its start"
     if wanted > most:
         return "CPU sockets updated in template spec to a value higher than what's available"
     if "cpu" in domain.resources.limits:

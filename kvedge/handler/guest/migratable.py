@@ -17,6 +17,7 @@ from kvedge.resources.disks.moved_volumes import attached_volumes, destinations,
 from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -61,7 +62,12 @@ def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan)
     """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
     found = next(
         itertools.chain(
-            _of_networks(vmi), _of_devices(vmi, launcher), _of_state(vmi), _of_reservations(vmi), _of_moved_disks(vmi)
+            _of_networks(vmi),
+            _of_devices(vmi, launcher),
+            _of_cpus(vmi),
+            _of_state(vmi),
+            _of_reservations(vmi),
+            _of_moved_disks(vmi),
         ),
         None,
     )
@@ -95,6 +101,7 @@ def choose_method(vmi: VirtualMachineInstance) -> Method:
 def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[Obstacle]:
     yield from _of_networks(vmi)
     yield from _of_devices(vmi, launcher)
+    yield from _of_cpus(vmi)
     yield from _of_state(vmi)
     yield from _of_volumes(vmi)
     yield from _of_moved_disks(vmi)
@@ -127,6 +134,15 @@ def _of_devices(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[
         )
     if devices.filesystems:
         yield Obstacle("VirtIOFSNotLiveMigratable", "cannot migrate VMI with filesystems")
+
+
+def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    if has_dedicated_cpus(vmi.spec.domain):
+        yield Obstacle(
+            "DedicatedCPUNotLiveMigratable",
+            "cannot migrate VMI with dedicatedCpuPlacement: its vCPUs are on CPUs of this node, and another node gives"
+            " its Pod others",
+        )
 
 
 def _of_state(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

@@ -9,7 +9,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from kvedge.handler.node.node_manifest import node_patch
@@ -72,11 +72,13 @@ class NodeLoop:
         bridges: Callable[[], Collection[str]] = host_bridges,
         health: Callable[[], NodeHealth | None] = lambda: None,
         devices: Callable[[], str] = lambda: "",
+        cpus: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._events = events
         self._bridges = bridges
         self._health = health
         self._devices = devices
+        self._cpus = cpus
         self._client = client
         self._node = node
         self._platform = platform
@@ -158,6 +160,7 @@ class NodeLoop:
                 bridges=bridges,
                 health=self._health(),
                 devices=self._devices(),
+                cpus=self._cpus(),
             )
             self._client.patch(Node, "", self._node, MergePatch(patch))
         except NotFound:

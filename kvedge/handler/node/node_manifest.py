@@ -5,7 +5,7 @@ Called by the node loop. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -26,6 +26,7 @@ from kvedge.resources.names import (
     HOST_DEVICES,
     HOST_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
+    REALTIME,
     REFUSAL,
     SCHEDULABLE,
     SKIP_NODE,
@@ -35,6 +36,7 @@ from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
 OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
+OWN_LABELS: Final = (REALTIME,)
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
 _ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
 # And these annotations.
@@ -52,15 +54,21 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     qemu_version: str = ""
 
 
-def node_labels(capabilities: NodeCapabilities, bridges: Iterable[str] = (), *, schedulable: bool) -> dict[str, str]:
-    """All labels that should be there."""
+def node_labels(
+    capabilities: NodeCapabilities,
+    bridges: Iterable[str] = (),
+    cpus: Mapping[str, str] | None = None,
+    *,
+    schedulable: bool,
+) -> dict[str, str]:
+    """All labels that should be there; `cpus` are those on CPUs for guests alone."""
     labels = {SCHEDULABLE: "true" if schedulable else "false"}
     labels |= {CPU_MODEL_PREFIX + model: "true" for model in capabilities.cpu_models}
     labels |= {CPU_FEATURE_PREFIX + feature: "true" for feature in capabilities.cpu_features}
     labels |= {MACHINE_TYPE_PREFIX + machine: "true" for machine in capabilities.machine_types}
     if capabilities.host_cpu_model:
         labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
-    return labels | bridge_labels(bridges)
+    return labels | dict(cpus or {}) | bridge_labels(bridges)
 
 
 def node_patch(
@@ -75,6 +83,7 @@ def node_patch(
     bridges: Iterable[str] = (),
     health: NodeHealth | None = None,
     devices: str = "",
+    cpus: Mapping[str, str] | None = None,
 ) -> JsonObject:
     """A merge patch that makes the Node, whose metadata are `present`, say what is so.
 
@@ -82,11 +91,12 @@ def node_patch(
     machines stay as they are.
     `refusal` is why no VM should come here, whatever else holds; `bridges` are this
     node's, by which its guests join the LAN; `health` is how its host is, for alarms; `devices` tells of those that
-    may go to guests.
+    may go to guests; `cpus` are the labels on CPUs for guests alone.
     """
-    wanted = node_labels(capabilities, bridges, schedulable=schedulable and not refusal)
+    wanted = node_labels(capabilities, bridges, cpus, schedulable=schedulable and not refusal)
     there = present.labels
-    labels: dict[str, str | None] = {key: None for key in there if key.startswith(OWN_PREFIXES) and key not in wanted}
+    ours = (*OWN_PREFIXES, *OWN_LABELS)
+    labels: dict[str, str | None] = {key: None for key in there if key.startswith(ours) and key not in wanted}
     labels |= {key: value for key, value in wanted.items() if there.get(key) != value}
     if SKIP_NODE in present.annotations:
         labels = {key: value for key, value in labels.items() if not key.startswith(_ABILITY_PREFIXES)}

@@ -29,13 +29,17 @@ from kvedge.launcher.domain.context import (
 )
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
+from kvedge.launcher.domain.host_cpus import HostCpus
+from kvedge.launcher.domain.placement.pin_plan import plan_pins
 from kvedge.launcher.domain.platform import platform_of
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.qemu_record import has_recorded_device
+from kvedge.launcher.node_cpus import keep_launcher_to, read_host_cpus
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import AGENT_SOCKET, METRICS_SOCKET, SERIAL_SOCKET, USB_SOCKET, VNC_SOCKET
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -75,6 +79,8 @@ class VmiPreparation:
             prepare_state(vmi, self._options)
             sources = prepare_volumes(vmi, self._options, copied) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
+            if own := plan_pins(vmi, context, 0).emulator:
+                keep_launcher_to(own)
             notes = tuple(source.note for source in sources.values() if source.note)
             return Prepared(render_domain(vmi, context), paused=context.start_paused, notes=notes)
         except ConversionError as error:
@@ -120,6 +126,7 @@ class VmiPreparation:
             acpi_tables=find_acpi_tables(vmi, self._options),
             ignition=write_ignition(vmi, self._options),
             start_paused=node.start_paused or vmi.spec.start_strategy == "Paused",
+            host_cpus=read_host_cpus() if has_dedicated_cpus(vmi.spec.domain) else HostCpus(),
             libvirt_version=self._libvirt_version,
             free_page_reporting=not node.keep_free_pages,
             balloon_stats_seconds=_balloon_stats_seconds(node),

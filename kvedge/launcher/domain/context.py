@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kvedge.launcher.domain.host_cpus import HostCpus
+
 ImageFormat = Literal["qcow2", "raw"]
 DeviceKind = Literal["pci", "mdev", "usb"]
 Architecture = Literal["x86_64", "aarch64"]
@@ -136,5 +138,7 @@ class DomainContext:
     # How often the guest's balloon driver reports, in seconds; 0 turns its statistics off.
     balloon_stats_seconds: int = BALLOON_STATS_SECONDS
     free_page_reporting: bool = True
+    # Those that the Pod may use; nobody looks at them for a guest that shares CPUs.
+    host_cpus: HostCpus = field(default_factory=HostCpus)
     # The version of the node's libvirt: major * 1,000,000 + minor * 1,000 + release.
     libvirt_version: int = OLDEST_LIBVIRT

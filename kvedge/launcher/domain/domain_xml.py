@@ -37,6 +37,10 @@ from kvedge.launcher.domain.elements.sysinfo_xml import add_firmware_files, add_
 from kvedge.launcher.domain.elements.tpm_xml import add_tpm
 from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
 from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
+from kvedge.launcher.domain.placement.cputune_xml import add_cputune
+from kvedge.launcher.domain.placement.numa_plan import plan_numa
+from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
+from kvedge.launcher.domain.placement.pin_plan import plan_pins
 from kvedge.launcher.domain.platform import Platform, platform_of
 from kvedge.launcher.domain.unsupported_rules import check_supported
 from kvedge.launcher.domain.xml_tree import add, new, text_of
@@ -61,11 +65,15 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     add_vcpu(domain, spec, platform.architecture)
     if threads.count:
         add(domain, "iothreads", threads.count)
+    pins = plan_pins(vmi, context, threads.count)
+    cells = plan_numa(spec, context, pins)
+    add_cputune(domain, spec, pins)
+    add_numatune(domain, cells)
     add_sysinfo(domain, vmi, context)
     add_firmware_files(domain, context)
     add_os(domain, vmi, platform, context)
     add_features(domain, spec, platform, context)
-    add_cpu(domain, spec, platform, context)
+    add_cells(add_cpu(domain, spec, platform, context), cells)
     add_clock(domain, spec, platform)
     add_lifecycle(domain, spec)
     _add_devices(domain, vmi, platform, context, threads)

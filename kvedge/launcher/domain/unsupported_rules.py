@@ -30,11 +30,6 @@ def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object
         yield f"spec.domain.devices.{name}", value
     yield from _list_unsupported_claims(vmi)
     yield "spec.domain.launchSecurity", domain.launch_security is not None
-    if domain.cpu is not None:
-        yield "spec.domain.cpu.dedicatedCpuPlacement", domain.cpu.dedicated_cpu_placement
-        yield "spec.domain.cpu.isolateEmulatorThread", domain.cpu.isolate_emulator_thread
-        yield "spec.domain.cpu.numa", domain.cpu.numa is not None
-        yield "spec.domain.cpu.realtime", domain.cpu.realtime is not None
 
 
 def _list_unsupported_claims(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:

@@ -152,6 +152,8 @@ class Configuration:
 
     gates: FeatureGates = field(default_factory=FeatureGates)
     use_emulation: bool = False
+    # Whether an isolated emulator has two CPUs where its Pod would have an odd number of them.
+    even_parity: bool = False
     memory_overcommit_percent: int = 100
     cpu_allocation_ratio: int = 10
     node_selectors: Mapping[str, str] = field(default_factory=dict)

@@ -7,10 +7,11 @@ configuration of this object stays in force, and a role that has seen none yet t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Finding, Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
+from kvedge.resources.names import EVEN_PARITY
 from kvedge.resources.types.kubevirt import KubeVirt
 
 
@@ -37,10 +38,12 @@ def next_in_force(before: InForce, objects: Iterable[KubeVirt]) -> InForce:
     if kubevirt is None:
         return InForce()
     meta = kubevirt.metadata
-    if (before.uid, before.generation) == (meta.uid, meta.generation):
+    # An annotation, which no generation counts.
+    parity = EVEN_PARITY in meta.annotations
+    if (before.uid, before.generation, before.configuration.even_parity) == (meta.uid, meta.generation, parity):
         return before
     reading: Reading = read_configuration(kubevirt.spec)
     is_bad = bool(reading.of(Issue.INVALID))
     keeps = is_bad and before.uid == meta.uid
-    configuration = before.configuration if keeps else reading.configuration
+    configuration = replace(before.configuration if keeps else reading.configuration, even_parity=parity)
     return InForce(configuration, meta.uid, meta.generation, reading.findings, keeps)

@@ -53,6 +53,8 @@ ALWAYS_ON: Final[Mapping[str, str]] = {
 # Features that kvedge has: their gates are on unless somebody says otherwise, or do something when they are named.
 PRESENT: Final = frozenset(
     (
+        # KubeVirt labels nodes with it alone; here those of kubelets with the policy are labelled.
+        "CPUManager",
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
         "DownwardMetrics",

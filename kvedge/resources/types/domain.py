@@ -29,6 +29,12 @@ class Numa(KubeStruct, kw_only=True):
     guest_mapping_passthrough: JsonObject | None = None
 
 
+class Realtime(KubeStruct, kw_only=True):
+    """Real-time scheduling of vCPUs: those of `mask`, such as 0-3,^1, else all."""
+
+    mask: str = ""
+
+
 class Cpu(KubeStruct, kw_only=True):
     """Topology and model; zeros count as one once any of the three is set."""
 
@@ -41,7 +47,7 @@ class Cpu(KubeStruct, kw_only=True):
     dedicated_cpu_placement: bool = False
     isolate_emulator_thread: bool = False
     numa: Numa | None = None
-    realtime: JsonObject | None = None
+    realtime: Realtime | None = None
 
 
 class Hugepages(KubeStruct, kw_only=True):

@@ -72,7 +72,7 @@ def test_kubectl_shows_each_cause_and_nothing_is_made(kubectl: Kubectl, admin: K
 
 def test_a_field_is_named_once(kubectl: Kubectl) -> None:
     text = SMOKE.read_text().replace("type: q35", "type: abacus")
-    text = text.replace("cores: 1", "cores: 1\n          treads: 2\n          numa: {guestMappingPassthrough: {}}")
+    text = text.replace("cores: 1", "cores: 1\n          treads: 2\n        launchSecurity: {sev: {}}")
     done = kubectl.try_run("apply", "-f", "-", text=text)
     told = [line for line in done.stderr.splitlines() if line.startswith("* ")]
     assert len(told) == 3, done.stderr

@@ -25,7 +25,6 @@ LACKS = {
     "pgpu-resource-claim-tmpl.yaml": "could not find the requested resource",
     "vm-cirros-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",
     "vmi-dra-pgpu.yaml": "spec.resourceClaims: not supported",
-    "vmi-fedora-isolated.yaml": "spec.domain.cpu.dedicatedCpuPlacement: not supported",
     "vmi-host-disk.yaml": "HostDisk feature gate is not enabled",
     "vmi-usb.yaml": "Host Devices feature gate is not enabled",
     "vmi-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",

@@ -24,7 +24,7 @@ _OTHER_BINDING: Final = "remove it, or use bridge: {} or masquerade: {}"
 class NotYet:
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
-    Asked for is what is there and not false or empty (`numa: {}` asks for it).
+    Asked for is what is there and not false or empty (`launchSecurity: {}` asks for it).
     """
 
     path: str
@@ -33,10 +33,6 @@ class NotYet:
 
 VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Processors and memory
-    NotYet("domain.cpu.dedicatedCpuPlacement"),
-    NotYet("domain.cpu.isolateEmulatorThread"),
-    NotYet("domain.cpu.numa"),
-    NotYet("domain.cpu.realtime"),
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Confidential computing

@@ -48,8 +48,11 @@ def host_library_volumes(architecture: str) -> list[PodVolume]:
     return [*host, PodVolume(name=_NO_SETTINGS, empty_dir=EmptyDirVolume())]
 
 
-def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Container:
-    """The container of one image; its empty volume, mounted where the launcher has it, is how the handler knows it."""
+def disk_container(tree: ImageTree, pull_policy: str, architecture: str, *, guaranteed: bool = False) -> Container:
+    """The container of one image; its empty volume, mounted where the launcher has it, is how the handler knows it.
+
+    In a Pod that is `guaranteed` what it has, each container asks for as much as it may have.
+    """
     host = [(HOST_USR, "/usr"), *((name, target) for name, _, target in _libraries(architecture))]
     return Container(
         name=tree.name,
@@ -59,7 +62,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str) -> Cont
         # An image's settings for libraries are meant for its own programs.
         env=[EnvVar(name=name) for name in _LOADER_SETTINGS],
         restart_policy="Always",
-        resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
+        resources=ResourceRequirements(requests={**_REQUESTS, **(_LIMITS if guaranteed else {})}, limits=dict(_LIMITS)),
         volume_mounts=[
             *(VolumeMount(name=name, mount_path=target, read_only=True) for name, target in host),
             # The program loader reads its preloads and its cache from there: those of the image are code of the image.

@@ -26,6 +26,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
 from kvedge.resources.disks.metrics_disk import NODE_VARIABLE, reads_metrics
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime, mirrors_numa
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.masquerade import INJECT_SIDECAR, POD_BRIDGE, SIDECAR_BRIDGES
 from kvedge.resources.meta import LocalObjectReference, ObjectMeta, owner_reference
@@ -34,6 +35,7 @@ from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
     COMPUTE_CONTAINER,
     CPU_FEATURE_PREFIX,
+    CPU_MANAGER,
     CPU_MODEL_PREFIX,
     CREATED_BY,
     DEFAULT_CONTAINER,
@@ -49,6 +51,7 @@ from kvedge.resources.names import (
     POD_MAC,
     PRIVATE_DIRECTORY,
     PROGRAM_VARIABLE,
+    REALTIME,
     SCHEDULABLE,
     TOOLS_FOLDER,
     UNPAUSED_GATE,
@@ -214,7 +217,8 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         resources=pod_resources(vmi, config),
         volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
         volume_devices=[made.mount for made in volumes if isinstance(made.mount, VolumeDevice)],
-        security_context=make_container_context(),
+        # Runtimes let such containers alone say in which NUMA cell memory is.
+        security_context=make_container_context(capabilities=["SYS_NICE"] if mirrors_numa(vmi.spec.domain) else []),
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )
@@ -269,6 +273,11 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
     # These win over all others: a VM never goes to a node that takes none, or of another architecture.
     architecture = vmi.spec.architecture or config.default_architecture
     ours = {SCHEDULABLE: "true", "kubernetes.io/arch": architecture}
+    if has_dedicated_cpus(vmi.spec.domain):
+        ours[CPU_MANAGER] = "true"
+    if is_realtime(vmi.spec.domain):
+        # KubeVirt's label has no value.
+        ours[REALTIME] = ""
     return {**selector, **config.node_selectors, **vmi.spec.node_selector, **ours}
 
 

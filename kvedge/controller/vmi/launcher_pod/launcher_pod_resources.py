@@ -15,6 +15,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.metrics_disk import has_metrics_disk
+from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
@@ -43,6 +44,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             passes_devices=passes_devices(vmi),
             tpm=tpm is not None and tpm.is_wanted,
             metrics_disk=has_metrics_disk(vmi.spec.volumes),
+            is_limited=has_dedicated_cpus(vmi.spec.domain),
             added=_added_overhead(vmi),
         )
     )
@@ -79,6 +81,10 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
     for plugin in _binding_plugins(vmi, config):
         _add(requests, plugin.requests)
         _add(limits, plugin.limits)
+    if has_dedicated_cpus(vmi.spec.domain):
+        # Guaranteed, with whole CPUs: a kubelet gives CPUs alone to such Pods only.
+        requests["cpu"] = str(math.ceil(parse_quantity(requests["cpu"])))
+        limits |= {name: requests[name] for name in ("cpu", "memory")}
     return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
 
 
@@ -112,6 +118,8 @@ def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Qu
 
 
 def _cpu_request(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
+    if has_dedicated_cpus(vmi.spec.domain):
+        return str(dedicated_cpu_count(vmi))
     wanted = vmi.spec.domain.resources.requests.get("cpu")
     if wanted is not None:
         return format_milli(parse_quantity(wanted))

@@ -17,6 +17,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_f
 from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
 from kvedge.resources.access_credentials import credential_secrets, credential_volume
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import (
     CAPABILITIES_DIRECTORY,
     EPHEMERAL_DISKS_DIRECTORY,
@@ -99,8 +100,8 @@ def disk_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[
     """The containers that hold this VMI's images, where nodes cannot mount them."""
     if config.image_volumes:
         return []
-    architecture = _architecture(vmi, config)
-    return [disk_container(tree, _pull_policy(tree), architecture) for tree in image_trees(vmi)]
+    architecture, guaranteed = _architecture(vmi, config), has_dedicated_cpus(vmi.spec.domain)
+    return [disk_container(tree, _pull_policy(tree), architecture, guaranteed=guaranteed) for tree in image_trees(vmi)]
 
 
 def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:

@@ -44,6 +44,8 @@ TPM: Final = 53 * _MIB
 METRICS_DISK: Final = 1 * _MIB
 # Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
 VFIO: Final = VFIO_BYTES
+# Spare memory of a Pod that may not have more than it asks for, as KubeVirt has it: it would be killed.
+LIMITED: Final = 100 * _MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class GuestShape:
     passes_devices: bool = False
     tpm: bool = False
     metrics_disk: bool = False
+    # Whether its Pod may not have more than it asks for, as one with dedicated CPUs.
+    is_limited: bool = False
     # What the VMI's owner adds to the reckoning.
     added: int = 0
 
@@ -79,6 +83,8 @@ def memory_overhead(guest: GuestShape) -> int:
         total += TPM
     if guest.metrics_disk:
         total += METRICS_DISK
+    if guest.is_limited:
+        total += LIMITED
     if guest.emulated:
         total += TRANSLATION_BUFFER
     total += guest.added

@@ -25,8 +25,8 @@ _EMULATED_ARM: Final = "neoverse-n1"
 _POLICIES: Final = frozenset({"force", "require", "optional", "disable", "forbid"})
 
 
-def add_cpu(domain: Element, spec: DomainSpec, platform: Platform, context: DomainContext) -> None:
-    """Model, topology and features.
+def add_cpu(domain: Element, spec: DomainSpec, platform: Platform, context: DomainContext) -> Element:
+    """Model, topology and features; the element, to which its NUMA cells may be added.
 
     Raises:
         ConversionError: for a feature policy that does not exist, and for threads on arm64.
@@ -40,6 +40,7 @@ def add_cpu(domain: Element, spec: DomainSpec, platform: Platform, context: Doma
     for index, feature in enumerate(cpu.features):
         add(element, "feature", policy=_policy(index, feature), name=feature.name)
     add_memory_cell(element, spec, platform.architecture, topology.vcpus)
+    return element
 
 
 def _default_model(platform: Platform) -> str:

@@ -15,6 +15,7 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.libvirt_versions import TLB_FLUSH_DETAILS, require_libvirt
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, switch
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime
 from kvedge.resources.types.domain import DomainSpec, Features, FeatureState, Hyperv
 
 _DEFAULT_SPINLOCKS: Final = 4096
@@ -47,15 +48,28 @@ def add_features(domain: Element, spec: DomainSpec, platform: Platform, context:
         add(element, "apic", eoi="on" if features.apic.end_of_interrupt else None)
     if not context.emulation:
         _add_hyperv(element, features, context)
-    if features.kvm is not None:
-        add(add(element, "kvm"), "hidden", state=switch(features.kvm.hidden))
+    _add_kvm(element, features, dedicated=has_dedicated_cpus(spec) and not context.emulation)
     if features.pvspinlock is not None and not context.emulation:
         add(element, "pvspinlock", state=switch(is_on(features.pvspinlock)))
+    if is_realtime(spec):
+        # Its interrupts come at any time.
+        add(element, "pmu", state="off")
     if features.smm is not None:
         add(element, "smm", state=switch(is_on(features.smm)))
     # VMware's port has no users here, and Linux probes it at every boot.
     add(element, "vmport", state="off")
     _add_translation(element, context)
+
+
+def _add_kvm(parent: Element, features: Features, *, dedicated: bool) -> None:
+    if features.kvm is None and not dedicated:
+        return
+    element = add(parent, "kvm")
+    if features.kvm is not None:
+        add(element, "hidden", state=switch(features.kvm.hidden))
+    if dedicated:
+        # The guest's kernel may wait for a lock by spinning: the other vCPU runs.
+        add(element, "hint-dedicated", state="on")
 
 
 def _add_translation(element: Element, context: DomainContext) -> None:

@@ -14,6 +14,7 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_targets import VIRTIO, bus_of
 from kvedge.launcher.domain.elements.vcpu_xml import domain_topology, unreadable_cpus
 from kvedge.launcher.domain.libvirt_versions import SEVERAL_IO_THREADS, require_libvirt
+from kvedge.resources.host_devices.cpu_placement import isolates_emulator
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -53,6 +54,9 @@ def _count_shared(spec: DomainSpec, others: int, dedicated: int) -> int:
     if not others:
         return 0
     if spec.io_threads_policy == "shared":
+        return 1
+    if spec.io_threads_policy == "auto" and isolates_emulator(spec):
+        # It runs where the emulator does: more of them would only share that CPU.
         return 1
     if spec.io_threads_policy == "auto":
         # At least one is left for those that have none of their own.

@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, switch
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime
 from kvedge.resources.types.domain import DomainSpec
 
 
@@ -20,7 +21,9 @@ def add_memballoon(devices: Element, spec: DomainSpec, platform: Platform, conte
         return
     # Huge pages are not given back one by one: they stay set aside.
     of_huge_pages = spec.memory is not None and spec.memory.hugepages is not None
-    reporting = switch(context.free_page_reporting and not of_huge_pages)
+    # Nor those under CPUs that a guest has for itself: to bring them back takes time from it.
+    keeps = of_huge_pages or has_dedicated_cpus(spec) or is_realtime(spec)
+    reporting = switch(context.free_page_reporting and not keeps)
     element = add(devices, "memballoon", model=platform.virtio, freePageReporting=reporting)
     if context.balloon_stats_seconds:
         add(element, "stats", period=context.balloon_stats_seconds)

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.host_devices.cpu_placement import is_realtime, mirrors_numa
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.resources.vmi_facts import MEMORY_BLOCK, guest_memory_field, most_memory_bytes
@@ -46,7 +47,7 @@ def add_memory(domain: Element, spec: DomainSpec, architecture: str) -> None:
         ConversionError: when the size cannot be made of the pages asked for.
     """
     size = guest_memory(spec)
-    page = _page_size(spec)
+    page = page_size(spec)
     if page and size % page:
         raise ConversionError(
             "spec.domain.memory.hugepages.pageSize",
@@ -59,10 +60,20 @@ def add_memory(domain: Element, spec: DomainSpec, architecture: str) -> None:
         add(domain, "maxMemory", (size + room) // _KIB, slots=1, unit="KiB")
     add(domain, "memory", (size + room) // _KIB, unit="KiB")
     add(domain, "currentMemory", size // _KIB, unit="KiB")
+    if not page and not is_realtime(spec):
+        return
+    backing = add(domain, "memoryBacking")
     if page:
-        backing = add(domain, "memoryBacking")
         add(add(backing, "hugepages"), "page", size=page // _KIB, unit="KiB")
+    if is_realtime(spec):
+        # A page that is shared, or not there, would be waited for.
+        add(backing, "nosharepages")
+        add(backing, "locked")
+    if page:
         add(backing, "source", type="memfd")
+    if mirrors_numa(spec):
+        # The guest's cells have their memory when it starts, or it does not start.
+        add(backing, "allocation", mode="immediate")
 
 
 def add_memory_cell(cpu: Element, spec: DomainSpec, architecture: str, vcpus: int) -> None:
@@ -89,10 +100,15 @@ def _read_wanted(spec: DomainSpec) -> tuple[str, int]:
     if asked is not None:
         field, amount = asked
         return field, _bytes(field, amount)
-    return "spec.domain.memory", _page_size(spec)
+    return "spec.domain.memory", page_size(spec)
 
 
-def _page_size(spec: DomainSpec) -> int:
+def page_size(spec: DomainSpec) -> int:
+    """The size of the guest's huge pages; 0 when it has none.
+
+    Raises:
+        ConversionError: when the size is none.
+    """
     if spec.memory is None or spec.memory.hugepages is None:
         return 0
     field = "spec.domain.memory.hugepages.pageSize"

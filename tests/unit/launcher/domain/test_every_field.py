@@ -171,10 +171,6 @@ NOT_RENDERED = {
     ),
     **dict.fromkeys(
         (
-            "Cpu.dedicatedCpuPlacement",
-            "Cpu.isolateEmulatorThread",
-            "Cpu.numa",
-            "Cpu.realtime",
             "DomainSpec.launchSecurity",
             *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
             "Devices.filesystems",
@@ -198,7 +194,6 @@ NOT_RENDERED = {
         ),
         "told by the KernelFiles taken out of the image",
     ),
-    "Numa.guestMappingPassthrough": "refused with its parent",
     **dict.fromkeys(
         ("Firmware.acpi", "AcpiTables.slicNameRef", "AcpiTables.msdmNameRef"), "told by the tables found in the Secrets"
     ),
@@ -337,11 +332,14 @@ def _render_with(case: GoldenCase, document: dict[str, Any]) -> str | None:
         return None
 
 
-def _context_paths(document: dict[str, Any], before: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _context_paths(document: dict[str, Any], before: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     for key, value in document.items():
         yield (*before, key)
         if isinstance(value, dict):
             yield from _context_paths(value, (*before, key))
+        for index, entry in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(entry, dict):
+                yield from _context_paths(entry, (*before, key, index))
 
 
 def _context_fields(cls: type) -> set[str]:
