@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -40,23 +39,13 @@ def find_allowed_cpus() -> frozenset[int]:
     Raises:
         OSError: when the kernel does not say.
     """
-    found: list[set[int] | OSError] = []
-
-    def ask() -> None:
-        # The kernel gives a thread those of the CPUs it asks for that its cpuset has. This thread then ends.
-        try:
-            os.sched_setaffinity(0, range(MOST_CPUS))
-            found.append(os.sched_getaffinity(0))
-        except OSError as error:
-            found.append(error)
-
-    asking = threading.Thread(target=ask, name="cpuset")
-    asking.start()
-    asking.join()
-    answer = found[0]
-    if isinstance(answer, OSError):
-        raise answer
-    return frozenset(answer)
+    now = os.sched_getaffinity(0)
+    try:
+        # The kernel gives a thread those of the CPUs it asks for that its cpuset has.
+        os.sched_setaffinity(0, range(MOST_CPUS))
+        return frozenset(os.sched_getaffinity(0))
+    finally:
+        os.sched_setaffinity(0, now)
 
 
 def keep_launcher_to(cpus: Collection[int]) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from kvedge.runtime.linux.cpu_lists import CpuListError, parse_cpu_list
 from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
 from kvedge.runtime.network_settings import wrong_networks
 
@@ -77,6 +78,13 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         int,
         _describe("How much of what a place can hold is promised to claims, in percent: disks are sparse"),
     ] = 200
+    dedicated_cpus: Annotated[
+        str,
+        _describe(
+            "CPUs of one box for guests with dedicatedCpuPlacement, such as 2-5; other VMs are kept off them",
+            "none",
+        ),
+    ] = ""
     emulation: Annotated[Emulation, _describe("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[
         str, _describe("The name of this node", "the host's name; on one box that of its first start")
@@ -155,6 +163,11 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     def registries_without_tls(self) -> frozenset[str]:
         """Registries that may be spoken to without https, and from which Pods may pull also when they are here."""
         return frozenset(_names(self.insecure_registries))
+
+    @property
+    def cpus_for_guests_alone(self) -> frozenset[int]:
+        """CPUs of one box that only guests with CPUs for themselves run on."""
+        return parse_cpu_list(self.dedicated_cpus)
 
     @property
     def places_of_volumes(self) -> dict[str, Path]:
@@ -368,6 +381,10 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
     yield from _wrong_places(settings)
     if settings.volume_overcommit < 1:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")
+    try:
+        parse_cpu_list(settings.dedicated_cpus)
+    except CpuListError as error:
+        yield _Wrong("dedicated-cpus", str(error))
     if wrong := _wrong_roles(settings.node_roles):
         yield _Wrong("node-roles", wrong)
     networks = wrong_networks(settings.pod_cidr, settings.service_cidr, settings.load_balancer_pool)

@@ -150,6 +150,7 @@ class _Box:
             pod_cidr=self.settings.pod_cidr,
             insecure_registries=self.settings.registries_without_tls,
             name_server=self.names.address,
+            dedicated_cpus=self.settings.cpus_for_guests_alone,
         )
 
     def make_agent(self) -> Service:

@@ -40,6 +40,7 @@ _BOX: Final = [
     _setting("service-cidr"),
     _setting("load-balancer-pool"),
     _setting("insecure-registries"),
+    _setting("dedicated-cpus"),
     _setting("volume-places"),
     _setting("volume-overcommit"),
     _setting("write-kubeconfig"),

@@ -51,6 +51,7 @@ from kvedge.standalone.agent.pod.damaged_pods import DamagedPods, lose_container
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.log_keeper import LogKeeper
+from kvedge.standalone.agent.pod.place.cpu_pool import CpuPool
 from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
 from kvedge.standalone.agent.pod.place.pod_place import ApiReader, Places
 from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
@@ -84,6 +85,8 @@ class AgentConfig:
     insecure_registries: frozenset[str] = field(default_factory=frozenset)
     # The address at which Pods may ask for names of VMs and Services; empty for none.
     name_server: str = ""
+    # CPUs of this host for guests that have them for themselves.
+    dedicated_cpus: frozenset[int] = frozenset()
 
     @property
     def instance(self) -> str:
@@ -168,7 +171,8 @@ class NodeAgent:
         self._boot_id = read_boot_id()
         self._logs = ContainerLogs(config.pods, self._boot_id)
         self._starter = ContainerStarter()
-        self._cgroups = pod_cgroups(config.instance)
+        self._cpus = CpuPool(config.dedicated_cpus, config.kubelet)
+        self._cgroups = pod_cgroups(config.instance, with_cpus=bool(config.dedicated_cpus))
         self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
         self._sessions = ContainerSessions(config.pods, self._boot_id, self._starter)
         self._damage = DamageNotes(config.data_dir, self._clock)
@@ -219,7 +223,10 @@ class NodeAgent:
         return self._sessions.begin_exec(request)
 
     def _start(self) -> None:
+        if wrong := self._cpus.check():
+            raise ServiceError(self.name, wrong)
         self._config.pods.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._cpus.tell()
         # First what runs here; the API is not asked before that is known.
         adopted = self._pods.adopt()
         self._parts = Parts(self._make_parts(adopted))
@@ -275,6 +282,7 @@ class NodeAgent:
     def _adopt(self, adopted: list[LocalPod], devices: DeviceManager) -> None:
         for local in adopted:
             devices.adopt(local.files.uid, local.record.devices)
+            self._cpus.adopt(local.files.uid, local.record.cpus)
             if local.record.boot_id != self._boot_id:
                 lose_containers(local)
 
@@ -318,6 +326,7 @@ class NodeAgent:
                 self._cgroups,
                 ApiReader(self._client, config.authority),
                 facts.memory,
+                self._cpus,
                 config.name_server,
             ),
             pulls=pulls,
@@ -355,6 +364,7 @@ class NodeAgent:
             clock=self._clock,
             queue=queue,
             began=self._clock.now(),
+            cpu_pool=len(self._cpus.pool),
         )
         loop = ReconcileLoop("scheduler", made.reconcile, queue=queue)
 

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.linux.cpu_lists import CpuListError, cpu_list_text, parse_cpu_list
 from kvedge.runtime.mount_table import mount_table, parse_mounts
 from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage, read_usage
 
 _PARENT: Final = "kvedge"
 # The controllers of version 1 in use; systemd's own hierarchy only says to which service a process belongs.
 _USED: Final = frozenset({"memory", "pids", "freezer", "cpu", "cpuacct", "name=systemd"})
+# Of version 1 too, where there are CPUs for guests alone: without one a process could join no group that has none set.
+_CPUSET: Final = "cpuset"
 _V2_CONTROLLERS: Final = ("cpu", "memory", "pids")
 # One Pod may have so many processes: the kubelet's default is the node's limit, which is too late.
 MOST_PROCESSES: Final = 4096
@@ -33,11 +36,15 @@ _AT_ONCE: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """What a Pod may take: bytes of memory, thousandths of a CPU as its share and as its limit; 0 for no limit."""
+    """What a Pod may take: bytes of memory, thousandths of a CPU as its share and as its limit; 0 for no limit.
+
+    `cpus` are those that it may run on; none for all.
+    """
 
     memory: int = 0
     cpu_request: int = 0
     cpu_limit: int = 0
+    cpus: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,15 @@ class Hierarchy:
     def unified(self) -> bool:
         """Whether it is version 2."""
         return not self.controllers
+
+    @property
+    def is_of_cpus(self) -> bool:
+        """Whether it is of version 1 and says who runs on which CPUs."""
+        return _CPUSET in self.controllers
+
+    def has_groups(self, instance: str) -> bool:
+        """Whether an instance of kvedge has groups in it."""
+        return (self.path / _PARENT / instance).is_dir()
 
 
 @dataclass(slots=True)
@@ -67,8 +83,8 @@ class Cgroups:
         for hierarchy in self.hierarchies:
             folder = hierarchy.path / _PARENT / self.instance / pod
             try:
-                _make(hierarchy, folder)
-                _write(folder, _settings(hierarchy, limits))
+                _make(hierarchy, folder, with_cpus=bool(limits.cpus))
+                _write(folder, [*_settings(hierarchy, limits), *_cpus(hierarchy, limits)])
             except OSError as error:
                 self.note_problem(str(hierarchy.path), error.strerror or str(error))
                 continue
@@ -79,18 +95,42 @@ class Cgroups:
         """A container of the Pod is in its cgroups."""
 
     def limit_cpu(self, pod: str, limits: CgroupLimits) -> bool:
-        """Set the limit of CPU time, when a container of the Pod runs; whether it holds: may be repeated.
+        """Set the limit of CPU time, when a container of the Pod runs, and its CPUs anew: the pool may have changed.
+
+        Whether it holds: may be repeated.
 
         Not before: to start a container takes the time of some tenths of a second of a small limit.
         """
         holds = True
         for hierarchy in self.hierarchies:
             try:
-                _write(hierarchy.path / _PARENT / self.instance / pod, _cpu_limit(hierarchy, limits))
+                folder = hierarchy.path / _PARENT / self.instance / pod
+                if limits.cpus:
+                    self._catch_up(pod, hierarchy, folder)
+                _write(folder, [*_cpu_limit(hierarchy, limits), *(_cpus(hierarchy, limits) or _all_cpus(folder))])
             except OSError as error:
                 self.note_problem(str(hierarchy.path), error.strerror or str(error))
                 holds = False
         return holds
+
+    def _catch_up(self, pod: str, hierarchy: Hierarchy, folder: Path) -> None:
+        """A Pod that is older than the pool of CPUs has no group of theirs yet."""
+        is_new = not folder.is_dir() and hierarchy.is_of_cpus
+        processes = self.processes(pod) if is_new else frozenset[int]()
+        if not folder.is_dir() and not processes:
+            return
+        _make(hierarchy, folder, with_cpus=True)
+        for pid in processes:
+            # It has ended meanwhile.
+            with suppress(ProcessLookupError):
+                (folder / "cgroup.procs").write_text(str(pid))
+
+    def cpus_of(self, pod: str) -> frozenset[int]:
+        """The CPUs that the kernel lets a Pod run on; none where it is not kept to any."""
+        for hierarchy in self.hierarchies:
+            if found := read_cpus(hierarchy.path / _PARENT / self.instance / pod):
+                return found
+        return frozenset()
 
     def note_problem(self, where: str, what: str) -> None:
         """Remember what does not work, for :meth:`notes`."""
@@ -159,18 +199,27 @@ class Cgroups:
         return found
 
 
-def find_hierarchies(text: str) -> tuple[Hierarchy, ...]:
-    """The hierarchies that are of use, from the text of /proc/self/mountinfo."""
+def read_cpus(folder: Path) -> frozenset[int]:
+    """The CPUs that a group was given; none where it has no word in this."""
+    try:
+        return parse_cpu_list((folder / "cpuset.cpus").read_text())
+    except (OSError, CpuListError):
+        return frozenset()
+
+
+def find_hierarchies(text: str, *, with_cpus: bool = False) -> tuple[Hierarchy, ...]:
+    """The hierarchies that are of use, from the text of /proc/self/mountinfo; `with_cpus` that of CPUs as well."""
     found: dict[str, Hierarchy] = {}
+    wanted = _USED | {_CPUSET} if with_cpus else _USED
     for mount in parse_mounts(text):
         if mount.kind == "cgroup2":
             found.setdefault("", Hierarchy(mount.target, frozenset()))
-        elif mount.kind == "cgroup" and (used := mount.options & _USED):
+        elif mount.kind == "cgroup" and (used := mount.options & wanted):
             found.setdefault(",".join(sorted(used)), Hierarchy(mount.target, used))
     return tuple(found.values())
 
 
-def _make(hierarchy: Hierarchy, folder: Path) -> None:
+def _make(hierarchy: Hierarchy, folder: Path, *, with_cpus: bool) -> None:
     for attempt in range(_ATTEMPTS):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -181,14 +230,24 @@ def _make(hierarchy: Hierarchy, folder: Path) -> None:
                 raise
     if hierarchy.unified:
         for parent in (hierarchy.path, folder.parent.parent, folder.parent):
-            _enable(parent)
+            _enable(parent, (*_V2_CONTROLLERS, _CPUSET) if with_cpus else _V2_CONTROLLERS)
     folder.mkdir(exist_ok=True)
+    if hierarchy.is_of_cpus:
+        for group in (folder.parent.parent, folder.parent, folder):
+            _fill_cpuset(group)
 
 
-def _enable(folder: Path) -> None:
+def _fill_cpuset(group: Path) -> None:
+    """A group of version 1 has nothing at first: it gets what its parent has."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if (group / name).exists() and not (group / name).read_text().strip():
+            (group / name).write_text((group.parent / name).read_text().strip())
+
+
+def _enable(folder: Path, controllers: Iterable[str]) -> None:
     """Hand the controllers down; those that version 1 has are not there to be handed."""
     available = (folder / "cgroup.controllers").read_text().split()
-    for name in _V2_CONTROLLERS:
+    for name in controllers:
         if name in available:
             # Inside a container whose own processes are in this very group, it cannot be done: limits then lack.
             with suppress(OSError):
@@ -220,6 +279,19 @@ def _settings(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str,
         yield "memory.max", str(limits.memory)
     elif limits.memory and "memory" in hierarchy.controllers:
         yield "memory.limit_in_bytes", str(limits.memory)
+
+
+def _cpus(hierarchy: Hierarchy, limits: CgroupLimits) -> list[tuple[str, str]]:
+    if limits.cpus and (hierarchy.unified or hierarchy.is_of_cpus):
+        return [("cpuset.cpus", cpu_list_text(limits.cpus))]
+    return []
+
+
+def _all_cpus(folder: Path) -> list[tuple[str, str]]:
+    """There is no pool any more: a group that was kept to some CPUs has those of its parent."""
+    if not read_cpus(folder):
+        return []
+    return [("cpuset.cpus", cpu_list_text(read_cpus(folder.parent)) or "\n")]
 
 
 def _cpu_limit(hierarchy: Hierarchy, limits: CgroupLimits) -> Iterable[tuple[str, str]]:

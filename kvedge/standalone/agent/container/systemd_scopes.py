@@ -16,9 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.runtime.linux.cpu_lists import cpu_list_text
 from kvedge.runtime.mount_table import mount_table
 from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage, read_usage
-from kvedge.standalone.agent.container.cgroups import MOST_PROCESSES, CgroupLimits, Cgroups, find_hierarchies
+from kvedge.standalone.agent.container.cgroups import (
+    MOST_PROCESSES,
+    CgroupLimits,
+    Cgroups,
+    find_hierarchies,
+    read_cpus,
+)
 
 _BOOTED: Final = Path("/run/systemd/system")
 # Guests are shut down by this unit when the host goes down: it must have stopped before systemd ends the scopes.
@@ -28,9 +35,13 @@ _SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.005
 
 
-def pod_cgroups(instance: str) -> Cgroups:
-    """Where the Pods of an instance have their cgroups on this host."""
-    hierarchies = find_hierarchies(mount_table())
+def pod_cgroups(instance: str, *, with_cpus: bool = False) -> Cgroups:
+    """Where the Pods of an instance have their cgroups on this host; `with_cpus` when some have CPUs for themselves."""
+    table = mount_table()
+    hierarchies = find_hierarchies(table, with_cpus=True)
+    # Pods of a pool that is no more still have groups by it.
+    if not with_cpus and not any(each.is_of_cpus and each.has_groups(instance) for each in hierarchies):
+        hierarchies = find_hierarchies(table)
     if _BOOTED.is_dir() and len(hierarchies) == 1 and hierarchies[0].unified:
         return SystemdScopes(instance, hierarchies)
     return Cgroups(instance, hierarchies)
@@ -60,6 +71,10 @@ class SystemdScopes(Cgroups):
             return Cgroups.create(self, pod, limits)
         return [str(scope / "cgroup.procs")]
 
+    def cpus_of(self, pod: str) -> frozenset[int]:
+        """The CPUs that the kernel lets a Pod run on; none where it is not kept to any."""
+        return read_cpus(self._scope(pod)) or Cgroups.cpus_of(self, pod)
+
     def settle(self, pod: str) -> None:
         """A container of the Pod runs: nobody else need keep its scope."""
         with self._lock:
@@ -72,9 +87,13 @@ class SystemdScopes(Cgroups):
         scope = self._scope(pod)
         if not scope.is_dir():
             return Cgroups.limit_cpu(self, pod, limits)
-        command = ["systemctl", "set-property", "--runtime", scope.name, *cpu_properties(limits)]
-        if not cpu_properties(limits):
+        properties = cpu_properties(limits)
+        if not limits.cpus and read_cpus(scope):
+            # There is no pool any more.
+            properties.append("AllowedCPUs=")
+        if not properties:
             return True
+        command = ["systemctl", "set-property", "--runtime", scope.name, *properties]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
         except subprocess.CalledProcessError as error:
@@ -164,6 +183,8 @@ def scope_properties(limits: CgroupLimits) -> list[str]:
     found = [f"TasksMax={MOST_PROCESSES}"]
     if limits.memory:
         found.append(f"MemoryMax={limits.memory}")
+    if limits.cpus:
+        found.append(_property_of(limits))
     if limits.cpu_request:
         # 100 is one CPU's worth, as in cgroups.
         found.append(f"CPUWeight={max(1, min(10_000, limits.cpu_request * 100 // 1000))}")
@@ -171,5 +192,10 @@ def scope_properties(limits: CgroupLimits) -> list[str]:
 
 
 def cpu_properties(limits: CgroupLimits) -> list[str]:
-    """The limit of CPU time, of which there may be none."""
-    return [f"CPUQuota={limits.cpu_limit / 10:g}%"] if limits.cpu_limit else []
+    """The limit of CPU time and the CPUs, of which there may be none."""
+    found = [f"CPUQuota={limits.cpu_limit / 10:g}%"] if limits.cpu_limit else []
+    return [*found, _property_of(limits)] if limits.cpus else found
+
+
+def _property_of(limits: CgroupLimits) -> str:
+    return f"AllowedCPUs={cpu_list_text(limits.cpus)}"

@@ -15,20 +15,24 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Node, Pod
 from kvedge.resources.values.quantities import parse_quantity
+from kvedge.standalone.agent.pod.place.cpu_pool import exclusive_cpus, pods_cpus
 from kvedge.standalone.label_matching import selector_matches, terms_match
 
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 _NO_NODE: Final = "no nodes available to schedule pods"
 
 
-def fit_reasons(pod: Pod, node: Node, others: Iterable[Pod]) -> list[str]:
-    """Why `pod` cannot run on `node` beside `others`, the Pods that are bound there; empty when it can."""
+def fit_reasons(pod: Pod, node: Node, others: Iterable[Pod], pool: int = 0) -> list[str]:
+    """Why `pod` cannot run on `node` beside `others`, the Pods that are bound there; empty when it can.
+
+    So many CPUs of the node are in its `pool`: for guests that have them for themselves, and for nobody else.
+    """
     reasons = [*_node_reasons(pod, node)]
     if reasons:
         # As the scheduler does: a node that is filtered out is not asked for its room.
         return reasons
     there = [other for other in others if other.status.phase not in FINAL_POD_PHASES]
-    return [*_room_reasons(pod, node, there), *_neighbour_reasons(pod, there)]
+    return [*_room_reasons(pod, node, there, pool), *_neighbour_reasons(pod, there)]
 
 
 def unschedulable_message(reasons: Sequence[Sequence[str]]) -> str:
@@ -95,18 +99,30 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
 
 
-def _room_reasons(pod: Pod, node: Node, there: Sequence[Pod]) -> Iterator[str]:
+def _room_reasons(pod: Pod, node: Node, there: Sequence[Pod], pool: int) -> Iterator[str]:
     allocatable = {name: parse_quantity(value) for name, value in node.status.allocatable.items()}
+    alone = exclusive_cpus(pod)
+    if alone and alone > (free := pool - pods_cpus(there)):
+        yield f"Insufficient dedicated CPUs ({alone} wanted, {max(0, free)} of {pool} free)"
+    allocatable["cpu"] = allocatable.get("cpu", Fraction()) - pool
     if len(there) + 1 > allocatable.get("pods", Fraction(0)):
         yield "Too many pods"
     used: dict[str, Fraction] = {}
     for other in there:
-        for name, amount in pod_requests(other).items():
+        for name, amount in _shared_requests(other).items():
             used[name] = used.get(name, Fraction()) + amount
-    for name, amount in sorted(pod_requests(pod).items()):
+    for name, amount in sorted(_shared_requests(pod).items()):
         known = name in _COUNTED or "/" in name or name.startswith("hugepages-")
         if known and amount and used.get(name, Fraction()) + amount > allocatable.get(name, Fraction()):
             yield f"Insufficient {name}"
+
+
+def _shared_requests(pod: Pod) -> dict[str, Fraction]:
+    """Without the CPUs of a Pod that has some for itself: all that runs in it runs there."""
+    asked = pod_requests(pod)
+    if exclusive_cpus(pod):
+        asked.pop("cpu", None)
+    return asked
 
 
 def _neighbour_reasons(pod: Pod, there: Sequence[Pod]) -> Iterator[str]:

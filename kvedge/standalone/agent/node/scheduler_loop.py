@@ -65,6 +65,8 @@ class SchedulerLoop:
     queue: WorkQueue
     # When the node agent started: VMs with an order start one after the other then.
     began: datetime
+    # How many CPUs of the node are for guests that have them for themselves.
+    cpu_pool: int = 0
     # Bound a moment ago, before the informer tells of it: they take room already. By UID.
     _assumed: dict[str, Pod] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -140,7 +142,7 @@ class SchedulerLoop:
         neighbours = [item for uid, item in others.items() if uid != pod.metadata.uid]
         claims = judge_claims(pod, node, neighbours, self.storage.lookup())
         try:
-            return [[*fit_reasons(pod, node, neighbours), *claims.reasons]], claims
+            return [[*fit_reasons(pod, node, neighbours, self.cpu_pool), *claims.reasons]], claims
         except QuantityError as error:
             return [[f"node(s) cannot be compared with the Pod's requests: {error}"]], claims
 

@@ -17,6 +17,7 @@ from typing import Final
 from kvedge.network.errors import AddressesExhaustedError
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Container, Pod, PodSpec
+from kvedge.resources.values.quantities import QuantityError
 from kvedge.runtime.damaged_files import put_aside
 from kvedge.runtime.durable_files import sync
 from kvedge.standalone.agent.container.cgroups import Cgroups
@@ -30,6 +31,7 @@ from kvedge.standalone.agent.container.container_state import (
 )
 from kvedge.standalone.agent.pod.damage_notes import DamageNotes
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
+from kvedge.standalone.agent.pod.place.cpu_pool import exclusive_cpus
 from kvedge.standalone.agent.pod.pod_loop import PodLoop
 from kvedge.standalone.agent.pod.pod_record import PodRecord, new_record, write_pod_record
 
@@ -90,12 +92,19 @@ class DamagedPods:
             return self._make_unknown(files, why, runs=runs)
         record = self._record_of(pod)
         record.boot_id = self._boot_id if runs else ""
+        self._find_cpus(record, pod)
         _replace(files, record)
         local = self._pods.make_known(files, record)
         if not runs:
             lose_containers(local)
         self._tell(f"{why}; the record of pod {local.key} was made anew from its object", pod)
         return local
+
+    def _find_cpus(self, record: PodRecord, pod: Pod) -> None:
+        """Those that it has for itself are those that the kernel keeps it to."""
+        if _is_exclusive(pod):
+            record.cpus = sorted(self._cgroups.cpus_of(pod.metadata.uid))
+            self._loop.steps.places.cpus.adopt(pod.metadata.uid, record.cpus)
 
     def _record_of(self, pod: Pod) -> PodRecord:
         record = new_record(pod)
@@ -138,6 +147,14 @@ class DamagedPods:
         self._notes.tell(text)
         if pod is not None:
             self._loop.steps.events.record(pod, "Warning", "DamagedRecord", text)
+
+
+def _is_exclusive(pod: Pod) -> bool:
+    try:
+        return exclusive_cpus(pod) > 0
+    except QuantityError:
+        # It never began.
+        return False
 
 
 def _replace(files: PodFiles, record: PodRecord) -> None:

@@ -49,6 +49,8 @@ class PodRecord(msgspec.Struct, kw_only=True):
     boot_id: str = ""
     image_ids: dict[str, str] = {}
     devices: dict[str, list[str]] = {}
+    # The CPUs that it has for itself.
+    cpus: list[int] = []
     store: str = ""
     store_revision: int = 0
     forgotten: bool = False

@@ -20,7 +20,7 @@ from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.types.pod_networks import NETWORKS, NO_NETWORK
 from kvedge.resources.values.quantities import QuantityError
-from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container, pod_limits
+from kvedge.standalone.agent.container.container_plan import ContainerPlanError, plan_container
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.container.container_state import signal_container
 from kvedge.standalone.agent.container.container_user import UserError, container_user
@@ -29,6 +29,7 @@ from kvedge.standalone.agent.container.termination_message import make_terminati
 from kvedge.standalone.agent.pod.image_pulls import ImagePulls
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.place.container_env import container_env
+from kvedge.standalone.agent.pod.place.cpu_pool import CpuError, exclusive_cpus
 from kvedge.standalone.agent.pod.place.device_manager import DeviceError, DeviceManager, device_requests
 from kvedge.standalone.agent.pod.place.pod_place import PlaceError, Places
 from kvedge.standalone.agent.pod.place.volume_files import VolumeError
@@ -104,7 +105,7 @@ class PodSteps:
                 self._start(local, step.name)
             case LimitCpu():
                 # A failed step holds up no other, and is tried again in the Pod's next pass.
-                local.cpu_is_limited = self.places.cgroups.limit_cpu(local.files.uid, pod_limits(local.pod))
+                local.cpu_is_limited = self._limit_cpu(local)
             case AskToEnd():
                 self._signal(local, step.names, signal.SIGTERM)
                 local.stop_asked_at = time.time()
@@ -120,6 +121,10 @@ class PodSteps:
                 return False
         return True
 
+    def _limit_cpu(self, local: LocalPod) -> bool:
+        uid = local.files.uid
+        return self.places.cgroups.limit_cpu(uid, self.places.limits_of(local.pod, uid))
+
     def _make_place(self, local: LocalPod) -> None:
         other = self.pods.claim(local)
         if other:
@@ -133,8 +138,11 @@ class PodSteps:
         try:
             wanted = [device_requests(item.resources.limits) for item in containers]
             local.record.devices = self.devices.reserve(uid, _merge_largest(wanted))
-        except DeviceError as error:
+            local.record.cpus = self.places.cpus.reserve(uid, exclusive_cpus(pod))
+        except (DeviceError, CpuError) as error:
             raise StepError("UnexpectedAdmissionError", ImageProblem(_CREATING, str(error))) from error
+        except QuantityError as error:
+            raise StepError("FailedCreatePodContainer", ImageProblem(_CREATING, str(error))) from error
         write_pod_record(local.files, local.record)
         try:
             local.place = self.places.make(pod, local.files, local.record.addresses, trees)
@@ -196,6 +204,7 @@ class PodSteps:
         except PlaceError as error:
             raise StepError(error.reason, ImageProblem("", str(error))) from error
         self.devices.release(local.files.uid)
+        self.places.cpus.release(local.files.uid)
         local.place = None
         local.released = True
         local.in_the_way = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +25,10 @@ from kvedge.resources.types.core import ConfigMap, Pod, Secret
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.values.bandwidth import pod_bandwidth
 from kvedge.runtime.durable_files import write_whole
-from kvedge.standalone.agent.container.cgroups import Cgroups, kill_all
+from kvedge.standalone.agent.container.cgroups import CgroupLimits, Cgroups, kill_all
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace, hostname, pod_limits
+from kvedge.standalone.agent.pod.place.cpu_pool import CpuPool, exclusive_cpus
 from kvedge.standalone.agent.pod.place.pod_networks import (
     PodNetworkError,
     follow_networks,
@@ -118,6 +119,8 @@ class Places:
     cgroups: Cgroups
     reader: ApiReader
     node_memory: int
+    # Which Pods have CPUs for themselves.
+    cpus: CpuPool
     # The name server for Pods, which knows VMs and Services; empty for none.
     name_server: str = ""
 
@@ -148,10 +151,22 @@ class Places:
             files=files,
             volumes=volumes,
             netns=f"{_NETNS_DIRECTORY}/{netns}" if netns else "",
-            cgroups=self.cgroups.create(files.uid, pod_limits(pod)),
+            cgroups=self._make_cgroups(pod, files.uid),
             node_memory=self.node_memory,
             network_status=status,
         )
+
+    def limits_of(self, pod: Pod, uid: str) -> CgroupLimits:
+        """What its cgroups are limited to. Raises QuantityError."""
+        return replace(pod_limits(pod), cpus=self.cpus.cpuset_of(uid))
+
+    def _make_cgroups(self, pod: Pod, uid: str) -> list[str]:
+        limits = self.limits_of(pod, uid)
+        made = self.cgroups.create(uid, limits)
+        if exclusive_cpus(pod) and self.cgroups.cpus_of(uid) != limits.cpus:
+            text = "the host's cgroups cannot keep others off the CPUs of this guest: they have no cpuset"
+            raise PlaceError("FailedCreatePodSandBox", f"{text}; boot with systemd, or mount the controller")
+        return made
 
     def follow_networks(self, pod: Pod, files: PodFiles, addresses: Sequence[str]) -> tuple[str, str]:
         """Bring a Pod that runs onto the networks that it names by now; what to tell of them, and what is in the way.

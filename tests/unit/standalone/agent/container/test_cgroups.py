@@ -60,3 +60,54 @@ def test_a_pod_without_a_limit_or_without_a_cgroup_is_left_alone(tmp_path: Path)
     cgroups.limit_cpu("other", LIMITS)
     assert {name: (folder / name).read_text() for name in CPU} == CPU
     assert cgroups.notes() == []
+
+
+def _cpuset_tree(root: Path) -> tuple[Cgroups, Path]:
+    """Version 1's hierarchy of CPUs; the kernel fills a new group with empty files, which a directory cannot."""
+    for folder in (root, root / "kvedge", root / "kvedge/box", root / "kvedge/box/pod"):
+        folder.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            (folder / name).write_text("\n")
+    (root / "cpuset.cpus").write_text("0-3\n")
+    (root / "cpuset.mems").write_text("0\n")
+    return Cgroups("box", (Hierarchy(root, frozenset({"cpuset"})),)), root / "kvedge/box/pod"
+
+
+def test_a_pod_of_version_1_has_its_cpus_and_all_memory(tmp_path: Path) -> None:
+    cgroups, folder = _cpuset_tree(tmp_path)
+    cgroups.create("pod", CgroupLimits(cpus=frozenset({1, 2})))
+    assert cgroups.notes() == []
+    assert [(folder / name).read_text().strip() for name in ("cpuset.cpus", "cpuset.mems")] == ["1-2", "0"]
+    assert (folder.parent / "cpuset.cpus").read_text() == "0-3"
+    assert cgroups.cpus_of("pod") == {1, 2}
+
+
+def test_a_pod_of_version_2_has_its_cpus(tmp_path: Path) -> None:
+    cgroups, _ = _cgroups(tmp_path, frozenset(), {**UNIFIED, "cpuset.cpus": "\n"})
+    assert cgroups.cpus_of("pod") == frozenset()
+    cgroups.create("pod", CgroupLimits(cpus=frozenset({3})))
+    assert cgroups.cpus_of("pod") == {3}
+
+
+def test_a_running_pod_follows_another_pool_and_has_all_cpus_without_one(tmp_path: Path) -> None:
+    cgroups, _ = _cpuset_tree(tmp_path)
+    cgroups.create("pod", CgroupLimits(cpus=frozenset({1, 2})))
+    cgroups.limit_cpu("pod", CgroupLimits(cpus=frozenset({0, 3})))
+    assert cgroups.cpus_of("pod") == {0, 3}
+    cgroups.limit_cpu("pod", CgroupLimits())
+    assert cgroups.cpus_of("pod") == {0, 1, 2, 3}
+
+
+def test_a_pod_that_is_older_than_the_pool_is_moved_to_its_cpus(tmp_path: Path) -> None:
+    memory, cpus = tmp_path / "memory", tmp_path / "cpus"
+    (memory / "kvedge/box/pod").mkdir(parents=True)
+    (memory / "kvedge/box/pod/cgroup.procs").write_text("17\n")
+    cpus.mkdir()
+    _, folder = _cpuset_tree(cpus)
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    of_memory = Hierarchy(memory, frozenset({"memory"}))
+    cgroups = Cgroups("box", (of_memory, Hierarchy(cpus, frozenset({"cpuset"}))))
+    cgroups.limit_cpu("pod", CgroupLimits(cpus=frozenset({2})))
+    assert (folder / "cgroup.procs").read_text() == "17"

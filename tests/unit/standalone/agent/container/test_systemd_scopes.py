@@ -18,6 +18,7 @@ from kvedge.standalone.agent.container.systemd_scopes import SystemdScopes, cpu_
         pytest.param(CgroupLimits(memory=1 << 30), {"TasksMax=4096", "MemoryMax=1073741824"}, id="memory in bytes"),
         pytest.param(CgroupLimits(cpu_request=500), {"TasksMax=4096", "CPUWeight=50"}, id="half a CPU's share"),
         pytest.param(CgroupLimits(cpu_request=1), {"TasksMax=4096", "CPUWeight=1"}, id="a share is never nothing"),
+        pytest.param(CgroupLimits(cpus=frozenset({2, 3})), {"TasksMax=4096", "AllowedCPUs=2-3"}, id="CPUs"),
         pytest.param(CgroupLimits(cpu_limit=1500), {"TasksMax=4096"}, id="CPU time has none until a container runs"),
     ],
 )
@@ -30,6 +31,7 @@ def test_limits_become_properties(limits: CgroupLimits, properties: set[str]) ->
     [
         pytest.param(CgroupLimits(cpu_request=500), [], id="no limit"),
         pytest.param(CgroupLimits(cpu_limit=1500), ["CPUQuota=150%"], id="one CPU and a half"),
+        pytest.param(CgroupLimits(cpus=frozenset({2})), ["AllowedCPUs=2"], id="CPUs"),
         pytest.param(CgroupLimits(cpu_limit=125), ["CPUQuota=12.5%"], id="an eighth"),
     ],
 )

@@ -200,3 +200,38 @@ def test_the_message_is_the_scheduler_s() -> None:
         "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."
     )
     assert unschedulable_message([]) == "no nodes available to schedule pods"
+
+
+def _alone(cpus: str, name: str = "p", phase: str = "") -> Pod:
+    amount = {"cpu": cpus, "memory": "1Gi"}
+    selector = {"kubevirt.io/cpumanager": "true"}
+    return _pod(name, phase, requests=amount, limits=amount, node_selector=selector)
+
+
+def _with_pool() -> Node:
+    made = _node()
+    made.metadata.labels["kubevirt.io/cpumanager"] = "true"
+    made.status.allocatable["cpu"] = "4"
+    return made
+
+
+def test_cpus_for_a_guest_alone_are_those_of_the_pool() -> None:
+    node, busy = _with_pool(), _pod("busy", requests={"cpu": "2"})
+    assert fit_reasons(_alone("2"), node, [busy], 2) == []
+    full = [_alone("1", "a"), _alone("1", "ended", "Succeeded")]
+    assert fit_reasons(_alone("2"), node, full, 2) == ["Insufficient dedicated CPUs (2 wanted, 1 of 2 free)"]
+    assert fit_reasons(_alone("1"), node, full, 2) == []
+    # The pool became smaller.
+    assert fit_reasons(_alone("1"), node, [_alone("2", "a")], 1) == [
+        "Insufficient dedicated CPUs (1 wanted, 0 of 1 free)"
+    ]
+
+
+def test_others_have_the_cpus_beside_the_pool() -> None:
+    node, guest = _with_pool(), _alone("2", "guest")
+    assert fit_reasons(_pod(requests={"cpu": "2"}), node, [guest], 2) == []
+    assert fit_reasons(_pod(requests={"cpu": "2001m"}), node, [guest], 2) == ["Insufficient cpu"]
+
+
+def test_a_box_without_a_pool_has_no_place_for_guests_alone() -> None:
+    assert fit_reasons(_alone("1"), _node(), []) == ["node(s) didn't match Pod's node affinity/selector"]

@@ -75,7 +75,7 @@ def test_a_place_that_is_made_again_leaves_its_containers_the_file_that_they_hav
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pod_place, "host_resolv_conf", lambda: HOME)
-    places = pod_place.Places(None, None, None, 0)  # type: ignore[arg-type]
+    places = pod_place.Places(None, None, None, 0, None)  # type: ignore[arg-type]
     places._write_files(scene.local.pod, scene.local.files, "10.99.0.2")
     assert scene.mounted.read() == HOME
 

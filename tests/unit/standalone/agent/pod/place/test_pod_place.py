@@ -27,7 +27,7 @@ def pod(annotations: dict[str, str]) -> Pod:
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch) -> Places:
     monkeypatch.setattr(pod_place, "set_up_volumes", lambda *_: {})
-    return Places(CONFIG, MagicMock(), MagicMock(), 0)
+    return Places(CONFIG, MagicMock(), MagicMock(), 0, MagicMock())
 
 
 @pytest.mark.parametrize("written", [{POD_MAC: "no MAC"}, {EGRESS: "fast"}])
