@@ -109,6 +109,9 @@ def _set_cpu_request(spec: JsonObject, configuration: Configuration) -> None:
     limit = (resources.get("limits") or {}).get("cpu")
     if limit is not None:
         object_at(resources, "requests").setdefault("cpu", limit)
+    elif (spec["domain"].get("cpu") or {}).get("dedicatedCpuPlacement"):
+        # Its vCPUs say how many, and the cluster's request may be a part of one.
+        return
     elif configuration.cpu_request not in (None, _KUBEVIRTS_CPU_REQUEST):
         object_at(object_at(spec["domain"], "resources"), "requests").setdefault("cpu", configuration.cpu_request)
 

@@ -37,8 +37,9 @@ NODE = "box"
 class Box:
     """What a test of the agent works with."""
 
-    def __init__(self, data: Path, busybox: Path, cidr: str) -> None:
+    def __init__(self, data: Path, busybox: Path, cidr: str, dedicated_cpus: str = "") -> None:
         self.data = data
+        self.dedicated_cpus = dedicated_cpus
         self.config = AgentConfig(node=NODE, data_dir=data, kubelet=data / "kubelet", pod_cidr=cidr)
         announce_box(data, cidr)
         self.store = ImageStore(data / "images")
@@ -66,7 +67,7 @@ class Box:
         words = [sys.executable, "-m", "tests.machine.agent.agent_process"]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [*words, str(self.data), str(self.kubeconfig), NODE, self.config.pod_cidr],
+                [*words, str(self.data), str(self.kubeconfig), NODE, self.config.pod_cidr, self.dedicated_cpus],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -177,9 +178,9 @@ class Box:
 
 
 @contextmanager
-def box(data: Path, busybox: Path, cidr: str = "10.243.17.0/24") -> Iterator[Box]:
+def box(data: Path, busybox: Path, cidr: str = "10.243.17.0/24", dedicated_cpus: str = "") -> Iterator[Box]:
     """For the duration of a test, without an agent yet."""
-    made = Box(data, busybox, cidr)
+    made = Box(data, busybox, cidr, dedicated_cpus)
     try:
         yield made
     finally:
@@ -211,7 +212,9 @@ def marks(config: AgentConfig) -> list[str]:
     found = [name for name in os.listdir("/sys/class/net") if name == config.instance]
     if os.path.isdir("/run/netns"):
         found += [name for name in os.listdir("/run/netns") if name.startswith(config.network.netns_prefix)]
-    tops = [hierarchy.path / "kvedge" / config.instance for hierarchy in find_hierarchies(mount_table())]
+    tops = [
+        hierarchy.path / "kvedge" / config.instance for hierarchy in find_hierarchies(mount_table(), with_cpus=True)
+    ]
     found += [str(top) for top in tops if top.exists()]
     table = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
     found += [line for line in table.splitlines() if line.endswith(f" {config.network.table}")]

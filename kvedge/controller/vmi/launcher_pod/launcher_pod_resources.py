@@ -127,6 +127,12 @@ def _cpu_request(vmi: VirtualMachineInstance, config: ClusterConfig) -> str:
 
 
 def _memory_base(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
+    base = _asked_memory(vmi, config)
+    # Its Pod may not have more than it asks for: with less than its guest sees it would be killed.
+    return max(base, _guest_memory(vmi)) if has_dedicated_cpus(vmi.spec.domain) else base
+
+
+def _asked_memory(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     wanted = vmi.spec.domain.resources
     for source in (wanted.requests, wanted.limits):
         if "memory" in source:

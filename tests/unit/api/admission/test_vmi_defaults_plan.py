@@ -10,7 +10,7 @@ import pytest
 
 from kvedge.api.admission.mutation_plan import plan_mutation
 from kvedge.api.admission.rules.subject import Cluster
-from kvedge.api.admission.vmi_defaults_plan import with_defaults
+from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_defaults
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from tests.support.builders import put, small_vmi, vm_of
@@ -88,6 +88,23 @@ def test_the_cluster_may_name_the_room_for_memory_and_arm_has_none() -> None:
     assert "maxGuest" not in defaults({"domain.memory": {"guest": "8Gi"}}, Cluster("arm64", named))["domain"]["memory"]
     # As much as it starts with is no room.
     assert "maxGuest" not in defaults({"domain.memory": {"guest": "8Gi"}}, Cluster("amd64", named))["domain"]["memory"]
+
+
+def test_a_guest_with_cpus_for_itself_has_no_room_and_no_part_of_a_cpu() -> None:
+    under = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_on=True), cpu_request="300m"))
+    made = defaults({"domain.cpu.dedicatedCpuPlacement": True}, under)["domain"]
+    assert "maxSockets" not in made["cpu"]
+    assert "cpu" not in made.get("resources", {}).get("requests", {})
+
+
+@pytest.mark.parametrize(
+    ("isolated", "parity", "copied"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_vmi_gets_the_clusters_word_on_parity(isolated: bool, parity: bool, copied: bool) -> None:
+    vmi = small_vmi()
+    put(vmi["spec"], "domain.cpu", {"dedicatedCpuPlacement": True, "isolateEmulatorThread": isolated})
+    made = new_vmi(vmi, Cluster("amd64", Configuration(even_parity=parity)), NOW)
+    assert ("alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity" in made["metadata"]["annotations"]) is copied
 
 
 # What is changed, where to look, what is found there.

@@ -94,8 +94,13 @@ def test_a_request_grows_with_the_vcpus_by_the_clusters_ratio() -> None:
             "CPU sockets updated in template spec. The Pod of a VM with a CPU",
         ),
         (2, {"devices": {"networkInterfaceMultiqueue": True}}, "CPU sockets updated in template spec. NICs with"),
+        (
+            2,
+            {"cpu": {"sockets": 1, "maxSockets": 4, "dedicatedCpuPlacement": True}},
+            "CPU sockets updated in template spec. A VM with dedicated CPUs keeps those of its start",
+        ),
     ],
-    ids=["no room", "a limit", "queues"],
+    ids=["no room", "a limit", "queues", "CPUs for itself"],
 )
 def test_what_a_running_guest_cannot_get_asks_for_a_restart_by_name(
     sockets: int, domain: JsonObject, message: str

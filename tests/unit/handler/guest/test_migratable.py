@@ -15,7 +15,7 @@ from kvedge.handler.guest.migratable import (
 )
 from kvedge.resources.codec import encode
 from kvedge.resources.types.devices import Disk, DiskTarget
-from kvedge.resources.types.domain import AcpiTables, Firmware
+from kvedge.resources.types.domain import AcpiTables, Cpu, Firmware
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_of, vmi_with
 
@@ -130,6 +130,13 @@ MOVING = [
 def test_what_can_move_says_so(given: VirtualMachineInstance) -> None:
     found = judge_migratable(given, LauncherCan())
     assert (found.status, found.reason, found.message) == ("True", "", "")
+
+
+def test_a_guest_with_cpus_for_itself_stays_on_its_node() -> None:
+    found = vmi()
+    found.spec.domain.cpu = Cpu(dedicated_cpu_placement=True)
+    for judge in (judge_migratable, judge_storage_migratable):
+        assert judge(found, LauncherCan()).reason == "DedicatedCPUNotLiveMigratable"
 
 
 def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:

@@ -128,3 +128,13 @@ def test_the_node_says_what_devices_it_has_for_guests(told: str, written_text: s
     loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: (), devices=lambda: told)
     assert loop._write(schedulable=True)
     assert cluster.annotations[HOST_DEVICES] == written_text
+
+
+def test_the_node_says_what_it_does_for_guests_with_cpus_for_themselves() -> None:
+    cluster = PlayedCluster(**{"kubevirt.io/realtime": "", "cpumanager": "false"})
+    platform = MagicMock(capabilities=NodeCapabilities(), accelerator=Accelerator(emulation=True, detail="tcg"))
+    client, events = cast(KubeClient, cluster), cast(EventRecorder, cluster)
+    told = {"cpumanager": "true", "kubevirt.io/cpumanager": "true"}
+    loop = NodeLoop(client, "edge-1", platform, str, str, FakeClock(), events, lambda: (), cpus=lambda: told)
+    assert loop._write(schedulable=True)
+    assert cluster.patched == {SCHEDULABLE: "true", "kubevirt.io/realtime": None, **told}

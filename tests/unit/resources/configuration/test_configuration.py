@@ -26,6 +26,7 @@ from kvedge.resources.configuration.configuration_table import TABLE, Effect, ke
 from kvedge.resources.configuration.feature_gates import ALWAYS_ON, PRESENT, STAGES, FeatureGates
 from kvedge.resources.evacuation import EVICTION_STRATEGIES
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import EVEN_PARITY
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec
 
 # As KubeVirt's own release has it.
@@ -425,3 +426,13 @@ def test_a_write_of_the_status_changes_nothing() -> None:
     item = kubevirt("a", "2026-01-01T00:00:00Z", cpuModel="A")
     first = next_in_force(InForce(), [item])
     assert next_in_force(first, [item]) is first
+
+
+def test_the_annotation_of_parity_counts_though_no_generation_counts_it() -> None:
+    item = kubevirt("a", "2026-01-01T00:00:00Z", cpuModel="A")
+    first = next_in_force(InForce(), [item])
+    item.metadata.annotations[EVEN_PARITY] = ""
+    second = next_in_force(first, [item])
+    assert (first.configuration.even_parity, second.configuration.even_parity) == (False, True)
+    assert second.configuration.cpu_model == "A"
+    assert next_in_force(second, [item]) is second

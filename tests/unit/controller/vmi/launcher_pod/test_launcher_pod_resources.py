@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
@@ -48,3 +49,28 @@ def test_a_request_beyond_the_huge_pages_stays_and_a_smaller_one_takes_no_page_a
 def test_a_guest_of_which_huge_pages_alone_are_known_has_one():
     vmi = vmi_with({"domain": {"memory": {"hugepages": {"pageSize": "1Gi"}}}})
     assert pod_resources(vmi, CONFIG).limits["hugepages-1Gi"] == str(1 << 30)
+
+
+def alone(cpu: dict[str, Any] | None = None, **domain: Any) -> VirtualMachineInstance:
+    asked = {"cores": 2, "dedicatedCpuPlacement": True, **(cpu or {})}
+    return vmi_with({"domain": {"cpu": asked, "memory": {"guest": "64Mi"}, **domain}})
+
+
+def test_a_guest_with_cpus_for_itself_has_all_that_its_pod_asks_for():
+    vmi = alone({"isolateEmulatorThread": True})
+    found = pod_resources(vmi, replace(CONFIG, memory_overcommit_percent=200))
+    assert (found.requests["cpu"], found.limits["cpu"]) == ("3", "3")
+    assert found.requests["memory"] == found.limits["memory"] == str((64 << 20) + overhead_bytes(vmi, CONFIG))
+
+
+def test_its_cpus_are_whole_whatever_a_plugin_costs():
+    vmi = alone(devices={"interfaces": [{"name": "net", "binding": {"name": "site"}}]})
+    plugin = BindingPlugin("tap", "", {"cpu": "150m"}, {"cpu": "1", "memory": "1Gi"})
+    found = pod_resources(vmi, replace(CONFIG, bindings={"site": plugin}))
+    assert (found.requests["cpu"], found.limits["cpu"]) == ("3", "3")
+    assert found.requests["memory"] == found.limits["memory"]
+
+
+def test_its_overhead_has_some_to_spare():
+    shared = vmi_with({"domain": {"cpu": {"cores": 2}, "memory": {"guest": "64Mi"}}})
+    assert overhead_bytes(alone(), CONFIG) == overhead_bytes(shared, CONFIG) + (100 << 20)
