@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.handler.node.node_manifest import OWN_ANNOTATIONS, OWN_PREFIXES
+from kvedge.handler.node.node_manifest import OWN_ANNOTATIONS, is_own_label
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import SCHEDULABLE
 
@@ -82,7 +82,7 @@ def plan_node(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Json
 
     Without the label VMs are no longer sent there, and without the heartbeat the controller does not miss the next one.
     """
-    gone = {key: None for key in labels if key.startswith((SCHEDULABLE, *OWN_PREFIXES))}
+    gone = {key: None for key in labels if key.startswith(SCHEDULABLE) or is_own_label(key)}
     told = {key: None for key in annotations if key in OWN_ANNOTATIONS}
     return {"metadata": {"labels": gone, "annotations": told}} if gone or told else None
 

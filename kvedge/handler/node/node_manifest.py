@@ -19,6 +19,7 @@ from kvedge.resources.lan_bridges import BRIDGE_PREFIX, bridge_labels
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import (
     CPU_FEATURE_PREFIX,
+    CPU_MANAGER,
     CPU_MODEL_PREFIX,
     EMULATION,
     HANDLER_ADDRESS,
@@ -26,6 +27,7 @@ from kvedge.resources.names import (
     HOST_DEVICES,
     HOST_MODEL_PREFIX,
     MACHINE_TYPE_PREFIX,
+    OLD_CPU_MANAGER,
     REALTIME,
     REFUSAL,
     SCHEDULABLE,
@@ -36,7 +38,7 @@ from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
 OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
-OWN_LABELS: Final = (REALTIME,)
+OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME)
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
 _ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
 # And these annotations.
@@ -52,6 +54,11 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     machine_types: Sequence[str] = ()
     libvirt_version: str = ""
     qemu_version: str = ""
+
+
+def is_own_label(key: str) -> bool:
+    """Whether the handler writes a label of this name, and takes it away."""
+    return key in OWN_LABELS or key.startswith(OWN_PREFIXES)
 
 
 def node_labels(
@@ -95,8 +102,7 @@ def node_patch(
     """
     wanted = node_labels(capabilities, bridges, cpus, schedulable=schedulable and not refusal)
     there = present.labels
-    ours = (*OWN_PREFIXES, *OWN_LABELS)
-    labels: dict[str, str | None] = {key: None for key in there if key.startswith(ours) and key not in wanted}
+    labels: dict[str, str | None] = {key: None for key in there if is_own_label(key) and key not in wanted}
     labels |= {key: value for key, value in wanted.items() if there.get(key) != value}
     if SKIP_NODE in present.annotations:
         labels = {key: value for key, value in labels.items() if not key.startswith(_ABILITY_PREFIXES)}

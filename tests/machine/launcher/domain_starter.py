@@ -4,8 +4,8 @@ JSON.
 Run by test_golden_domains.py as a program of its own (a process can open one embedded driver only), in namespaces that
 go with it, so that taps and QEMUs of a failed run are gone too:
 `unshare --net --pid … python -m tests.machine.launcher.domain_starter <directory> <case>…`.
-What is started differs from the case where a machine without the case's hardware could not have it: KVM, huge pages, a
-SCSI disk or devices of the node to pass through.
+What is started differs from the case where a machine without the case's hardware could not have it: KVM, huge pages,
+their NUMA cells, more than one CPU, a priority in real time, a SCSI disk or devices of the node to pass through.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ import libvirt
 
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain
+from kvedge.launcher.domain.host_cpus import HostCell, HostCpus
+from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.distribution_user import know_the_distributions_user
 from tests.support.golden.domain_cases import GoldenCase, load_case
@@ -110,6 +112,8 @@ def _possible_here(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
     domain.devices.gpus, domain.devices.host_devices = [], []
     if domain.memory is not None:
         domain.memory.hugepages = None
+    if domain.cpu is not None:
+        domain.cpu.numa = domain.cpu.realtime = None
     return vmi
 
 
@@ -123,6 +127,7 @@ def _real_files(vmi: VirtualMachineInstance, context: DomainContext, place: Path
         context,
         emulation=True,
         emulator=None,
+        host_cpus=HostCpus((HostCell(0, ((0,),) * dedicated_cpu_count(vmi)),)),
         serial_socket=str(place / "serial"),
         serial_log=None if context.serial_log is None else str(place / "serial-log"),
         vnc_socket=str(place / "vnc"),

@@ -33,6 +33,7 @@ ONE_NETWORK: Final = {"interfaces"}
 OF_THE_NODE: Final = (
     "metadata.uid",
     "spec.architecture",
+    "spec.domain.cpu.dedicatedCpuPlacement",
     "spec.domain.firmware.kernelBoot.container.kernelPath",
     "spec.domain.firmware.kernelBoot.container.initrdPath",
     "spec.domain.devices.disks[0].blockSize.custom.discardGranularity",

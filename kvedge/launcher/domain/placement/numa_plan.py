@@ -16,7 +16,6 @@ from kvedge.launcher.domain.placement.pin_plan import PinPlan
 from kvedge.resources.host_devices.cpu_placement import mirrors_numa
 from kvedge.resources.types.domain import DomainSpec
 
-_FIELD: Final = "spec.domain.cpu.numa.guestMappingPassthrough"
 # ACPI's for a cell and itself, and for cells of which nothing is known.
 _NEAR: Final = 10
 _FAR: Final = 20
@@ -46,7 +45,8 @@ def plan_numa(spec: DomainSpec, context: DomainContext, pins: PinPlan) -> tuple[
     for number, cpu in enumerate(pins.vcpus):
         vcpus.setdefault(cell_of[cpu], []).append(number)
     if not vcpus:
-        raise ConversionError(_FIELD, "the guest has no CPUs for itself", "set dedicatedCpuPlacement to true")
+        text = "the guest has no CPUs for itself, of which its NUMA cells are made"
+        raise ConversionError("spec.domain.cpu.dedicatedCpuPlacement", text, "set it to true")
     used = sorted(vcpus)
     shares = _share_out(spec, len(used))
     known = {cell.number: cell.distances for cell in host.cells}
@@ -67,7 +67,8 @@ def _share_out(spec: DomainSpec, cells: int) -> list[int]:
     """Whole pages; the first cells have those that are left over."""
     memory, page = guest_memory(spec), page_size(spec)
     if not page:
-        raise ConversionError(_FIELD, "the guest has no huge pages", "set spec.domain.memory.hugepages")
+        text = "the guest has no huge pages, of which its NUMA cells are made"
+        raise ConversionError("spec.domain.memory.hugepages", text, "set pageSize, such as 2Mi")
     pages, rest = divmod(memory, page)
     if rest:
         text = f"requested memory can't be divided through the numa page size: {page}"

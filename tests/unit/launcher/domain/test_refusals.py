@@ -47,7 +47,7 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     # The computer itself.
     ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"dedicatedCpuPlacement": True}})),
-    ("spec.domain.cpu.numa.guestMappingPassthrough", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
+    ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
     ("spec.architecture", vmi(architecture="s390x")),
     ("spec.architecture", vmi(architecture="arm64")),
     ("spec.domain.machine.type", vmi({"machine": {"type": "microvm"}})),
