@@ -158,7 +158,9 @@ class Places:
 
     def limits_of(self, pod: Pod, uid: str) -> CgroupLimits:
         """What its cgroups are limited to. Raises QuantityError."""
-        return replace(pod_limits(pod), cpus=self.cpus.cpuset_of(uid))
+        limits = replace(pod_limits(pod), cpus=self.cpus.cpuset_of(uid))
+        # A quota would stop a guest on CPUs that nobody else may use.
+        return replace(limits, cpu_limit=0) if exclusive_cpus(pod) else limits
 
     def _make_cgroups(self, pod: Pod, uid: str) -> list[str]:
         limits = self.limits_of(pod, uid)
