@@ -43,7 +43,7 @@ def a_vm(name: str, *, dedicated: bool) -> JsonObject:
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    found = Box(tmp_path_factory.mktemp("box") / "data", "10.94.0.0/24")
+    found = Box(tmp_path_factory.mktemp("box") / "data", "10.94.53.0/24")
     found.options = ["--dedicated-cpus", str(LAST)]
     found.start()
     for name in (ALONE, SHARED):

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(len(ALL) < 2 or not has_cpusets(), reason="needs
 @pytest.fixture
 def made(tmp_path: Path, busybox: Path) -> Iterator[Box]:
     (tmp_path / "data").mkdir()
-    with box(tmp_path / "data", busybox, "10.243.23.0/24", str(max(ALL))) as one:
+    with box(tmp_path / "data", busybox, "10.243.31.0/24", str(max(ALL))) as one:
         yield one
     assert marks(one.config) == []
 
