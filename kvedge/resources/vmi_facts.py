@@ -164,6 +164,8 @@ def why_memory_stays(domain: DomainSpec, architecture: str) -> str:
     memory = domain.memory
     guest = None if memory is None else _readable_bytes(memory.guest)
     most = None if memory is None else _readable_bytes(memory.max_guest)
+    if why := _why_placed_memory_stays(domain):
+        return why
     if memory is not None and memory.hugepages is not None:
         return "Memory hotplug is not available for VMs with huge pages"
     if _has_devices_of_the_node(domain):
@@ -184,6 +186,20 @@ def why_memory_stays(domain: DomainSpec, architecture: str) -> str:
         return "Memory hotplug is only available for x86_64 VMs"
     if guest < LEAST_MEMORY_AT_START:
         return "Memory hotplug is only available for VMs with at least 1Gi of guest memory"
+    return ""
+
+
+def _why_placed_memory_stays(domain: DomainSpec) -> str:
+    cpu = domain.cpu
+    if cpu is None:
+        return ""
+    if cpu.realtime is not None:
+        return "Memory hotplug is not compatible with realtime VMs"
+    if cpu.numa is not None and cpu.numa.guest_mapping_passthrough is not None:
+        return "Memory hotplug is not compatible with guest mapping passthrough"
+    if cpu.dedicated_cpu_placement:
+        # Its Pod may not have more than it asks for.
+        return "Memory hotplug is not available for VMs with dedicated CPUs"
     return ""
 
 

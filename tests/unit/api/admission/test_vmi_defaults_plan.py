@@ -92,8 +92,9 @@ def test_the_cluster_may_name_the_room_for_memory_and_arm_has_none() -> None:
 
 def test_a_guest_with_cpus_for_itself_has_no_room_and_no_part_of_a_cpu() -> None:
     under = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_on=True), cpu_request="300m"))
-    made = defaults({"domain.cpu.dedicatedCpuPlacement": True}, under)["domain"]
+    made = defaults({"domain.cpu.dedicatedCpuPlacement": True, "domain.memory": {"guest": "1Gi"}}, under)["domain"]
     assert "maxSockets" not in made["cpu"]
+    assert "maxGuest" not in made["memory"]
     assert "cpu" not in made.get("resources", {}).get("requests", {})
 
 
