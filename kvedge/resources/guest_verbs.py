@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from kvedge.resources.names import SERIAL_SOCKET, USB_SLOTS, USB_SOCKET, VNC_SOCKET
+from kvedge.resources.names import SERIAL_SOCKET, SPICE_SOCKET, USB_SLOTS, USB_SOCKET, VNC_SOCKET
 from kvedge.resources.relay_protocol import MOVE_CURSOR, PRESERVE_SESSION
 
 VM_PLURAL: Final = "virtualmachines"
@@ -90,6 +90,7 @@ Check = Literal[
     "reachable",
     "rebootable",
     "running",
+    "spice",
     "usb-slots",
     "vmi-running",
     "vsock",
@@ -102,7 +103,8 @@ class GuestVerb:
 
     `path` may have parameters in braces, which RBAC does not see. KubeVirt leaves some of those that it serves out of
     discovery (`listed`). `rpc` is the launcher's gRPC method and `seconds` how long the relay waits for it; `socket` is
-    the launcher's end of a stream, or with `slots` how the names of so many ends begin; `flags` are parameters of the
+    the launcher's end of a stream, or with `slots` how the names of so many ends begin, and `viewers` how many
+    connections it takes: of one alone the last to come takes the place of the one before. `flags` are parameters of the
     query that the relay is told when they are "true"; `failure_event` is the reason of the VMI's Event when the
     launcher refuses.
     """
@@ -116,6 +118,7 @@ class GuestVerb:
     rpc: str = ""
     socket: str = ""
     slots: int = 0
+    viewers: int = 1
     flags: tuple[str, ...] = ()
     seconds: float = 15.0
     failure_event: str = ""
@@ -190,6 +193,9 @@ def _make_later(
 
 
 _DISPLAY: Final[tuple[Check, ...]] = ("display", "node")
+# A SPICE client has a connection of its own for each channel, eight of them with sound and two USB ports. While one
+# client takes the screen over from another, both may be there.
+_SPICE_CONNECTIONS: Final = 16
 # Ours: the steps of the guest's start.
 TRACE: Final = "trace"
 # KubeVirt's, by which snapshot tools learn that their snapshot is not of frozen file systems.
@@ -221,6 +227,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     # All that a guest says and hears: the admin's, as pictures of its screen are.
     _vmi("network/capture", "GET", "capture", "admin", ("vmi-running", "node"), seconds=60.0),
     _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),
+    # Ours: one connection of a SPICE client, of which QEMU itself lets one in at a time.
+    _vmi("spice", "GET", "stream", "edit", ("spice", "node"), socket=SPICE_SOCKET, viewers=_SPICE_CONNECTIONS),
     _forward(VMI_PLURAL, "{port}", listed=True),
     _forward(VMI_PLURAL, "{port}/{protocol}", listed=True),
     _facts("guestosinfo", "GetGuestInfo"),

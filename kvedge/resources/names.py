@@ -96,6 +96,10 @@ KEPT_TYPES: Final = "kvedge.io/kept-instancetypes"
 DISK_MOVE_ENDED: Final = "kvedge.io/disk-move-ended"
 # On a VM's template: "true" has its guest start without hotplugged volumes that do not come.
 START_WITHOUT_VOLUMES: Final = "kvedge.io/start-without-missing-volumes"
+# On a VM's template: by what viewers reach its guest's screen. VNC is always there, SPICE comes beside it.
+GRAPHICS: Final = "kvedge.io/graphics"
+GRAPHICS_SPICE: Final = "spice"
+GRAPHICS_VALUES: Final = ("vnc", GRAPHICS_SPICE)
 # In seconds. A user who may make VMs can make all other VMs of the box wait for so long.
 LONGEST_AUTOSTART_DELAY: Final = 600
 
@@ -134,6 +138,12 @@ METRICS_SOCKET: Final = "virt-metrics"
 USB_SOCKET: Final = "virt-usbredir-"
 # USB devices of clients that a guest may have at once, as in KubeVirt.
 USB_SLOTS: Final = 4
+SPICE_SOCKET: Final = "virt-spice"
+
+# The module by which QEMU speaks SPICE: beside QEMU's others, at a place that each distribution has of its own.
+SPICE_PACKAGE: Final = "QEMU's SPICE modules (Debian 13: qemu-system-modules-spice)"
+SPICE_MODULE: Final = "qemu/ui-spice-core.so"
+LIBRARY_DIRECTORIES: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 # Where distributions have UEFI firmware on a node: Debian and Ubuntu, Fedora, Debian on ARM.
 FIRMWARE_DIRECTORIES: Final = ("/usr/share/OVMF", "/usr/share/edk2/ovmf", "/usr/share/AAVMF")

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE
+from kvedge.resources.types.devices import Devices
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import bound_grace
@@ -54,6 +56,16 @@ class UnreadableCpus(QuantityError):
     def __init__(self, field: str, value: Quantity) -> None:
         super().__init__(value)
         self.field = field
+
+
+def has_screen(devices: Devices) -> bool:
+    """Whether the guest has a screen: unless it is refused."""
+    return devices.autoattach_graphics_device is not False
+
+
+def wants_spice(vmi: VirtualMachineInstance) -> bool:
+    """Whether SPICE clients are to reach the guest's screen."""
+    return has_screen(vmi.spec.domain.devices) and vmi.metadata.annotations.get(GRAPHICS) == GRAPHICS_SPICE
 
 
 def topology_of(domain: DomainSpec) -> Topology:

@@ -12,8 +12,10 @@ from typing import Final
 from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, forbidden_here
 from kvedge.resources.guest_verbs import Check
 from kvedge.resources.meta import condition
+from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import wants_spice
 
 _AGENT = "VMI does not have guest agent connected"
 
@@ -124,6 +126,14 @@ def check_vnc(vmi: VirtualMachineInstance) -> None:
     _check_running(vmi)
 
 
+def check_spice(vmi: VirtualMachineInstance) -> None:
+    """Whether SPICE clients may look at its display. Raises Refusal."""
+    check_vnc(vmi)
+    if not wants_spice(vmi):
+        remedy = f"set the annotation {GRAPHICS} to {GRAPHICS_SPICE} on the VM's template, and restart the VM"
+        raise bad_request(f"The VMI has no SPICE: {remedy}; or use vnc.")
+
+
 def check_port_forward(vmi: VirtualMachineInstance) -> None:
     """Whether the guest can be talked to; whether it has an address is seen later. Raises Refusal."""
     if is_paused(vmi):
@@ -181,6 +191,7 @@ CHECKS: Final[Mapping[Check, Callable[[VirtualMachineInstance], None]]] = {
     "reachable": check_port_forward,
     "rebootable": check_rebootable,
     "running": check_running,
+    "spice": check_spice,
     "usb-slots": check_usbredir,
     "vmi-running": check_vmi_running,
     "vsock": check_vsock,

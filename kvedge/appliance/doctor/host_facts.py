@@ -58,6 +58,7 @@ class HostFacts:
     libvirt: Version
     libvirt_qemu_driver: bool
     qemu: Version
+    qemu_spice: bool
     commands: frozenset[str]
     cgroup_controllers: frozenset[str]
     disk: DiskFacts

@@ -39,7 +39,7 @@ from kvedge.appliance.doctor.kernel_reader import (
 from kvedge.handler.node.kvm_check import check_kvm
 from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
-from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
+from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, LIBRARY_DIRECTORIES, SPICE_MODULE
 from kvedge.runtime.linux.clock import is_clock_synchronized
 from kvedge.runtime.linux.libraries import ask_libvirt_version
 
@@ -71,6 +71,7 @@ def read_host(options: DoctorOptions, bridge: str, *, try_guest: bool) -> HostFa
         libvirt=_libvirt_version(),
         libvirt_qemu_driver=_has_qemu_driver(),
         qemu=_qemu_version(machine),
+        qemu_spice=any(Path(directory, SPICE_MODULE).exists() for directory in LIBRARY_DIRECTORIES),
         commands=frozenset(name for name in _COMMANDS if shutil.which(name)),
         cgroup_controllers=list_cgroup_controllers(),
         disk=read_disk(data_dir),

@@ -93,3 +93,8 @@ def build_takeover_farewell(kind: str) -> Farewell:
     reason = f"another viewer has opened this {kind}"
     words = f"\r\n*** disconnected: {reason} ***\r\n".encode() if kind == "console" else b""
     return Farewell(1000, reason, words)
+
+
+def build_full_refusal(verb: GuestVerb) -> str:
+    """What is said to a connection for which there is no room."""
+    return f"{verb.viewers} connections are at the guest's {verb.name} already; close a viewer, and try again"

@@ -1,8 +1,8 @@
 """The relay of one node: the api role's way to the launchers here, over mutual TLS.
 
 Started by relay_service.py, in an event loop of its own thread. Believes nobody but the api role's certificate, and of
-other handlers' one thing: that they send a guest that is expected from their node. Each stream has one viewer; a second
-one takes it over and the first is told.
+other handlers' one thing: that they send a guest that is expected from their node. Most streams have one viewer; a
+second one takes it over and the first is told. Others take a number of connections, and then no more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kvedge.handler.launchers.relay_core import (
     DoorError,
     LauncherDoor,
     MigrationDoor,
+    build_full_refusal,
     build_takeover_farewell,
 )
 from kvedge.kube.figures.process_figures import tell_process
@@ -40,7 +41,7 @@ from kvedge.resources.relay_protocol import (
     ROLE_STATS_ROUTE,
     STATS_ROUTE,
 )
-from kvedge.runtime.serving.stream_core import ViewerDesk
+from kvedge.runtime.serving.stream_core import SharedDesk, ViewerDesk
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, nobody_there, wants_websocket
 from kvedge.runtime.tls.certificates import API_NAME, MIGRATION_NAME
@@ -92,13 +93,14 @@ class RelayServer:
         self._migrations = migrations
         self._moving: set[Session] = set()
         self._desk: ViewerDesk[Session] = ViewerDesk()
+        self._shared: SharedDesk[Session] = SharedDesk()
         self._pictures = asyncio.Semaphore(_PICTURES)
         self._captures = asyncio.Semaphore(_PICTURES)
 
     @property
     def viewers(self) -> int:
         """How many look at something now."""
-        return len(self._desk)
+        return len(self._desk) + len(self._shared)
 
     def application(self, *, only_migrations: bool = False) -> web.Application:
         """The server's application, whole or only what guests come by."""
@@ -171,6 +173,8 @@ class RelayServer:
     def _stream_handler(self, verb: GuestVerb) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             namespace, name = request.match_info["namespace"], request.match_info["name"]
+            if verb.viewers > 1:
+                return await self._share(request, namespace, name, verb)
             return await self._stream(request, namespace, name, verb)
 
         return handle
@@ -224,6 +228,21 @@ class RelayServer:
             self._desk.leave(stream, session)
             session.gone.set()
 
+    async def _share(self, request: web.Request, namespace: str, name: str, verb: GuestVerb) -> web.StreamResponse:
+        """One of several connections to a server of the guest's that tells its clients apart itself."""
+        stream, session = (namespace, name, verb.name), Session()
+        full = DoorError(503, build_full_refusal(verb))
+        if not wants_websocket(request):
+            self._door.check_stream(namespace, name, verb)
+            raise full if self._shared.is_full(stream, verb.viewers) else DoorError(400, NO_UPGRADE)
+        if not self._shared.take(stream, session, verb.viewers):
+            raise full
+        try:
+            reader, writer = await self._door.open_stream(namespace, name, verb)
+            return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
+        finally:
+            self._shared.leave(stream, session)
+
     async def _serve(
         self, request: web.Request, source: GuestEnd, session: Session, stream: tuple[str, str, str]
     ) -> web.StreamResponse:
@@ -276,7 +295,7 @@ class RelayServer:
         return web.Response(body=encode_json(answer), content_type="application/json")
 
     async def _send_all_away(self, application: web.Application) -> None:
-        sessions = [*self._desk.viewers(), *self._moving]
+        sessions = [*self._desk.viewers(), *self._shared.viewers(), *self._moving]
         for session in sessions:
             session.send_away(GOING_DOWN)
 

@@ -40,7 +40,16 @@ from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
-from kvedge.resources.names import AGENT_SOCKET, METRICS_SOCKET, SERIAL_SOCKET, USB_SOCKET, VNC_SOCKET
+from kvedge.resources.names import (
+    AGENT_SOCKET,
+    LIBRARY_DIRECTORIES,
+    METRICS_SOCKET,
+    SERIAL_SOCKET,
+    SPICE_MODULE,
+    SPICE_SOCKET,
+    USB_SOCKET,
+    VNC_SOCKET,
+)
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import GuestInterface, NodeOptions, SyncRequest
@@ -115,6 +124,7 @@ class VmiPreparation:
             redirects_usb=self._redirects_usb(),
             serial_log=f"{directory}/{SERIAL_SOCKET}-log",
             vnc_socket=f"{directory}/{VNC_SOCKET}",
+            spice_socket=f"{directory}/{SPICE_SOCKET}" if has_spice() else None,
             disk_sources=sources,
             interfaces=_targets(vmi, interfaces),
             functions=functions_of(vmi, self._options.root, os.environ),
@@ -157,6 +167,11 @@ def _targets(vmi: VirtualMachineInstance, prepared: Iterable[GuestInterface]) ->
 def _has_kvm() -> bool:
     """Whether this Pod was given KVM: the controller asks for none while the KubeVirt object wants emulation."""
     return os.path.exists("/dev/kvm")
+
+
+def has_spice() -> bool:
+    """Whether this node's QEMU can load what speaks SPICE."""
+    return any(os.path.exists(f"{directory}/{SPICE_MODULE}") for directory in LIBRARY_DIRECTORIES)
 
 
 def has_tpm_emulator() -> bool:

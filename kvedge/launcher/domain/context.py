@@ -108,6 +108,8 @@ class DomainContext:
     emulation: bool
     serial_socket: str
     vnc_socket: str
+    # None: this node's QEMU has no SPICE.
+    spice_socket: str | None = None
     emulator: str | None = None
     disk_sources: Mapping[str, DiskSource] = field(default_factory=dict)
     interfaces: Mapping[str, InterfaceTarget] = field(default_factory=dict)

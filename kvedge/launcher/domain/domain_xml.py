@@ -15,12 +15,13 @@ from kvedge.launcher.domain.elements.console_xml import (
     add_agent_channel,
     add_metrics_channel,
     add_serial,
+    add_spice_channel,
     add_usb_slots,
 )
 from kvedge.launcher.domain.elements.controller_xml import add_controllers, add_root_ports
 from kvedge.launcher.domain.elements.cpu_xml import add_cpu
 from kvedge.launcher.domain.elements.disk_xml import add_disks
-from kvedge.launcher.domain.elements.display_xml import add_graphics, add_inputs, add_video
+from kvedge.launcher.domain.elements.display_xml import add_graphics, add_inputs, add_usb_channels, add_video
 from kvedge.launcher.domain.elements.features_xml import add_features
 from kvedge.launcher.domain.elements.hostdev_xml import add_functions, add_host_devices, needs_usb
 from kvedge.launcher.domain.elements.identity_xml import add_identity
@@ -45,6 +46,7 @@ from kvedge.launcher.domain.platform import Platform, platform_of
 from kvedge.launcher.domain.unsupported_rules import check_supported
 from kvedge.launcher.domain.xml_tree import add, new, text_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import wants_spice
 
 __all__ = ["ConversionError", "render_domain"]
 
@@ -92,15 +94,17 @@ def _add_devices(
     add_interfaces(devices, vmi, platform, context)
     add_serial(devices, spec, context)
     add_agent_channel(devices, context)
+    add_spice_channel(devices, vmi)
     add_metrics_channel(devices, spec, context)
     add_inputs(devices, spec, platform)
     add_tpm(devices, spec.tpm, context)
-    add_graphics(devices, spec, context)
-    add_sound(devices, spec.sound)
+    add_graphics(devices, vmi, context)
+    add_sound(devices, spec.sound, by_spice=wants_spice(vmi))
     add_video(devices, spec, platform)
     add_functions(devices, vmi, context)
     add_host_devices(devices, vmi, context)
     add_usb_slots(devices, spec, context)
+    add_usb_channels(devices, vmi)
     add_watchdog(devices, spec.watchdog, platform)
     add_memballoon(devices, vmi.spec.domain, platform, context)
     add_rng(devices, spec.rng, platform)

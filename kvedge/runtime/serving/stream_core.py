@@ -110,6 +110,39 @@ class Seat(Generic[V]):
 
 
 @dataclass
+class SharedDesk(Generic[V]):
+    """The viewers of streams that several may be at, each with a connection of its own."""
+
+    _seats: dict[Hashable, list[V]] = field(default_factory=dict)
+
+    def take(self, stream: Hashable, viewer: V, most: int) -> bool:
+        """Ask to look; False where `most` look already."""
+        if self.is_full(stream, most):
+            return False
+        self._seats.setdefault(stream, []).append(viewer)
+        return True
+
+    def is_full(self, stream: Hashable, most: int) -> bool:
+        """Whether nobody else may look."""
+        return len(self._seats.get(stream, ())) >= most
+
+    def leave(self, stream: Hashable, viewer: V) -> None:
+        """Stop looking."""
+        left = [each for each in self._seats.get(stream, ()) if each is not viewer]
+        if left:
+            self._seats[stream] = left
+        else:
+            self._seats.pop(stream, None)
+
+    def viewers(self) -> list[V]:
+        """Everybody who looks now."""
+        return [viewer for viewers in self._seats.values() for viewer in viewers]
+
+    def __len__(self) -> int:
+        return sum(len(viewers) for viewers in self._seats.values())
+
+
+@dataclass
 class ViewerDesk(Generic[V]):
     """The viewers and their streams: one viewer per stream, the last that came."""
 

@@ -19,7 +19,7 @@ from kvedge.cli.exits import Exit
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.host_devices.device_report import DeviceReport, write_report
-from kvedge.resources.names import HOST_DEVICES
+from kvedge.resources.names import GRAPHICS, HOST_DEVICES
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
@@ -257,6 +257,61 @@ def test_a_client_of_usbredir_reaches_the_guest_through_the_port_that_is_printed
             client.sendall(b"hello")
             assert client.recv(64) == b"hello"
         assert process.wait(30) == 0
+
+
+@pytest.fixture
+def spice_vmi(vmi: JsonObject, admin: KubeClient) -> JsonObject:
+    return admin.request("PATCH", VMI, {"metadata": {"annotations": {GRAPHICS: "spice"}}}, None, MERGE)
+
+
+def _ask(place: str, word: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(10)
+        channel.connect(place)
+        channel.sendall(word)
+        return channel.recv(64)
+
+
+def test_each_channel_of_a_spice_viewer_has_a_way_of_its_own(cli: KvedgeCli, spice_vmi: JsonObject) -> None:
+    with cli.running("spice", "clitest", "--proxy-only") as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        directory = Path(told["socket"]).parent
+        assert directory.stat().st_mode & 0o077 == 0
+        assert f"unix-path={told['socket']}\n" in Path(told["file"]).read_text()
+        with socket.socket(socket.AF_UNIX) as main:
+            main.connect(told["socket"])
+            main.sendall(b"main")
+            assert main.recv(64) == b"main"
+            assert [_ask(told["socket"], word) for word in (b"display", b"inputs")] == [b"display", b"inputs"]
+        # The viewer has gone, and all that was made for it.
+        assert process.wait(30) == 0
+    assert not directory.exists()
+
+
+def test_spice_ends_with_its_viewer_and_without_one_in_time(
+    cli: KvedgeCli, spice_vmi: JsonObject, tmp_path: Path
+) -> None:
+    script = tmp_path / "remote-viewer"
+    script.write_text(
+        f"#!{os.sys.executable}\nimport socket, sys\n"
+        "keys = dict(line.strip().split('=') for line in open(sys.argv[1]) if '=' in line)\n"
+        "screen = socket.socket(socket.AF_UNIX)\nscreen.connect(keys['unix-path'])\n"
+        "screen.sendall(b'REDQ')\nprint('seen', screen.recv(4).decode(), keys['title'])\n"
+    )
+    script.chmod(0o755)
+    assert cli.run("spice", "clitest", "--viewer", str(script)) == "seen REDQ default/clitest\n"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    done = cli.try_run("spice", "clitest", "--viewer", str(script))
+    assert (done.returncode, done.stderr) == (1, "error: the viewer ended with code 3 before it connected\n")
+    done = cli.try_run("spice", "clitest", "--proxy-only", "--valid-for", "1")
+    assert (done.returncode, done.stderr) == (4, "error: the viewer did not connect within 1 s\n")
+
+
+def test_spice_of_a_guest_that_has_none_is_refused_with_the_remedy(cli: KvedgeCli, vmi: JsonObject) -> None:
+    done = cli.try_run("spice", "clitest", "--proxy-only")
+    assert done.returncode == 1
+    assert "set the annotation kvedge.io/graphics to spice on the VM's template" in done.stderr
 
 
 @pytest.fixture

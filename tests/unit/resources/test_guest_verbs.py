@@ -61,6 +61,7 @@ RELAY_PATHS = {
     ("GET", "migration"),
     ("GET", "network"),
     ("GET", "network/capture"),
+    ("GET", "spice"),
     ("GET", "trace"),
     ("GET", "usbredir"),
     ("GET", "vnc"),

@@ -13,11 +13,14 @@ from kvedge.api.admission.rules.causes import Cause, duplicate, required_cause, 
 from kvedge.api.admission.rules.dns_names import dns_label_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.disks.metrics_disk import GATE
+from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE, GRAPHICS_VALUES
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ACTIONS: Final = ("", "poweroff", "reset", "shutdown")
 _SOUNDS: Final = ("", "ich9", "ac97")
 _VIDEOS: Final = ("", "vga", "bochs", "virtio", "cirrus", "ramfb")
+# An unknown word is repeated so far.
+_LONGEST_WORD: Final = 64
 _PANIC_MODELS: Final = ("", "isa", "hyperv", "pvpanic")
 
 
@@ -49,6 +52,20 @@ def watchdog_is_possible(subject: Subject) -> Iterator[Cause]:
     if action not in _ACTIONS:
         here = at.at("i6300esb", "action")
         yield unsupported_cause(here, f"{here} has invalid value {action} (allowed values: [poweroff reset shutdown])")
+
+
+def graphics_are_possible(subject: Subject) -> Iterator[Cause]:
+    """The one choice that no field of KubeVirt's has: by what viewers reach the screen."""
+    text = subject.metadata.annotations.get(GRAPHICS)
+    if text is None:
+        return
+    at = subject.metadata_at.at("annotations").key(GRAPHICS)
+    if text not in GRAPHICS_VALUES:
+        words = " or ".join(GRAPHICS_VALUES)
+        yield unsupported_cause(at, f"{at}: {text[:_LONGEST_WORD]!r} is not supported; use {words}")
+    elif text == GRAPHICS_SPICE and subject.spec.domain.devices.autoattach_graphics_device is False:
+        screen = subject.devices_at.at("autoattachGraphicsDevice")
+        yield unsupported_cause(at, f"{at}: there is no screen to show; remove it, or {screen}: false")
 
 
 def sound_is_possible(subject: Subject) -> Iterator[Cause]:
@@ -128,6 +145,7 @@ def io_threads_are_counted(subject: Subject) -> Iterator[Cause]:
 RULES: Final[tuple[Rule, ...]] = (
     inputs_are_possible,
     watchdog_is_possible,
+    graphics_are_possible,
     sound_is_possible,
     video_is_possible,
     panic_devices_are_possible,

@@ -22,7 +22,7 @@ from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import guest_memory_field, most_vcpus, page_bytes, vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_field, has_screen, most_vcpus, page_bytes, vcpu_count, wants_spice
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -37,7 +37,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             memory=_guest_memory(vmi),
             # A Pod keeps its size: what CPUs cost that come while the guest runs is set aside before.
             vcpus=most_vcpus(vmi.spec.domain, vmi.spec.architecture or config.default_architecture),
-            graphics=vmi.spec.domain.devices.autoattach_graphics_device is not False,
+            graphics=has_screen(vmi.spec.domain.devices),
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,
             exec_probes=_exec_probes(vmi),
@@ -45,6 +45,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             tpm=tpm is not None and tpm.is_wanted,
             metrics_disk=has_metrics_disk(vmi.spec.volumes),
             is_limited=has_dedicated_cpus(vmi.spec.domain),
+            spice=wants_spice(vmi),
             added=_added_overhead(vmi),
         )
     )

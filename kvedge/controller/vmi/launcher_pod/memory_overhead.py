@@ -27,6 +27,8 @@ PER_VCPU: Final = 8 * _MIB
 IO_THREAD: Final = 8 * _MIB
 # The frame buffer and QEMU's copy of it for VNC.
 GRAPHICS: Final = 32 * _MIB
+# SPICE's server in QEMU with its channels, 8 MiB of which were seen, and pictures that wait for a slow client.
+SPICE: Final = 32 * _MIB
 # One byte of page tables for 512 bytes of guest memory, once for the host and the nested ones of KVM alike.
 PAGE_TABLE_RATIO: Final = 512
 # UEFI's two flash images, which every arm64 guest has.
@@ -65,6 +67,7 @@ class GuestShape:
     metrics_disk: bool = False
     # Whether its Pod may not have more than it asks for, as one with dedicated CPUs.
     is_limited: bool = False
+    spice: bool = False
     # What the VMI's owner adds to the reckoning.
     added: int = 0
 
@@ -75,6 +78,8 @@ def memory_overhead(guest: GuestShape) -> int:
     total += PER_EXEC_PROBE * guest.exec_probes
     if guest.graphics:
         total += GRAPHICS
+    if guest.spice:
+        total += SPICE
     if guest.architecture == "arm64":
         total += ARM64_FIRMWARE
     if guest.passes_devices:

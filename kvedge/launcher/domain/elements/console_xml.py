@@ -1,5 +1,5 @@
-"""`<serial>`, `<channel>` and `<redirdev>`: the serial console, the channels of the guest agent and of metrics, slots
-for USB devices of clients, all of them on unix sockets.
+"""`<serial>`, `<channel>` and `<redirdev>`: the serial console, the channels of the guest agent, of metrics and of
+SPICE's agent, slots for USB devices of clients; all but SPICE's on unix sockets.
 
 Touches nothing.
 """
@@ -15,8 +15,11 @@ from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.disks.metrics_disk import METRICS_PORT
 from kvedge.resources.names import USB_SLOTS
 from kvedge.resources.types.devices import Devices
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import wants_spice
 
 GUEST_AGENT: Final = "org.qemu.guest_agent.0"
+SPICE_AGENT: Final = "com.redhat.spice.0"
 
 
 def add_serial(devices: Element, spec: Devices, context: DomainContext) -> None:
@@ -31,6 +34,13 @@ def add_serial(devices: Element, spec: Devices, context: DomainContext) -> None:
     console = add(devices, "console", type="unix")
     add(console, "source", mode="bind", path=context.serial_socket)
     add(console, "target", type="serial", port=0)
+
+
+def add_spice_channel(devices: Element, vmi: VirtualMachineInstance) -> None:
+    """For SPICE's agent in the guest: the clipboard, and a screen of the window's size."""
+    if wants_spice(vmi):
+        element = add(devices, "channel", type="spicevmc")
+        add(element, "target", type="virtio", name=SPICE_AGENT)
 
 
 def add_agent_channel(devices: Element, context: DomainContext) -> None:

@@ -14,6 +14,7 @@ from kvedge.launcher.domain.elements.display_xml import has_keyboard, inputs_of
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import wants_spice
 
 # PCIe ports for disks and NICs that come later, as a port itself cannot be hotplugged: at least so many stay free, and
 # more while a guest has few devices. KubeVirt's rule, with one port more for the smallest.
@@ -43,14 +44,14 @@ def add_controllers(
     spec = vmi.spec.domain.devices
     buses = {bus_of(disk, vmi) for disk in spec.disks}
     usb = passes_usb or "usb" in buses or has_keyboard(spec, platform)
-    usb = usb or any(entry.bus in {"", "usb"} for entry in inputs_of(spec, platform))
+    usb = usb or wants_spice(vmi) or any(entry.bus in {"", "usb"} for entry in inputs_of(spec, platform))
     slots = spec.client_passthrough is not None
     model = "qemu-xhci" if usb or slots else "none"
     # Beyond its usual four libvirt would add a hub, behind which devices are slow.
     add(devices, "controller", type="usb", index=0, model=model, ports=USB_PORTS if slots else None)
     if "scsi" in buses or not spec.disable_hotplug:
         add(devices, "controller", type="scsi", index=0, model=platform.virtio)
-    ports = SERIAL_PORTS + (spec.downward_metrics is not None)
+    ports = SERIAL_PORTS + (spec.downward_metrics is not None) + wants_spice(vmi)
     add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio, ports=ports)
 
 

@@ -1,4 +1,4 @@
-"""`<graphics>`, `<video>` and `<input>`: the screen on a unix socket, and what points at it.
+"""`<graphics>`, `<redirdev>`, `<video>` and `<input>`: the screen on unix sockets, and what points at it.
 
 Touches nothing.
 """
@@ -13,16 +13,16 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.alias_xml import add_alias
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add
+from kvedge.resources.names import GRAPHICS, SPICE_PACKAGE
 from kvedge.resources.types.devices import Devices, Input
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import has_screen, wants_spice
 
 _VIDEO_TYPES: Final = ("vga", "bochs", "virtio", "cirrus", "ramfb")
 _VIDEO: Final = "spec.domain.devices.video"
 _VGA_MEMORY_KIB: Final = 16_384
-
-
-def has_graphics(spec: Devices) -> bool:
-    """Whether the VM has a screen: unless it is refused."""
-    return spec.autoattach_graphics_device is not False
+_GRAPHICS: Final = f"metadata.annotations[{GRAPHICS}]"
+_USB_CHANNELS: Final = 2
 
 
 def inputs_of(spec: Devices, platform: Platform) -> list[Input]:
@@ -39,13 +39,13 @@ def inputs_of(spec: Devices, platform: Platform) -> list[Input]:
             raise ConversionError(f"{field}.bus", f"{entry.bus} is not supported", "use usb or virtio")
     if spec.inputs:
         return spec.inputs
-    wanted = spec.autoattach_input_device or (platform.architecture == "aarch64" and has_graphics(spec))
+    wanted = spec.autoattach_input_device or (platform.architecture == "aarch64" and has_screen(spec))
     return [Input(name="default-0")] if wanted else []
 
 
 def has_keyboard(spec: Devices, platform: Platform) -> bool:
     """Whether a USB keyboard is added: arm64 has none of its own."""
-    return platform.architecture == "aarch64" and has_graphics(spec)
+    return platform.architecture == "aarch64" and has_screen(spec)
 
 
 def add_inputs(devices: Element, spec: Devices, platform: Platform) -> None:
@@ -60,11 +60,29 @@ def add_inputs(devices: Element, spec: Devices, platform: Platform) -> None:
         add(devices, "input", type="keyboard", bus="usb")
 
 
-def add_graphics(devices: Element, spec: Devices, context: DomainContext) -> None:
-    """VNC, reachable through its socket only."""
-    if has_graphics(spec):
+def add_graphics(devices: Element, vmi: VirtualMachineInstance, context: DomainContext) -> None:
+    """VNC, and SPICE when the VMI asks for it, each reachable through its socket only.
+
+    Raises:
+        ConversionError: for SPICE where the node's QEMU has none.
+    """
+    if has_screen(vmi.spec.domain.devices):
         element = add(devices, "graphics", type="vnc")
         add(element, "listen", type="socket", socket=context.vnc_socket)
+    if wants_spice(vmi):
+        if context.spice_socket is None:
+            raise ConversionError(_GRAPHICS, "QEMU of this node has no SPICE", f"install {SPICE_PACKAGE}, or use vnc")
+        element = add(devices, "graphics", type="spice")
+        add(element, "listen", type="socket", socket=context.spice_socket)
+        # Files go by other ways; a viewer's user may not know that a drop on its window is one.
+        add(element, "filetransfer", enable="no")
+
+
+def add_usb_channels(devices: Element, vmi: VirtualMachineInstance) -> None:
+    """Ports for USB devices of a SPICE client's computer."""
+    if wants_spice(vmi):
+        for _ in range(_USB_CHANNELS):
+            add(devices, "redirdev", bus="usb", type="spicevmc")
 
 
 def add_video(devices: Element, spec: Devices, platform: Platform) -> None:
@@ -73,7 +91,7 @@ def add_video(devices: Element, spec: Devices, platform: Platform) -> None:
     Raises:
         ConversionError: for a type that kvedge does not know, and for video without graphics.
     """
-    if not has_graphics(spec):
+    if not has_screen(spec):
         if spec.video is not None:
             raise ConversionError(_VIDEO, "there is no screen", "remove it, or autoattachGraphicsDevice: false")
         return

@@ -14,12 +14,12 @@ from xml.etree.ElementTree import Element
 from kvedge.launcher.domain.context import DomainContext, PassedDevice
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.elements.alias_xml import add_alias
-from kvedge.launcher.domain.elements.display_xml import has_graphics
 from kvedge.launcher.domain.elements.pci_address_xml import add_host_address, add_pci_address
 from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.names import SRIOV_PREFIX
 from kvedge.resources.types.devices import Devices, Gpu, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import has_screen
 
 # Before the entry's name in the alias, as KubeVirt has it.
 _GPU: Final = "gpu-"
@@ -124,7 +124,7 @@ def _show(element: Element, device: PassedDevice, gpu: Gpu, spec: Devices, conte
             here = f"{field}.virtualGPUOptions.display.enabled"
             raise ConversionError(here, "only virtual GPUs are shown on the guest's screen", "remove it")
         return
-    if not has_graphics(spec):
+    if not has_screen(spec):
         return
     if display is None:
         if any(each.display is not None for each in spec.gpus) or device != _first_virtual(spec, context):

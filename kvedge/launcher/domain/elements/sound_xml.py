@@ -1,4 +1,4 @@
-"""`<sound>` and `<audio>`: a sound card that nobody on the node hears.
+"""`<sound>` and `<audio>`: a sound card that nobody on the node hears, but a SPICE client does.
 
 Touches nothing.
 """
@@ -16,7 +16,7 @@ from kvedge.resources.types.devices import Sound
 _MODELS: Final = ("ich9", "ac97")
 
 
-def add_sound(devices: Element, sound: Sound | None) -> None:
+def add_sound(devices: Element, sound: Sound | None, *, by_spice: bool = False) -> None:
     """The card, ich9 unless the VMI says otherwise.
 
     Raises:
@@ -31,4 +31,4 @@ def add_sound(devices: Element, sound: Sound | None) -> None:
     if sound.name:
         add_alias(element, sound.name, "spec.domain.devices.sound.name")
     # Stated, so that QEMU does not look for a sound server.
-    add(devices, "audio", id=1, type="none")
+    add(devices, "audio", id=1, type="spice" if by_spice else "none")

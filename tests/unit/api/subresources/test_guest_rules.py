@@ -7,6 +7,7 @@ import pytest
 from kvedge.api.subresources import guest_rules
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.resources.guest_verbs import RELAYED_VERBS
+from kvedge.resources.names import GRAPHICS
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import small_vmi, vmi_with
 
@@ -85,6 +86,18 @@ def test_a_console_that_will_not_come_is_something_else() -> None:
     assert refusal(guest_rules.check_console, without) == (400, "No serial consoles are present.")
     headless = vmi(domain__devices__autoattachGraphicsDevice=False)
     assert refusal(guest_rules.check_vnc, headless) == (400, "No graphics devices are present.")
+
+
+def test_spice_is_there_for_a_guest_whose_template_asks_for_it_and_that_has_a_screen() -> None:
+    code, message = refusal(check, vmi(), "spice")
+    assert code == 400
+    assert "set the annotation kvedge.io/graphics to spice on the VM's template" in message
+    asks = vmi()
+    asks.metadata.annotations[GRAPHICS] = "spice"
+    check(asks, "spice")
+    headless = vmi(domain__devices__autoattachGraphicsDevice=False)
+    headless.metadata.annotations[GRAPHICS] = "spice"
+    assert refusal(check, headless, "spice") == (400, "No graphics devices are present.")
 
 
 def test_a_console_log_is_there_once_the_guest_was_and_after_it() -> None:

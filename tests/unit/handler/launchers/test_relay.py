@@ -261,6 +261,31 @@ def test_each_usb_device_has_a_slot_until_it_is_unplugged(relay: Relay) -> None:
     assert relay.door.sockets == [*(f"virt-usbredir-{number}" for number in range(USB_SLOTS)), "virt-usbredir-1"]
 
 
+def test_spice_has_a_connection_for_each_channel_and_a_bound(relay: Relay) -> None:
+    async def test(client: aiohttp.ClientSession) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            channels = [await stack.enter_async_context(client.ws_connect(relay.url("spice"))) for _ in range(16)]
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+                await client.ws_connect(relay.url("spice"))
+            assert refusal.value.status == 503
+            said = "16 connections are at the guest's spice already; close a viewer, and try again"
+            assert refusal.value.headers["X-Kvedge-Reason"] == said
+            async with client.get(relay.url("spice")) as response:
+                assert (response.status, await response.json()) == (503, {"message": said})
+            for number, channel in enumerate(channels):
+                await channel.send_bytes(bytes([number]))
+            assert [await channel.receive_bytes() for channel in channels] == [bytes([n]) for n in range(16)]
+        async with client.ws_connect(relay.url("spice")) as channel:
+            await channel.send_bytes(b"room again")
+            assert await channel.receive_bytes() == b"room again"
+
+    relay.run(test)
+    server = relay.server
+    assert server is not None
+    assert relay.door.most_open_streams == 16
+    wait_until(lambda: server.viewers == 0 and relay.door.open_streams == 0, "all channels are gone")
+
+
 def test_nothing_is_left_after_many_viewers_half_of_them_torn_off(relay: Relay) -> None:
     async def look(client: aiohttp.ClientSession, number: int) -> None:
         socket = await client.ws_connect(relay.url("console" if number % 3 else "vnc"))

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree.ElementTree import tostring
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvedge.launcher.domain.context import DiskSource, InterfaceTarget
+from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.elements.controller_xml import free_root_ports
 from kvedge.launcher.domain.elements.memory_xml import guest_memory
+from kvedge.resources.names import GRAPHICS
 from tests.support.golden.domain_cases import case_names, load_case
 from tests.unit.launcher.domain.vmis import context, only, rendered, vmi, with_disk
 
@@ -224,6 +227,34 @@ def test_the_screen_and_the_console_are_unix_sockets_only() -> None:
     graphics = only(devices, "graphics")
     assert graphics.attrib == {"type": "vnc"}
     assert only(graphics, "listen").attrib == {"type": "socket", "socket": "/run/vnc"}
+
+
+def test_spice_comes_beside_vnc_when_the_annotation_says_so_and_there_is_a_screen() -> None:
+    asks = vmi({"devices": {"sound": {"name": "s"}}})
+    asks.metadata.annotations[GRAPHICS] = "spice"
+    devices = only(rendered(asks, spice_socket="/run/spice"), "devices")
+    listens = {each.get("type"): only(each, "listen").attrib for each in devices.iterfind("graphics")}
+    assert listens == {
+        "vnc": {"type": "socket", "socket": "/run/vnc"},
+        "spice": {"type": "socket", "socket": "/run/spice"},
+    }
+    assert only(devices, "audio").get("type") == "spice"
+    assert len(devices.findall("redirdev[@type='spicevmc']")) == 2
+    assert only(devices, "controller[@type='usb']").get("model") == "qemu-xhci"
+    assert only(devices, "channel[@type='spicevmc']/target").get("name") == "com.redhat.spice.0"
+    for word, screen in (("vnc", True), ("spice", False)):
+        asks = vmi({"devices": {"autoattachGraphicsDevice": screen}})
+        asks.metadata.annotations[GRAPHICS] = word
+        assert b"spice" not in tostring(rendered(asks, spice_socket="/run/spice"))
+
+
+def test_spice_is_refused_where_the_nodes_qemu_has_none() -> None:
+    asks = vmi()
+    asks.metadata.annotations[GRAPHICS] = "spice"
+    with pytest.raises(ConversionError) as refused:
+        rendered(asks)
+    assert refused.value.field == "metadata.annotations[kvedge.io/graphics]"
+    assert "qemu-system-modules-spice" in refused.value.remedy
 
 
 def test_a_reboot_ends_the_run_only_when_the_vmi_says_terminate() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.runtime.serving.stream_core import Liveness, ViewerDesk
+from kvedge.runtime.serving.stream_core import Liveness, SharedDesk, ViewerDesk
 
 
 def test_a_silent_viewer_is_pinged_and_then_given_up() -> None:
@@ -121,3 +121,22 @@ def test_streams_do_not_disturb_each_other() -> None:
     desk.take("vnc", "a")
     assert desk.take("console", "b").evicts is None
     assert len(desk) == 2
+
+
+def test_a_shared_stream_takes_so_many_and_no_more_until_one_leaves() -> None:
+    desk: SharedDesk[str] = SharedDesk()
+    assert [desk.take("spice", viewer, 2) for viewer in ("a", "b", "c")] == [True, True, False]
+    assert (desk.is_full("spice", 2), desk.is_full("other", 2), desk.viewers()) == (True, False, ["a", "b"])
+    desk.leave("spice", "c")
+    assert len(desk) == 2
+    desk.leave("spice", "a")
+    assert desk.take("spice", "c", 2)
+    assert desk.viewers() == ["b", "c"]
+
+
+def test_nothing_is_kept_of_a_shared_stream_that_all_have_left() -> None:
+    desk: SharedDesk[str] = SharedDesk()
+    for number in range(1000):
+        assert desk.take(number, "a", 1)
+        desk.leave(number, "a")
+    assert desk == SharedDesk()

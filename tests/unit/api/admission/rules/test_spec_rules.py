@@ -234,6 +234,18 @@ def test_what_happens_on_the_loss_of_a_node_is_one_of_two_words() -> None:
     assert causes(vmi) == [(at, f"{at}: 'Restart' is not supported; use wait or restart")]
 
 
+def test_viewers_reach_a_screen_by_one_of_two_words() -> None:
+    vmi, at = small_vmi(), "metadata.annotations[kvedge.io/graphics]"
+    for word in ("vnc", "spice"):
+        vmi["metadata"]["annotations"] = {"kvedge.io/graphics": word}
+        assert causes(vmi) == []
+    vmi["spec"]["domain"].setdefault("devices", {})["autoattachGraphicsDevice"] = False
+    screen = "spec.domain.devices.autoattachGraphicsDevice"
+    assert causes(vmi) == [(at, f"{at}: there is no screen to show; remove it, or {screen}: false")]
+    vmi["metadata"]["annotations"] = {"kvedge.io/graphics": "S" * 1000}
+    assert causes(vmi) == [(at, f"{at}: {'S' * 64!r} is not supported; use vnc or spice")]
+
+
 def reserved(**overhead: str) -> list[tuple[str, str]]:
     """What is wrong with a VMI that reserves this, where the gate is on."""
     gates = FeatureGates(enabled=frozenset({"ReservedOverheadMemlock"}))

@@ -36,6 +36,7 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"passes_devices": True}, 1024),
         ({"tpm": True}, 53),
         ({"metrics_disk": True}, 1),
+        ({"spice": True}, 32),
         ({"added": 100 * MIB}, 100),
     ],
     ids=str,
