@@ -16,11 +16,13 @@ from kvedge.api.admission.spec_verdict import MOST_WARNINGS, Verdict
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
+from kvedge.resources.names import GRAPHICS, GRAPHICS_VALUES
 from kvedge.resources.node_loss.fence_terms import SELF_FENCING, TermsError, parse_terms
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 
 ALREADY_CREATED: Final = "Kubevirt is already created"
 _LONGEST_WARNING: Final = 250
+_LONGEST_WORD: Final = 64
 
 
 def judge_spec(request: AdmissionRequest) -> Verdict:
@@ -29,9 +31,9 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
     What was wrong before may stay: an object that entered under older rules must not be stuck for them.
     """
     new, old = _spec(request.object), _spec(request.old_object)
-    fencing = tuple(_judge_fencing(request))
+    annotations = (*_judge_fencing(request), *_judge_graphics(request))
     if request.old_object is not None and new == old:
-        return Verdict(fencing)
+        return Verdict(annotations)
     if too_large := tuple(size_is_sane({"spec": new})):
         return Verdict(too_large)
     reading = read_configuration(new)
@@ -43,13 +45,13 @@ def judge_spec(request: AdmissionRequest) -> Verdict:
         for item in reading.of(Issue.INVALID)
         if request.old_object is None or (item.path, item.message) not in known
     ]
-    return Verdict((*fencing, *causes), tuple(_warnings(reading)))
+    return Verdict((*annotations, *causes), tuple(_warnings(reading)))
 
 
 def _judge_fencing(request: AdmissionRequest) -> Iterator[Cause]:
     """The terms by which nodes fence themselves; a text that was there before may stay."""
-    text = _annotation(request.object)
-    if text == _annotation(request.old_object) and request.old_object is not None:
+    text = _annotation(request.object, SELF_FENCING)
+    if text == _annotation(request.old_object, SELF_FENCING) and request.old_object is not None:
         return
     try:
         parse_terms(text)
@@ -57,10 +59,18 @@ def _judge_fencing(request: AdmissionRequest) -> Iterator[Cause]:
         yield Cause(f"metadata.annotations[{SELF_FENCING}]", f"metadata.annotations[{SELF_FENCING}]: {error}").shorten()
 
 
-def _annotation(document: JsonObject | None) -> str:
+def _judge_graphics(request: AdmissionRequest) -> Iterator[Cause]:
+    """By what viewers reach the screens of VMs that do not say; a word that was there before may stay."""
+    text = _annotation(request.object, GRAPHICS)
+    if text and text not in GRAPHICS_VALUES and text != _annotation(request.old_object, GRAPHICS):
+        at = f"metadata.annotations[{GRAPHICS}]"
+        yield Cause(at, f"{at}: {text[:_LONGEST_WORD]!r} is not supported; use {' or '.join(GRAPHICS_VALUES)}")
+
+
+def _annotation(document: JsonObject | None, name: str) -> str:
     metadata = (document or {}).get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return str((annotations or {}).get(SELF_FENCING) or "") if isinstance(annotations, dict) else ""
+    return str((annotations or {}).get(name) or "") if isinstance(annotations, dict) else ""
 
 
 def uninstall_refusal(document: JsonObject | None, workloads: str) -> str | None:

@@ -15,7 +15,7 @@ from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
-from kvedge.resources.names import EVEN_PARITY, LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
+from kvedge.resources.names import EVEN_PARITY, GRAPHICS, LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.quantities import QuantityError, format_bytes, parse_bytes
 from kvedge.resources.vmi_facts import (
@@ -71,6 +71,9 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = ""
         **object_at(metadata, "annotations"),
         **_parity(vmi["spec"], cluster.configuration),
     }
+    graphics = cluster.configuration.graphics
+    if graphics and object_at(object_at(vmi["spec"], "domain"), "devices").get("autoattachGraphicsDevice") is not False:
+        metadata["annotations"].setdefault(GRAPHICS, graphics)
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = [*finalizers, *({VMI_FINALIZER} - {*finalizers})]
     vmi["status"] = _first_status(vmi["spec"], now)

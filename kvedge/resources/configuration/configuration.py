@@ -192,6 +192,8 @@ class Configuration:
     live_updates: LiveUpdates = LiveUpdates()
     # How VMs keep their instance types: one of REFERENCE_POLICIES.
     reference_policy: str = REFERENCE
+    # By what viewers reach the screens of VMs that do not say; of the object's annotations.
+    graphics: str = ""
     # Whether ready-made instance types and preferences are there; None: on one box, and not in a cluster.
     common_types: bool | None = None
 

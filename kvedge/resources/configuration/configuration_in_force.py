@@ -6,12 +6,12 @@ configuration of this object stays in force, and a role that has seen none yet t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Finding, Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
-from kvedge.resources.names import EVEN_PARITY
+from kvedge.resources.names import EVEN_PARITY, GRAPHICS, GRAPHICS_VALUES
 from kvedge.resources.types.kubevirt import KubeVirt
 
 
@@ -32,18 +32,27 @@ def counting(objects: Iterable[KubeVirt]) -> KubeVirt | None:
     return min(objects, key=lambda item: item.precedence, default=None)
 
 
+def known_graphics(annotations: Mapping[str, str]) -> str:
+    """By what viewers reach screens; empty where nothing, or nothing known, is said."""
+    found = annotations.get(GRAPHICS, "")
+    return found if found in GRAPHICS_VALUES else ""
+
+
 def next_in_force(before: InForce, objects: Iterable[KubeVirt]) -> InForce:
     """What is in force now that these objects are there."""
     kubevirt = counting(objects)
     if kubevirt is None:
         return InForce()
     meta = kubevirt.metadata
-    # An annotation, which no generation counts.
-    parity = EVEN_PARITY in meta.annotations
-    if (before.uid, before.generation, before.configuration.even_parity) == (meta.uid, meta.generation, parity):
-        return before
+    # Annotations have no part in the generation.
+    parity, graphics = EVEN_PARITY in meta.annotations, known_graphics(meta.annotations)
+    if (before.uid, before.generation) == (meta.uid, meta.generation):
+        if (before.configuration.even_parity, before.configuration.graphics) == (parity, graphics):
+            return before
+        return replace(before, configuration=replace(before.configuration, even_parity=parity, graphics=graphics))
     reading: Reading = read_configuration(kubevirt.spec)
     is_bad = bool(reading.of(Issue.INVALID))
     keeps = is_bad and before.uid == meta.uid
-    configuration = replace(before.configuration if keeps else reading.configuration, even_parity=parity)
+    configuration = before.configuration if keeps else reading.configuration
+    configuration = replace(configuration, even_parity=parity, graphics=graphics)
     return InForce(configuration, meta.uid, meta.generation, reading.findings, keeps)

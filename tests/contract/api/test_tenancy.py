@@ -295,6 +295,9 @@ ACTIONS: dict[str, Action] = {
     "restarting a VM": Action("PUT", sub("virtualmachines", "none", "restart"), {}, "- + + - +", reached=True),
     "pausing a VM": Action("PUT", sub("virtualmachineinstances", "none", "pause"), {}, "- + + - +", reached=True),
     "a console": Action("GET", sub("virtualmachineinstances", "none", "console"), None, "- + + - +", reached=True),
+    "a screen by SPICE": Action(
+        "GET", sub("virtualmachineinstances", "none", "spice"), None, "- + + - +", reached=True
+    ),
     "a screen": Action("GET", sub("virtualmachineinstances", "none", "vnc"), None, "- + + - +", reached=True),
     "what a guest says of itself": Action(
         "GET", sub("virtualmachineinstances", "none", "guestosinfo"), None, "+ + + - +", reached=True

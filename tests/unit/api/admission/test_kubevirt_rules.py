@@ -80,6 +80,26 @@ def test_terms_by_which_nodes_fence_themselves_must_prove_something(
 
 
 @pytest.mark.parametrize(
+    ("word", "before", "refused"),
+    [
+        ("spice", None, False),
+        ("vnc", "spice", False),
+        ("Spice", None, True),
+        ("rdp", "vnc", True),
+        ("rdp", "rdp", False),
+    ],
+)
+def test_viewers_reach_screens_by_a_word_that_there_is(word: str, before: str | None, refused: bool) -> None:
+    name = "kvedge.io/graphics"
+    new: JsonObject = {"metadata": {"annotations": {name: word}}, "spec": {}}
+    old: JsonObject | None = None if before is None else {"metadata": {"annotations": {name: before}}, "spec": {}}
+    judged = judge_spec(AdmissionRequest(uid="u", operation="UPDATE" if old else "CREATE", object=new, old_object=old))
+    at = f"metadata.annotations[{name}]"
+    text = f"{at}: {word!r} is not supported; use vnc or spice"
+    assert [(cause.field, cause.message) for cause in judged.causes] == ([(at, text)] if refused else [])
+
+
+@pytest.mark.parametrize(
     ("strategy", "workloads", "refused"),
     [
         ("BlockUninstallIfWorkloadsExist", "Virtual Machines", True),

@@ -279,6 +279,21 @@ def test_a_new_vmi_gets_phase_finalizer_and_annotation() -> None:
     assert vmi["metadata"]["annotations"] == {"kubevirt.io/pci-topology-version": "v3"}
 
 
+def test_viewers_reach_a_new_vmi_as_the_kubevirt_object_says_where_it_says_nothing() -> None:
+    cluster, name = Cluster("amd64", Configuration(graphics="spice")), "kvedge.io/graphics"
+
+    def made(vmi: JsonObject) -> str | None:
+        patched = jsonpatch.apply_patch(vmi, plan_mutation(request(vmi), cluster, NOW))
+        found: str | None = patched["metadata"]["annotations"].get(name)
+        return found
+
+    assert made(small_vmi()) == "spice"
+    assert made(small_vmi(domain__devices__autoattachGraphicsDevice=False)) is None
+    says = small_vmi()
+    says["metadata"]["annotations"] = {name: "vnc"}
+    assert made(says) == "vnc"
+
+
 def test_a_status_that_the_author_wrote_is_ours() -> None:
     vmi = small_vmi()
     vmi["status"] = {"phase": "Running", "nodeName": "evil"}

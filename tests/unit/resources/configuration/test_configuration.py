@@ -436,3 +436,14 @@ def test_the_annotation_of_parity_counts_though_no_generation_counts_it() -> Non
     assert (first.configuration.even_parity, second.configuration.even_parity) == (False, True)
     assert second.configuration.cpu_model == "A"
     assert next_in_force(second, [item]) is second
+
+
+def test_an_annotation_says_by_what_viewers_reach_screens_and_needs_no_new_generation() -> None:
+    item = kubevirt("a", "2026-01-01T00:00:00Z", cpuModel="A")
+    first = next_in_force(InForce(), [item])
+    for word, found in (("spice", "spice"), ("rdp", ""), ("vnc", "vnc"), ("", "")):
+        item.metadata.annotations["kvedge.io/graphics"] = word
+        after = next_in_force(first, [item])
+        assert (after.configuration.graphics, after.configuration.cpu_model) == (found, "A")
+    item.metadata.annotations["kvedge.io/graphics"] = "spice"
+    assert next_in_force(InForce(), [item]).configuration.graphics == "spice"
