@@ -99,6 +99,7 @@ def _start(connection: libvirt.virConnect, case: GoldenCase, directory: Path) ->
         "started": "",
         "xml": domain.XMLDesc(),
         "vnc": Path(context.vnc_socket).is_socket(),
+        "spice": context.spice_socket is not None and Path(context.spice_socket).is_socket(),
         "serial": Path(context.serial_socket).is_socket(),
     }
     domain.destroy()
@@ -131,6 +132,7 @@ def _real_files(vmi: VirtualMachineInstance, context: DomainContext, place: Path
         serial_socket=str(place / "serial"),
         serial_log=None if context.serial_log is None else str(place / "serial-log"),
         vnc_socket=str(place / "vnc"),
+        spice_socket=None if context.spice_socket is None else str(place / "spice"),
         agent_channel=None if context.agent_channel is None else str(place / "agent"),
         metrics_channel=None if context.metrics_channel is None else str(place / "metrics-port"),
         usb_socket=str(place / "usb-"),

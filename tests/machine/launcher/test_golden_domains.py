@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import libvirt
 import pytest
 
+from kvedge.launcher.disks.vmi_preparation import has_spice
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.elements.identity_xml import domain_uuid
 from tests.support.golden.domain_cases import GoldenCase, case_names, load_case
@@ -40,6 +41,8 @@ def _why_not_here(case: GoldenCase) -> str:
         return "install qemu-system-arm to define arm64 domains"
     if case.context.ovmf is not None and not Path(case.context.ovmf.code).exists():
         return f"install the firmware {case.context.ovmf.code} (ovmf, qemu-efi-aarch64)"
+    if case.context.spice_socket is not None and not has_spice():
+        return "install qemu-system-modules-spice to start domains with SPICE"
     return ""
 
 
@@ -107,6 +110,7 @@ def test_qemu_starts_a_golden_domain_with_emulation(name: str, outcomes: dict[st
     assert outcome["started"] == ""
     devices = case.vmi.spec.domain.devices
     assert outcome["vnc"] == (devices.autoattach_graphics_device is not False)
+    assert outcome["spice"] == (case.context.spice_socket is not None)
     assert outcome["serial"] == (devices.autoattach_serial_console is not False)
 
 
