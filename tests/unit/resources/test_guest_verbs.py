@@ -33,6 +33,7 @@ from kvedge.resources.relay_protocol import (
     PROTOCOL,
     REASON_HEADER,
     RELAY_PREFIX,
+    ROLE_STATS_ROUTE,
     STATS_ROUTE,
     UNFREEZE_SECONDS,
     relay_path,
@@ -108,7 +109,8 @@ def relay_routes() -> set[tuple[str, str]]:
     """Method and path of all that a relay serves for users; what handlers ask each other is no call of theirs."""
     routes = RelayServer(EchoDoor()).application().router.routes()
     paths = {(route.method, route.resource.canonical) for route in routes if route.resource is not None}
-    return {(method, path) for method, path in paths if path not in (MIGRATION_ROUTE, CROSSING_ROUTE, STATS_ROUTE)}
+    others = (MIGRATION_ROUTE, CROSSING_ROUTE, STATS_ROUTE, ROLE_STATS_ROUTE)
+    return {(method, path) for method, path in paths if path not in others}
 
 
 @each_verb
