@@ -23,7 +23,9 @@ while [ ! -e /run/stop ]; do
     for disk in @disks@; do
         dd if=/run/block of=$disk bs=512 count=1 seek=$((n % 2048)) conv=notrunc oflag=direct 2>/dev/null || exit 1
     done
-    echo $n >/run/number
+    # Who reads it meanwhile finds the one before.
+    echo $n >/run/number.new
+    mv /run/number.new /run/number
 done
 END
 rm -f /run/stop; setsid sh /run/writer </dev/null >/dev/null 2>&1 &

@@ -15,7 +15,7 @@ from typing import Final
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.policy_manifest import Validation, is_unchanged, match_writes, policy
 from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE
-from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
+from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, OLD_CPU_MANAGER, RESERVED_LABELS
 from kvedge.resources.node_loss.node_lease import LEASE_PREFIX, NODES_NAMESPACE
 from kvedge.resources.role_users import (
     HANDLER_ACCOUNT,
@@ -159,7 +159,8 @@ def _validation(applies: str, expression: str, text: str) -> Validation:
 
 
 # Each is: what must hold of an update, and what is said otherwise.
-_OURS: Final = "k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/')"
+# KubeVirt has one label without a domain.
+_OURS: Final = f"(k == '{OLD_CPU_MANAGER}' || k.matches('^([a-z0-9.-]+[.])?(kubevirt|kvedge)[.]io/'))"
 _MOVES: Final = "'migratedVolumes'"
 _NEW_STATUS: Final = "variables.status"
 _OLD_STATUS: Final = "variables.oldStatus"
@@ -244,6 +245,6 @@ _NODE_RULES: Final = (
         f"!({_UPDATE}) || (variables.labels.all(k, {_OURS} || (k in variables.oldLabels"
         " && variables.oldLabels[k] == variables.labels[k]))"
         f" && variables.oldLabels.all(k, {_OURS} || k in variables.labels))",
-        "is not allowed to change other labels of a Node than kubevirt.io/'s and kvedge.io/'s",
+        f"is not allowed to change other labels of a Node than kubevirt.io/'s, kvedge.io/'s and {OLD_CPU_MANAGER}",
     ),
 )

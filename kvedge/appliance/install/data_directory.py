@@ -33,6 +33,8 @@ _OWN: Final = (
     # The record of a NIC is not among them: a NIC that was not given back is known by it.
     *("nics/lock", "nics/*.lock", "nics/*.confirmed"),
     *("backup/kvedge-*.db", "backup/kvedge-*.unfinished*", "bundle/kvedge"),
+    # Which CPUs guests have for themselves.
+    "kubelet/cpu_manager_state",
 )
 _OF_FILE_SYSTEM: Final = "lost+found"
 # Removed when they are empty then, the inner ones first.

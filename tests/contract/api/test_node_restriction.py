@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from kvedge.api.api_service import ApiRole
+from kvedge.handler.node.cpu_manager import read_cpu_labels
 from kvedge.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject, encode
@@ -163,7 +165,8 @@ def test_it_neither_makes_nor_deletes_vmis(two_nodes: None, handler: KubeClient,
 
 
 def test_it_labels_its_own_node_only(two_nodes: None, handler: KubeClient, admin: KubeClient) -> None:
-    label = {"metadata": {"labels": {"kubevirt.io/schedulable": "true"}, "annotations": {"kvedge.io/note": "x"}}}
+    labels = {"kubevirt.io/schedulable": "true", **read_cpu_labels(Path("/nowhere"))}
+    label = {"metadata": {"labels": labels, "annotations": {"kvedge.io/note": "x"}}}
     assert refused(handler, f"{NODES}/{MINE}", label) == ""
     assert refused(handler, f"{NODES}/{THEIRS}", label)
     assert "labels" not in admin.request("GET", f"{NODES}/{THEIRS}")["metadata"]
@@ -175,8 +178,9 @@ def test_it_labels_its_own_node_only(two_nodes: None, handler: KubeClient, admin
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
         {"metadata": {"labels": {"evil-kubevirt.io/a": "b"}}},
+        {"metadata": {"labels": {"cpumanager2": "true"}}},
     ],
-    ids=["spec", "label", "label of a like name"],
+    ids=["spec", "label", "label of a like name", "label like the one without a domain"],
 )
 def test_of_its_own_node_it_changes_our_labels_only(
     server: ApiServerUnderTest, two_nodes: None, handler: KubeClient, speaker: str, change: JsonObject

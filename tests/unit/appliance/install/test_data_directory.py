@@ -25,7 +25,7 @@ OURS = (
     "images/lock", "manifests/below/a.yaml", "qemu-capabilities/capabilities.json", "previous/kvedge", "kubeconfig",
     "bundle/kvedge", "kvedge-launcher.tar", f"kubelet/pods/{UID}/pod.json",
     f"kubelet/pods/{UID}/volumes/kubernetes.io~empty-dir/d/disk",
-    "nics/lock", "nics/kvb-eth0.lock", "nics/kvb-eth0.confirmed",
+    "kubelet/cpu_manager_state", "nics/lock", "nics/kvb-eth0.lock", "nics/kvb-eth0.confirmed",
     f"kubelet/lost/{UID}/pod.json", f"kubelet/lost/{UID}/disks/disk",
     f"{TREE}/kvedge", "data/.lock", "data/.starts", "data/.part-x/f",
 )  # fmt: skip
