@@ -113,7 +113,9 @@ class LauncherPod:
         document = json.dumps(vmi or self.vmi()).encode()
         interfaces = [guest_interface()] if network else []
         options = messages.NodeOptions(emulation=True)
-        wanted = (vmi or self.vmi())["spec"]["domain"]["memory"].get("guest", 0)
+        memory = (vmi or self.vmi())["spec"]["domain"]["memory"]
+        # A test may send what is no VMI.
+        wanted = memory.get("guest", 0) if isinstance(memory, dict) else 0
         request = messages.SyncRequest(
             vmi_json=document, interfaces=interfaces, options=options, memory_bytes=parse_bytes(wanted)
         )
