@@ -50,6 +50,7 @@ SILENT = {
     r"state/kvedge\.db-(wal|shm)": "SQLite's, which leaves out what is torn",
     r"state/kvedge\.db|backup/.*\.db": "the object store and its copies have tests of their own (test_store_copies)",
     r"images/.*": "the image store has tests of its own",
+    r"kubelet/cpu_manager_state": "written anew at each start, and never read by the agent (test_cpu_pool)",
     r"kubelet/pods/[^/]+/(etc-hosts|resolv\.conf)": "written anew from the API's objects",
     r"kubelet/pods/[^/]+/containers/[^/]+\.process": "told to whoever has a program run there (test_probe_questions)",
     r"kubelet/pods/[^/]+/containers/[^/]+\.termination": "what a container itself wrote at its end",

@@ -147,13 +147,9 @@ class CpuPool:
             return self._list_shared() if self.pool or self._in_use else frozenset()
 
     def tell(self) -> None:
-        """Write the file anew.
-
-        Raises:
-            OSError: as the file system has it.
-        """
+        """Write the file anew."""
         with self._lock:
-            self._write()
+            self._tell()
 
     def _list_free(self) -> frozenset[int]:
         return (self.pool & self._online) - self._list_used()
@@ -169,7 +165,10 @@ class CpuPool:
             self._write()
         except OSError as error:
             # It is read to know of the pool, not of who has what.
-            log.warning("the CPU manager's state was not written", extra={"facts": {"error": str(error)}})
+            log.warning(
+                "the CPU manager's state was not written",
+                extra={"facts": {"file": str(self._state), "error": str(error)}},
+            )
 
     def _write(self) -> None:
         state = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.resources.types.core import Container, Pod, PodSpec, ResourceRequirements
-from kvedge.standalone.agent.pod.place.cpu_pool import CpuError, CpuPool, choose_cpus, exclusive_cpus
+from kvedge.standalone.agent.pod.place.cpu_pool import STATE_FILE, CpuError, CpuPool, choose_cpus, exclusive_cpus
 
 ALONE = {"kubevirt.io/cpumanager": "true"}
 # Two cells of two cores of two threads.
@@ -109,6 +109,14 @@ def test_without_a_pool_nobody_is_kept_off_anything(tmp_path: Path) -> None:
     assert pool.cpuset_of("a") == frozenset()
     pool.tell()
     assert read_state(tmp_path) == {"policyName": "none", "defaultCpuSet": "", "entries": {}}
+
+
+def test_cpus_are_given_where_the_file_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / STATE_FILE).mkdir()
+    pool = a_pool(tmp_path, 2, 6)
+    pool.tell()
+    assert str(tmp_path / STATE_FILE) in str([record.__dict__["facts"] for record in caplog.records])
+    assert pool.reserve("a", 1) == [2]
 
 
 def test_what_an_earlier_agent_gave_away_stays_away(tmp_path: Path) -> None:
