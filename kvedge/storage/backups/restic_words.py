@@ -13,8 +13,9 @@ from typing import Final
 # Of what is told; a condition and an event have no more room.
 _LONGEST: Final = 700
 # Of Go's traces, which restic prints after the words of some failures.
-_TRACE: Final = re.compile(r"\t|[\w./-]+\.\(?[\w*.)]+\(?[^ ]*$|goroutine |runtime\.|main\.")
-_RETRIED: Final = re.compile(r"(?:\w+\(.{1,200}?\) returned error, )?retrying after [^ ]{1,30}: ")
+_TRACE: Final = re.compile(r"\t|[\w./-]+\.\(?[\w*.)]|goroutine |runtime\.|main\.")
+# A name is looked for at its first letter alone: a store may say thousands of letters without a space.
+_RETRIED: Final = re.compile(r"(?:\b\w+\(.{1,200}?\) returned error, )?retrying after [^ ]{1,30}: ")
 _ASKS: Final = "Is there a repository at the following location?"
 _SSH: Final = "subprocess ssh: "
 _ABSENT: Final = re.compile(

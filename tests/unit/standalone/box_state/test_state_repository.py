@@ -12,6 +12,7 @@ from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.standalone.box_state.state_file import read_state
 from kvedge.standalone.box_state.state_repository import fetched_state, keep_state
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from tests.support.quick_repository import lay_repository
 from tests.unit.standalone.box_state.test_box_state import box
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="needs restic (apt: restic)")
@@ -24,6 +25,7 @@ def client(tmp_path: Path) -> ResticClient:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / PASSWORD_KEY).write_text("word")
+    lay_repository(tmp_path / "repository", "word")
     return ResticClient(str(tmp_path / "repository"), secret)
 
 
@@ -47,6 +49,12 @@ def test_a_state_comes_back_as_it_was_and_its_file_goes(client: ResticClient, tm
         fetched_state(client, "three", other, now),
     ):
         pass
+
+
+def test_a_repository_that_is_not_there_yet_is_made(client: ResticClient, tmp_path: Path, box: Path) -> None:
+    keep_state(ResticClient(str(tmp_path / "new"), tmp_path / "secret"), box, "one", NOW)
+    assert (tmp_path / "new" / "config").is_file()
+    assert any((tmp_path / "new" / "snapshots").iterdir())
 
 
 def test_a_newest_state_that_lies_ahead_of_the_clock_is_named_and_not_taken(

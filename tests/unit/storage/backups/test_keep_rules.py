@@ -17,6 +17,7 @@ from kvedge.resources.types.protection.backup_tasks import KeepRules
 from kvedge.storage.backups.keep_rules import plan_pruning, plan_removal
 from kvedge.storage.backups.restic_client import KeptFile
 from kvedge.storage.backups.stored_backups import StoredBackup
+from tests.support.quick_repository import lay_repository
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 # Two in an hour, days of one week and of two, and the turn of a year within an ISO week. Each costs a process.
@@ -59,7 +60,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs restic (apt: restic)")
     place = tmp_path_factory.mktemp("repository")
     (place / "file").write_text("file")
-    restic(place, "init")
+    lay_repository(place / "r", "x")
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda time: restic(place, "backup", "--time", time, str(place / "file")), TIMES))
     return place

@@ -14,6 +14,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, BackupRecord
 from kvedge.storage.backups.backup_errand import read_record
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from tests.support.quick_repository import lay_repository
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="needs restic (apt: restic)")
 
@@ -43,9 +44,9 @@ def test_one_that_had_backups_is_not_made_anew_where_its_disk_is_not_mounted(tmp
 
 def test_a_latest_backup_that_lies_ahead_of_the_clock_is_named_and_not_taken(tmp_path: Path) -> None:
     """A clock that jumped makes an old one the latest for as long as it had jumped."""
-    (tmp_path / "disk").mkdir()
+    lay_repository(tmp_path / "disk" / "kvedge", "word")
     made = client(tmp_path)
-    made.ensure()
+    made.ensure(is_known=True)
     record = BackupRecord(id="7", namespace="shop", vm="web", time="2026-01-02T03:04:05Z", volumes=[], content={})
     (tmp_path / "record").write_bytes(encode_json(record))
     with (tmp_path / "record").open("rb") as file:

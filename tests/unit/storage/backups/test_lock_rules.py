@@ -15,6 +15,7 @@ from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.storage.backups import restic_client
 from kvedge.storage.backups.lock_rules import RepositoryLock, read_lock, why_kept
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from tests.support.quick_repository import lay_repository
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -53,6 +54,7 @@ def test_a_lock_of_another_host_stays_for_a_day_and_one_of_ours_goes(
 ) -> None:
     (tmp_path / PASSWORD_KEY).write_text("word")
     where = tmp_path / "kvedge"
+    lay_repository(where, "word")
     client = ResticClient(str(where), tmp_path)
     client.ensure()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kvedge.storage.backups.restic_words import judge_words
@@ -84,3 +86,14 @@ def test_what_is_not_known_is_told_as_it_was_said_and_cut() -> None:
     assert len(judged.text) < 1000
     assert not judged.is_fatal
     assert judge_words("").text == "no word"
+
+
+@pytest.mark.parametrize(
+    "piece", ["x", "a.", "a.a*", "a(", "a.(", "a-a/", "<config/", "goroutine", "retrying after "], ids=lambda each: each
+)
+def test_a_long_line_without_a_space_is_judged_at_once(piece: str) -> None:
+    """What a store answers comes through restic's words; once it took a processor for many seconds."""
+    said = piece * (60_000 // len(piece)) + "  "
+    begun = time.process_time()
+    judge_words(said)
+    assert time.process_time() - begun < 1

@@ -13,6 +13,7 @@ from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob
 from kvedge.resources.types.protection.backup_tasks import KeepRules
 from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
 from kvedge.storage.backups.upkeep_errand import prune_backups, read_catalog, verify_part
+from tests.support.quick_repository import lay_repository
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="needs restic (apt: restic)")
 
@@ -22,6 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> ResticClient:
     """Three backups of a VM, one of another of its name, and a file of somebody else."""
     place = tmp_path_factory.mktemp("repository")
     (place / PASSWORD_KEY).write_text("word")
+    lay_repository(place / "kvedge", "word")
     made = ResticClient(str(place / "kvedge"), place)
     made.ensure()
     keep(made, ["kvedge", "vm=web", "id=1", "uid=u", "volume=root"])
