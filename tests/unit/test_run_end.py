@@ -11,14 +11,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Each process has its own end, as on a busy machine nobody knows when it begins.
+# Each process has its own end, as on a busy machine nobody knows when it begins: where `ends` says so, a second after
+# its first long test has begun. The process that only shows the results tests nothing, and is the last to ask.
 CONFTEST = """
 import os, pathlib, pytest, time
 from tests.support.run_end import RunEnd
 
+ends, plugins = {ends}, []
+
 def pytest_configure(config):
-    os.environ["TESTS_RUN_END"] = str(time.time() + {seconds})
+    shows = ends and config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    os.environ["TESTS_RUN_END"] = str(time.time() + (0 if shows else 3600))
     RunEnd.register(config)
+    plugins.extend(each for each in config.pluginmanager.get_plugins() if isinstance(each, RunEnd))
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    if ends and item.name in ("test_slow", "test_long") and plugins[0]._end > time.time() + 60:
+        plugins[0]._end = time.time() + 1
+    return (yield)
 
 @pytest.fixture(scope="session")
 def held():
@@ -41,9 +52,9 @@ def test_last(): pass
 """
 
 
-def run(directory: Path, seconds: float, *options: str) -> tuple[int, str]:
-    """How such a run ends that has so many seconds."""
-    (directory / "conftest.py").write_text(CONFTEST.format(seconds=seconds))
+def run(directory: Path, *options: str, ends: bool) -> tuple[int, str]:
+    """How such a run ends: in its time, or with its time over in a long test."""
+    (directory / "conftest.py").write_text(CONFTEST.format(ends=ends))
     (directory / "test_slow.py").write_text(SLOW)
     (directory / "test_other.py").write_text(OTHER)
     ini = directory / "pytest.ini"
@@ -73,8 +84,7 @@ RERUNS = ("--reruns", "1", "--rerun-except", "from pytest-timeout")
 def test_it_fails_what_is_tested_takes_all_down_and_tells_what_was_not_run(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    # Long enough for a busy machine to have begun by then.
-    code, said = run(tmp_path, 14, *options)
+    code, said = run(tmp_path, *options, ends=True)
     assert code != 0, said
     assert "Timeout" in said
     assert "not run: the time of the whole run is over" in said
@@ -85,7 +95,7 @@ def test_it_fails_what_is_tested_takes_all_down_and_tells_what_was_not_run(
 
 
 def test_a_run_that_is_in_time_says_nothing_of_it(tmp_path: Path) -> None:
-    code, said = run(tmp_path, 3600, "-k", "quick or last")
+    code, said = run(tmp_path, "-k", "quick or last", ends=False)
     assert code == 0, said
     assert "2 passed, 4 deselected" in said
     assert "over" not in said

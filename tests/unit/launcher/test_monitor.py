@@ -18,19 +18,20 @@ from tests.support.waiting import wait_until
 class Monitored:
     """A monitor in a process of its own; its launcher runs `body`, which has `options`, `os`, `time` and `state`."""
 
-    def __init__(self, directory: Path, body: str, *options: str) -> None:
+    def __init__(self, directory: Path, body: str, *options: str, qemu_seconds: float = 10.0) -> None:
         self.directory = directory
         (directory / "var/run/kubevirt").mkdir(parents=True, exist_ok=True)
         program = f"""
 import os, signal, subprocess, sys, time
 from kvedge.launcher.command import _options, _parse
-from kvedge.launcher.monitor import run_monitor
+from kvedge.launcher import monitor
 from pathlib import Path
+monitor.QEMU_SECONDS = {qemu_seconds}
 state = Path({str(directory)!r})
 def launcher(options):
 {textwrap.indent(textwrap.dedent(body), "    ")}
 arguments = ["--namespace", "n", "--name", "v", "--uid", "u", "--root", {str(directory)!r}, *{list(options)!r}]
-sys.exit(run_monitor(_options(*_parse(arguments)), launcher))
+sys.exit(monitor.run_monitor(_options(*_parse(arguments)), launcher))
 """
         self.log = directory / "log"
         with self.log.open("wb") as log:
@@ -144,7 +145,8 @@ def test_what_the_launcher_leaves_running_is_ended(tmp_path: Path, started: list
         (state / "left").write_text(left)
         return 1
     """
-    started.append(Monitored(tmp_path, body))
+    # It has SIGTERM blocked, as the launcher that has started it, and is killed in the end.
+    started.append(Monitored(tmp_path, body, qemu_seconds=1.0))
     assert started[0].process.wait(20) == 1
     assert not alive(int(started[0].marks("left")[0]))
 
