@@ -183,8 +183,9 @@ def _keeper(keeper: str, *wanted: Any) -> Make:
 def _audit_log(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     made = AuditLog(path)
     patch.setattr(made, "_write", thrown)
+    request = MagicMock()
     for _ in range(8 * 256):
-        made.note(MagicMock(), "ResponseComplete", 200)
+        made.note(request, "ResponseComplete", 200)
     patch.setattr("kvedge.standalone.apiserver.audit_log.audit_event", lambda *_: {})
     return made
 
