@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,42 @@ def udhcpc_once(world: PodWorld, files: ClientFiles) -> bool:
     return world.in_guest(lambda: subprocess.run(command, stderr=subprocess.DEVNULL, check=False)).returncode == 0
 
 
+@contextmanager
+def background_client(pid_file: Path, end: Callable[[], object]) -> Iterator[None]:
+    """A client that goes to the background within, and is ended at the end, also where what it was told is wrong."""
+    pid_file.unlink(missing_ok=True)
+    try:
+        yield
+        # It may let its caller go a moment before it writes its number.
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().strip(), "the client's number")
+    finally:
+        if pid_file.exists():
+            pid = int(pid_file.read_text())
+            end()
+            wait_until(lambda: not Path(f"/proc/{pid}/exe").exists(), "the client's end")
+
+
+def call_client(world: PodWorld, command: list[str]) -> None:
+    """Run a client until it ends or goes to the background.
+
+    It has begun the process for the background before it asks for a lease. One that gets none in a minute is killed
+    with that process, which would ask on for as long as the machine runs.
+    """
+    process = world.in_guest(
+        lambda: subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    )
+    try:
+        _, said = process.communicate(timeout=60)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    assert process.returncode == 0, said
+
+
 class Dhclient:
     """ISC's client, with its lease file kept between calls: a second call is a reboot of the guest."""
 
@@ -129,10 +166,9 @@ class Dhclient:
 
     def run(self, *arguments: str) -> dict[str, str]:
         """Runs until it has a lease and goes to the background, ends it there; returns what it was told."""
-        self._call("-1", "-v", *arguments)
-        told = self.files.last("BOUND", "REBOOT", "RENEW", "REBIND")
-        self._call("-x")
-        return told
+        with background_client(self._directory / "pid", lambda: self._call("-x")):
+            self._call("-1", "-v", *arguments)
+            return self.files.last("BOUND", "REBOOT", "RENEW", "REBIND")
 
     def release(self) -> None:
         """Gives the lease back."""
@@ -150,11 +186,7 @@ class Dhclient:
             "-sf",
             str(self.files.script),
         ]
-        command = [self._program, "-4", *arguments, *paths, "eth0"]
-        done = self._world.in_guest(
-            lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        )
-        assert done.returncode == 0, done.stderr
+        call_client(self._world, [self._program, "-4", *arguments, *paths, "eth0"])
 
 
 NETWORKD = """

@@ -13,7 +13,7 @@ from pathlib import Path
 from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
 from kvedge.network.netns import netns_path
-from tests.machine.network.dhcp_clients import needs
+from tests.machine.network.dhcp_clients import background_client, call_client, needs
 from tests.support.pod_world import QEMU_USER, PodWorld
 from tests.support.waiting import wait_until
 
@@ -103,12 +103,10 @@ mv %(out)s/unfinished %(out)s/told.$reason
         at = self._directory
         wait_until(self._has_own_address, "the guest's own link-local address")
         paths = ["-lf", str(at / "leases"), "-pf", str(at / "pid"), "-sf", str(at / "script")]
-        command = [self._program, "-6", "-1", "-v", *arguments, *paths, "eth0"]
-        done = self._world.in_guest(
-            lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        )
-        assert done.returncode == 0, done.stderr
-        self._world.in_guest(lambda: subprocess.run([*command[:2], "-x", *paths, "eth0"], capture_output=True))
+        with background_client(
+            at / "pid", lambda: call_client(self._world, [self._program, "-6", "-x", *paths, "eth0"])
+        ):
+            call_client(self._world, [self._program, "-6", "-1", "-v", *arguments, *paths, "eth0"])
         reasons = [name for name in ("BOUND6", "REBIND6", "RENEW6") if (at / f"told.{name}").exists()]
         lines = (at / f"told.{reasons[0]}").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
