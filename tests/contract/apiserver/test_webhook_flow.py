@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -227,14 +228,16 @@ def test_every_way_to_write_is_seen(api_server: Server, namespace: str, hook: Ho
     assert admin.patch(widgets(namespace, "new"), widget("new", 1), APPLY, fieldManager="m").status == 201
     assert admin.delete(widgets(namespace), labelSelector="!nothing").status == 200
     # A kube-apiserver leaves the name out when a collection is deleted.
-    seen = [
+    asked_for = (
         (
             review["operation"],
             (review["object"] or review["oldObject"])["metadata"]["name"],
             (review["object"] or {}).get("spec", {}).get("size"),
         )
         for review in hook.reviews
-    ]
+    )
+    # It asks once more for a change that it made to an old copy of the object.
+    seen = [each for each, _ in groupby(asked_for)]
     assert seen[:5] == [
         ("CREATE", "w", 1),
         ("UPDATE", "w", 2),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.kube import rest_edge
 from kvedge.kube.errors import Unavailable
-from kvedge.kube.figures.rest_figures import REST_FIGURES, RestFigures, What, describe
+from kvedge.kube.figures.rest_figures import RestFigures, What, describe
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import ConfigMap
 from tests.support.scripted_api import refusing, scripted_api
@@ -67,9 +68,13 @@ def ask(path: Path) -> None:
     client.close()
 
 
-def test_a_client_counts_each_of_its_calls(tmp_path: Path) -> None:
+def test_a_client_counts_each_of_its_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those of the process may be full of other tests' calls.
+    figures = RestFigures()
+    monkeypatch.setattr(rest_edge, "REST_FIGURES", figures)
+
     def count(code: str, host: str) -> int:
-        found = (call for call in REST_FIGURES.tell_calls() if (call.code, call.host) == (code, host))
+        found = (call for call in figures.tell_calls() if (call.code, call.host) == (code, host))
         return sum(call.count for call in found)
 
     with scripted_api(refusing(503, "ServiceUnavailable")) as api:
