@@ -17,6 +17,7 @@ from kvedge.client.session import Session, check_name
 from kvedge.client.vm_wait import Progress
 from kvedge.kube.errors import NotFound, Unavailable
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
@@ -44,9 +45,9 @@ def name_snapshot(vm: str, now: datetime) -> str:
 
 
 def take_snapshot(
-    session: Session, vm: str, name: str, *, retain: bool = False, deadline: str | None = None
+    session: Session, vm: str, name: str, *, retain: bool = False, deadline: str | None = None, copies: bool = False
 ) -> VirtualMachineSnapshot:
-    """Ask for a snapshot of a VM that is there.
+    """Ask for a snapshot of a VM that is there; with `copies` its disks are claims, whatever storage drivers can do.
 
     Raises:
         KubeError: when the server refuses, or there is no such VM.
@@ -57,8 +58,10 @@ def take_snapshot(
         spec["deletionPolicy"] = "Retain"
     if deadline is not None:
         spec["failureDeadline"] = deadline
-    document = {"metadata": {"name": check_name(name), "namespace": session.namespace}, "spec": spec}
-    return session.client.create(decode(VirtualMachineSnapshot, document))
+    metadata: JsonObject = {"name": check_name(name), "namespace": session.namespace}
+    if copies:
+        metadata["annotations"] = {METHOD: CLAIM_COPIES}
+    return session.client.create(decode(VirtualMachineSnapshot, {"metadata": metadata, "spec": spec}))
 
 
 def is_running(session: Session, vm: str) -> bool:

@@ -29,10 +29,18 @@ class LateWork:
     """Informers of its own, and the loop over them, as one part of the controller."""
 
     def __init__(
-        self, name: str, informers: Sequence[Informer[Any]], shared: Sequence[Informer[Any]], loop: _Loop
+        self,
+        name: str,
+        informers: Sequence[Informer[Any]],
+        shared: Sequence[Informer[Any]],
+        loop: _Loop,
+        perhaps: Sequence[Informer[Any]] = (),
     ) -> None:
-        """`shared` are started and stopped by others; `loop` follows all of them."""
-        self._informers = informers
+        """`shared` are started and stopped by others; `loop` follows all of them.
+
+        `perhaps` are started and stopped here, and nothing waits for them: others may bring their kinds, or never.
+        """
+        self._informers = (*informers, *perhaps)
         self._waiting = (*informers, *shared)
         self._loop = loop
         self._stopped = threading.Event()

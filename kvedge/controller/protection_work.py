@@ -43,6 +43,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshotContent,
 )
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -112,6 +113,7 @@ def _snapshot_sources(sources: ProtectionSources) -> SnapshotSources:
         sources.client,
         Informer(sources.client, VirtualMachineSnapshot),
         Informer(sources.client, VirtualMachineSnapshotContent),
+        Informer(sources.client, VolumeSnapshot),
         Informer(sources.client, VirtualMachineRestore),
         sources.vms,
         sources.vmis,

@@ -75,6 +75,12 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: patch virtualmachinesnapshots/status.snapshot.kubevirt.io",
         "kvedge:controllers: update virtualmachinesnapshotcontents/finalizers.snapshot.kubevirt.io",
     ),
+    "snapshots that a storage driver keeps (controller/test_volume_snapshots, under these very rights)": (
+        "kvedge:controllers: create volumesnapshots.snapshot.storage.k8s.io",
+        "kvedge:controllers: read volumesnapshotclasses.snapshot.storage.k8s.io",
+        "kvedge:controllers: update virtualmachineinstances/freeze.subresources.kubevirt.io",
+        "kvedge:controllers: update virtualmachineinstances/unfreeze.subresources.kubevirt.io",
+    ),
     "exports (controller/test_exports, under these very rights)": (
         "kvedge:apis: read virtualmachineexports.export.kubevirt.io",
         "kvedge:controllers: create services",

@@ -28,6 +28,7 @@ from kvedge.client.vm_files.exported_vm import LastingVolume
 from kvedge.client.vm_wait import Progress
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.snapshot_names import METHOD, VOLUME_SNAPSHOTS
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -115,7 +116,7 @@ class ExportOpening:
             if not is_running(self._session, vm):
                 return _Source("VirtualMachine", VirtualMachine.KIND.group, vm, document)
             name = f"{vm[:_LONGEST_VM].rstrip('.-')}-export-{random_letters()}"
-            snapshot = take_snapshot(self._session, vm, name)
+            snapshot = take_snapshot(self._session, vm, name, copies=True)
             path = VirtualMachineSnapshot.KIND.path(namespace, name)
             stack.callback(self._remove, path)
             self._own_snapshot = path
@@ -131,6 +132,11 @@ class ExportOpening:
         document = content.spec.source.virtual_machine
         if document is None:
             raise RefusedError(f"snapshot {name} holds no VM")
+        if content.metadata.annotations.get(METHOD) == VOLUME_SNAPSHOTS:
+            raise RefusedError(
+                f"snapshot {name} is kept by a storage driver, which hands nothing out: export the VM as it is, or"
+                " restore the snapshot to another VM and export that"
+            )
         if snapshot.status.snapshot_volumes is not None and snapshot.status.snapshot_volumes.excluded_volumes:
             lasting = {volume.volume for volume in exported_vm.find_lasting(document)}
             missing = sorted(lasting & set(snapshot.status.snapshot_volumes.excluded_volumes))

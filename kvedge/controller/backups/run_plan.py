@@ -26,6 +26,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.snapshots.live_copies import is_live
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, SnapshotAction, SnapshotPlan, Told
 from kvedge.resources.codec import encode, encode_json
+from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
 from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.backup_job import LONGEST_JOB, BackupJob, BackupVolume
@@ -254,7 +255,11 @@ def _begin_worker(view: RunView, content: VirtualMachineSnapshotContent, now: da
 def _make_snapshot(run: BackupRun) -> VirtualMachineSnapshot:
     return VirtualMachineSnapshot(
         metadata=ObjectMeta(
-            name=snapshot_name(run), namespace=run.metadata.namespace, owner_references=[owner_reference(run)]
+            name=snapshot_name(run),
+            namespace=run.metadata.namespace,
+            # Its worker reads claims, also where a driver would take VolumeSnapshots.
+            annotations={METHOD: CLAIM_COPIES},
+            owner_references=[owner_reference(run)],
         ),
         spec=VirtualMachineSnapshotSpec(
             source=TypedReference(

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import (
     ClaimProblem,
+    binds_late,
     claim_annotations,
     claim_size,
     merge_owner,
@@ -30,6 +31,7 @@ from kvedge.controller.datavolumes.data_volume_report import (
 from kvedge.controller.datavolumes.data_volume_status import (
     FAILED,
     PENDING,
+    PENDING_POPULATION,
     SUCCEEDED,
     Outlook,
     State,
@@ -178,7 +180,8 @@ def _plan_claimed(
     if _is_filled_elsewhere(dv):
         if bound.status == "True":
             return DataVolumePlan((annotate(claim, {names.POD_PHASE: SUCCEEDED}),))
-        return report(view, Outlook(PENDING, bound, IDLE), now)
+        late = binds_late(view.storage.class_of(claim.spec.storage_class_name, virt=False))
+        return report(view, Outlook(PENDING_POPULATION if late else PENDING, bound, IDLE), now)
     worker = next((pod for pod in view.workers if not goes(pod)), None)
     if worker is not None:
         return plan_worker(view, claim, look_at_worker(worker), cluster, now)

@@ -20,6 +20,8 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 PENDING: Final = "Pending"
 WAITING: Final = "WaitForFirstConsumer"
+# Its claim is filled by its driver or by a populator, as soon as a Pod uses it.
+PENDING_POPULATION: Final = "PendingPopulation"
 NO_PROGRESS: Final = "N/A"
 DONE: Final = "100.0%"
 

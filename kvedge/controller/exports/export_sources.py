@@ -12,10 +12,12 @@ from typing import Final
 
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume, VolumesState
 from kvedge.controller.exports.vm_manifests import make_vm_manifests, snapshot_vm
+from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.resources.data_volume_names import CONTENT_TYPE, KUBEVIRT_CONTENT
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
 from kvedge.resources.disks.vm_backups import backup_directory, image_name
 from kvedge.resources.meta import condition
 from kvedge.resources.types.core import Pod
@@ -161,6 +163,13 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
         text = f"{where} does not contain any volume snapshots"
         state = VolumesState(_CREATED, "False", "VMSnapshotNoVolumes", text)
         return SourceSeen(reason="VMSnapshotNoVolumes", message=text, is_skipped=True, state=state, vm=vm)
+    if is_of_driver(content):
+        text = (
+            f"{where} is kept as VolumeSnapshots, which no Pod reads: restore it to another VM and export that, or take"
+            f" one with the annotation {METHOD}={CLAIM_COPIES}"
+        )
+        state = VolumesState(_CREATED, "False", "NotAllPVCsCreated", text)
+        return SourceSeen(reason="NotAllPVCsCreated", message=text, state=state, vm=vm)
     missing = [each.volume_snapshot_name or "" for each in backups if each.volume_snapshot_name not in facts.claims]
     if missing:
         text = f"{where} has lost copies: {', '.join(missing)}"

@@ -11,6 +11,13 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.snapshots.driver_snapshots import (
+    choose_driver,
+    describe_driver_fault,
+    driver_states,
+    is_of_driver,
+    mark_driver,
+)
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import is_usable, lasting_claims
 from kvedge.kube.patches import merge_difference
@@ -45,6 +52,7 @@ from kvedge.runtime.clock import rfc3339
 _SERVERS_OWN: Final = ("managedFields", "resourceVersion", "generation")
 # Of a VM that runs: what holds at once, beside volumes and disks.
 _PRESENT: Final = ("dataVolumeTemplates", "runStrategy", "running")
+_MISSING: Final = "VolumeSnapshots ({}) missing"
 
 
 def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapshotContent:
@@ -70,9 +78,7 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
         metadata=ObjectMeta(
             name=content_name(meta.uid),
             namespace=meta.namespace,
-            annotations={METHOD: LIVE_COPIES, RUN: view.vmi.metadata.uid}
-            if view.vmi is not None and is_running
-            else {METHOD: CLAIM_COPIES},
+            annotations=_choose_method(view, vm),
             finalizers=[CONTENT_FINALIZER],
         ),
         spec=VirtualMachineSnapshotContentSpec(
@@ -81,6 +87,14 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
             volume_backups=backups,
         ),
     )
+
+
+def _choose_method(view: SnapshotView, vm: VirtualMachine) -> dict[str, str]:
+    """How its disks are taken, as the content's annotations."""
+    vmi = None if view.vmi is None or view.vmi.is_final else view.vmi
+    if choose_driver(view.snapshot, vm, vmi, view.classes.by_claim):
+        return mark_driver(vmi)
+    return {METHOD: CLAIM_COPIES} if vmi is None else {METHOD: LIVE_COPIES, RUN: vmi.metadata.uid}
 
 
 def _with_types(metadata: JsonObject, types: Mapping[str, JsonObject]) -> JsonObject:
@@ -140,6 +154,8 @@ def plan_content_status(
     `complete` is said once, when all copies are there; from then on the status follows what becomes of them. They
     were made at `moment`, or are just complete.
     """
+    if is_of_driver(content):
+        return _plan_driver_status(view, content, now, complete=complete, moment=moment)
     old = content.status
     taken = old.creation_time or ((moment or rfc3339(now)) if complete else None)
     states = [
@@ -151,10 +167,31 @@ def plan_content_status(
         for name in copy_names(content)
     ]
     lost = [each.volume_snapshot_name for each in states if taken is not None and not each.ready_to_use]
-    text = f"VolumeSnapshots ({','.join(lost)}) missing" if lost else error
+    text = _MISSING.format(",".join(lost)) if lost else error
     wanted = VirtualMachineSnapshotContentStatus(
         creation_time=taken,
         ready_to_use=taken is not None and not lost,
+        error=_keep_error(old.error, text, now),
+        volume_snapshot_status=states,
+    )
+    return merge_difference(encode(old), encode(wanted))
+
+
+def _plan_driver_status(
+    view: SnapshotView, content: VirtualMachineSnapshotContent, now: datetime, *, complete: bool, moment: str | None
+) -> JsonObject:
+    """The same where a driver keeps the disks: what it says of each is repeated, its errors too."""
+    found, old = view.driver_snapshots, content.status
+    if found is None:
+        # Nobody knows what there is: what was said stays.
+        return {}
+    states = driver_states(content, found)
+    is_taken = bool(old.creation_time or moment or complete)
+    lost = [each.volume_snapshot_name for each in states if is_taken and each.creation_time is None]
+    text = _MISSING.format(",".join(lost)) if lost else describe_driver_fault(content, found)
+    wanted = VirtualMachineSnapshotContentStatus(
+        creation_time=old.creation_time or moment or (rfc3339(now) if complete else None),
+        ready_to_use=is_taken and all(each.ready_to_use for each in states),
         error=_keep_error(old.error, text, now),
         volume_snapshot_status=states,
     )

@@ -107,6 +107,9 @@ def _plan_record(view: RestoreView, vm: VirtualMachine, now: datetime) -> Snapsh
             return _wait(view, now, f"PVC {name} is being deleted")
         if user := view.users.get(name):
             return _wait(view, now, f"PVC {name} is in use by {user}")
+        if fill_name(restore, volume) in view.binds_late:
+            text = "volumeRestorePolicy InPlace: the StorageClass binds claims once a Pod uses them, and there is none"
+            return fail_restore(view, now, f"{text}: restore it under new names")
         if filled is None or filled.status.phase != "Bound":
             return _wait(view, now, f"PVC {fill_name(restore, volume)} is not bound yet")
         wanted = [each.spec.volume_name for each in (filled, old) if each is not None and each.spec.volume_name]

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kvedge.controller.datavolumes.claim_plan import binds_late
+from kvedge.controller.datavolumes.data_volume_status import PENDING_POPULATION
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.in_place_record import in_place_volumes, is_of_claims, read_record
 from kvedge.controller.snapshots.restore_plan import plan_restore
 from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
+from kvedge.controller.snapshots.snapshot_sights import find_driver_snapshots
 from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits
 from kvedge.controller.vmi.launcher_pod_status import has_ended
@@ -26,7 +29,7 @@ from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
-from kvedge.resources.types.storage import PersistentVolume
+from kvedge.resources.types.storage import PersistentVolume, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -91,23 +94,38 @@ class RestoreLoop:
         sources = self._sources
         snapshot = sources.snapshots.get(namespace, restore.spec.virtual_machine_snapshot_name)
         named = None if snapshot is None else snapshot.status.virtual_machine_snapshot_content_name
+        content = sources.contents.get(namespace, named) if named else None
         vm = self._vms.get(namespace, target)
         volumes = [fill_name(restore, each) for each in restore.status.restores]
         copies = [each.volume_snapshot_name for each in restore.status.restores]
         old = {each.metadata.name for each in vm.spec.data_volume_templates} if vm is not None else set()
+        filled = self._data_volumes(namespace, volumes)
         return RestoreView(
             restore=restore,
             snapshot=snapshot,
-            content=sources.contents.get(namespace, named) if named else None,
+            content=content,
             vm=vm,
             vmi=sources.vmis.get(namespace, target),
             claims={name: found for name in copies if (found := sources.claims.get(namespace, name))},
-            volumes=self._data_volumes(namespace, volumes),
+            volumes=filled,
             old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
             refusal=self._refusals.get(restore.metadata.uid, ""),
             copies=self._data_volumes(namespace, copies),
+            driver_snapshots=find_driver_snapshots(sources.driver_snapshots, content),
+            binds_late={name for name, found in filled.items() if self._binds_late(found)},
             **self._in_place(restore),
         )
+
+    def _binds_late(self, volume: DataVolume) -> bool:
+        """Whether a driver fills a claim once a Pod uses it, and not before."""
+        if volume.status.phase != PENDING_POPULATION:
+            return False
+        target = volume.spec.pvc
+        try:
+            found = self._sources.client.get(StorageClass, "", (target and target.storage_class_name) or "")
+        except NotFound:
+            return False
+        return binds_late(found)
 
     def _in_place(self, restore: VirtualMachineRestore) -> dict[str, Any]:
         """What a restore in place sees besides; volumes are not watched, and read each time."""

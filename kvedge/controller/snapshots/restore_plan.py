@@ -26,7 +26,7 @@ from kvedge.controller.snapshots.restore_report import (
     unlock_target,
     wait_for,
 )
-from kvedge.controller.snapshots.restore_target import is_same, judge_snapshot, plan_target
+from kvedge.controller.snapshots.restore_target import find_filling, is_same, judge_snapshot, plan_target
 from kvedge.controller.snapshots.restored_vm import (
     IN_PLACE,
     disks_of,
@@ -55,7 +55,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     Told,
 )
 from kvedge.controller.snapshots.snapshot_view import RestoreView
-from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies, is_usable
+from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies
 from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_FINALIZER
@@ -139,18 +139,14 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
         if found is not None and found.status.phase == FAILED:
             return fail_restore(view, now, f"copy failed: {describe_copies({name: found})}")
         if found is None:
-            kept = view.claims.get(volume.volume_snapshot_name)
-            if kept is None:
-                return fail_restore(view, now, f"PVC {volume.volume_snapshot_name}, which holds the copy, is gone")
-            if not is_usable(view.copies.get(volume.volume_snapshot_name), kept):
-                # Nobody tells the snapshot of a claim that was made anew.
-                text = f"PVC {volume.volume_snapshot_name} is not the one that the snapshot's copy was put into"
-                return fail_restore(view, now, text)
-            made.append(Create(make_volume(restore, volume, kept, view.vm, str(source.get("name", "")))))
+            filling = find_filling(view, content, volume)
+            if isinstance(filling, str):
+                return fail_restore(view, now, filling)
+            made.append(Create(make_volume(restore, volume, filling, view.vm, str(source.get("name", "")))))
         elif found.status.phase == SUCCEEDED and PRE_POPULATED not in found.metadata.annotations:
             # Should its claim be deleted, nothing is filled again without a word.
             made.append(Patch(found, {"metadata": {"annotations": {PRE_POPULATED: name}}}))
-    if made or any(each is None or each.status.phase != SUCCEEDED for each in there.values()):
+    if made or not all(name in view.binds_late or _is_complete(each) for name, each in there.items()):
         plan = report_restore(
             view,
             now,
@@ -162,6 +158,10 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
         )
         return SnapshotPlan((*made, *plan.actions), plan.told, plan.again_after)
     return _plan_exchange(view, content, now)
+
+
+def _is_complete(volume: DataVolume | None) -> bool:
+    return volume is not None and volume.status.phase == SUCCEEDED
 
 
 def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:

@@ -1,4 +1,4 @@
-"""Whether a snapshot can be restored, and what has to be done before its VM can take it.
+"""Whether a snapshot can be restored, from what, and what has to be done before its VM can take it.
 
 Called by `restore_plan`. Pure. One operation at a time has a VM: the others wait, and say for which one.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from kvedge.controller.snapshots.driver_snapshots import fill_from, is_kept, is_of_driver
 from kvedge.controller.snapshots.restore_report import (
     LOOK_SECONDS,
     fail_restore,
@@ -18,6 +19,9 @@ from kvedge.controller.snapshots.restore_report import (
 from kvedge.controller.snapshots.restored_vm import owners_with
 from kvedge.controller.snapshots.snapshot_actions import Delete, Patch, SnapshotPlan
 from kvedge.controller.snapshots.snapshot_view import RestoreView
+from kvedge.controller.snapshots.volume_copies import copy_of, is_usable
+from kvedge.resources.types.data_volumes import DataVolumeSpec
+from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent, VolumeRestore
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import seconds_since
 
@@ -45,7 +49,29 @@ def judge_snapshot(view: RestoreView) -> tuple[str, str]:
         if snapshot.status.phase == "Succeeded" and snapshot.status.error is not None:
             return f"{named} is not usable any more: {snapshot.status.error.message}", ""
         return "", f"{named} not ready"
+    if is_of_driver(content) and view.driver_snapshots is None:
+        return "", "VolumeSnapshots are not listed yet"
     return "", ""
+
+
+def find_filling(
+    view: RestoreView, content: VirtualMachineSnapshotContent, volume: VolumeRestore
+) -> DataVolumeSpec | str:
+    """What fills a new disk, or why nothing can."""
+    name = volume.volume_snapshot_name
+    if is_of_driver(content):
+        item = (view.driver_snapshots or {}).get(name)
+        if item is None or not is_kept(item, content):
+            return f"VolumeSnapshot {name} is gone"
+        backup = next(each for each in content.spec.volume_backups if each.volume_snapshot_name == name)
+        return fill_from(backup, item)
+    kept = view.claims.get(name)
+    if kept is None:
+        return f"PVC {name}, which holds the copy, is gone"
+    if not is_usable(view.copies.get(name), kept):
+        # Nobody tells the snapshot of a claim that was made anew.
+        return f"PVC {name} is not the one that the snapshot's copy was put into"
+    return copy_of(kept)
 
 
 def is_same(view: RestoreView, vm: VirtualMachine) -> bool:

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from kvedge.controller.snapshots.volume_copies import copy_of
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY, PRE_POPULATED
@@ -30,13 +29,12 @@ from kvedge.resources.disks.snapshot_names import (
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import KEPT_TYPES
-from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.data_volumes import DataVolume, DataVolumeSpec
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshotContent,
     VolumeRestore,
 )
-from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 
 IN_PLACE: Final = "InPlace"
@@ -81,11 +79,11 @@ def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachine
 def make_volume(
     restore: VirtualMachineRestore,
     volume: VolumeRestore,
-    kept: PersistentVolumeClaim,
+    filling: DataVolumeSpec,
     vm: VirtualMachine | None,
     source_vm: str,
 ) -> DataVolume:
-    """What fills a new disk from the claim that holds its copy; it goes with the VM, unless it is to stay."""
+    """What fills a new disk from what holds its copy; it goes with the VM, unless it is to stay."""
     namespace = restore.metadata.namespace
     extra = next(
         (each for each in restore.spec.volume_restore_overrides if each.volume_name == volume.volume_name), None
@@ -106,7 +104,7 @@ def make_volume(
         },
         owner_references=[owner_reference(vm)] if vm is not None and goes_with_vm(restore) else [],
     )
-    return DataVolume(metadata=meta, spec=copy_of(kept))
+    return DataVolume(metadata=meta, spec=filling)
 
 
 def _drop_adoption(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshotContent,
 )
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup, VirtualMachineBackupTracker
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -36,6 +37,7 @@ Made: TypeAlias = (
     | VirtualMachineRestore
     | DataVolume
     | PersistentVolumeClaim
+    | VolumeSnapshot
     | VirtualMachine
     | VirtualMachineExport
     | Pod
@@ -102,7 +104,25 @@ class Delete:
     item: Deleted
 
 
-SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """Have a guest's file systems frozen by its agent; they thaw by themselves after so many seconds.
+
+    Nothing that follows in the plan is done when it fails.
+    """
+
+    vmi: VirtualMachineInstance
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """Have them thawed now; what fails is left to the launcher, which has promised to."""
+
+    vmi: VirtualMachineInstance
+
+
+SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete | Freeze | Thaw
 
 
 @dataclass(frozen=True, slots=True)

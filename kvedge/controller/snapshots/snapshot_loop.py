@@ -6,32 +6,32 @@ worker, so that of two snapshots of a VM one sees that the other has it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
+from kvedge.controller.snapshots.driver_snapshots import is_paused
 from kvedge.controller.snapshots.live_copies import withdraw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
+from kvedge.controller.snapshots.snapshot_sights import (
+    find_classes,
+    find_driver_snapshots,
+    find_revision,
+    find_types,
+)
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
 from kvedge.controller.snapshots.source_lock import unlock
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
-from kvedge.kube.type_finder import TypeFinder, TypeMissing
 from kvedge.kube.work_queue import Key
-from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.state_claims import state_claim_name
-from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
-from kvedge.resources.meta import condition
-from kvedge.resources.types.controller_revision import ControllerRevision
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
@@ -39,6 +39,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -55,11 +56,15 @@ _BY_CLAIM: Final = "pods-by-claim"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSources:
-    """The informers and writers that both loops work with; `pods` and `attachments` are launchers and theirs."""
+    """The informers and writers that both loops work with; `pods` and `attachments` are launchers and theirs.
+
+    Most clusters' storage drivers take no snapshots: the kind of `driver_snapshots` may come later, or never.
+    """
 
     client: KubeClient
     snapshots: Informer[VirtualMachineSnapshot]
     contents: Informer[VirtualMachineSnapshotContent]
+    driver_snapshots: Informer[VolumeSnapshot]
     restores: Informer[VirtualMachineRestore]
     vms: Informer[VirtualMachine]
     vmis: Informer[VirtualMachineInstance]
@@ -75,6 +80,7 @@ class SnapshotSources:
         informers: dict[type, Informer[Any]] = {
             VirtualMachineSnapshot: self.snapshots,
             VirtualMachineSnapshotContent: self.contents,
+            VolumeSnapshot: self.driver_snapshots,
             VirtualMachineRestore: self.restores,
             VirtualMachine: self.vms,
             VirtualMachineInstance: self.vmis,
@@ -88,7 +94,8 @@ class SnapshotSources:
 def make_snapshot_work(sources: SnapshotSources) -> LateWork:
     """What takes snapshots. The informers of other kinds are started and stopped by others."""
     shared = (sources.vms, sources.vmis, sources.pods, sources.attachments, sources.claims, sources.data_volumes)
-    return LateWork("snapshots", (sources.snapshots, sources.contents), shared, SnapshotLoop(sources))
+    own, perhaps = (sources.snapshots, sources.contents), (sources.driver_snapshots,)
+    return LateWork("snapshots", own, shared, SnapshotLoop(sources), perhaps)
 
 
 class SnapshotLoop:
@@ -113,6 +120,7 @@ class SnapshotLoop:
         self._vms.on_change(self._on_vm)
         sources.vmis.on_change(self._on_vmi)
         self._data_volumes.on_change(self._on_data_volume)
+        sources.driver_snapshots.on_change(self._on_driver_snapshot)
 
     def stop(self) -> None:
         """End the worker."""
@@ -147,6 +155,7 @@ class SnapshotLoop:
         copies = copy_names(content) if content is not None else []
         if content is not None:
             sources |= set(claim_names(content).values())
+        vmi, client = self._sources.vmis.get(namespace, name), self._sources.client
         claims = {
             claim: there for claim in (*sources, *copies) if (there := self._sources.claims.get(namespace, claim))
         }
@@ -154,39 +163,16 @@ class SnapshotLoop:
             snapshot=snapshot,
             content=content,
             vm=vm,
-            vmi=self._sources.vmis.get(namespace, name),
+            vmi=vmi,
             claims=claims,
             copies={copy: made for copy in copies if (made := self._data_volumes.get(namespace, copy))},
             pods=self._find_pods(namespace, sources),
             refusal=self._refusals.get(snapshot.metadata.uid, ""),
-            revision=None if content is not None or vm is None else self._find_revision(vm),
-            types={} if content is not None or vm is None else self._find_types(vm),
+            revision=None if content is not None or vm is None else find_revision(client, vm, vmi),
+            types={} if content is not None or vm is None else find_types(client, vm),
+            classes=find_classes(client, snapshot, content, vm, claims),
+            driver_snapshots=find_driver_snapshots(self._sources.driver_snapshots, content),
         )
-
-    def _find_types(self, vm: VirtualMachine) -> dict[str, JsonObject]:
-        """What the VM's instance type and preference were when it was made."""
-        finder, found = TypeFinder(self._sources.client), {}
-        pairs = (
-            (INSTANCETYPE, vm.spec.instancetype, vm.status.instancetype_ref),
-            (PREFERENCE, vm.spec.preference, vm.status.preference_ref),
-        )
-        for part, matcher, ref in pairs:
-            if matcher is not None:
-                # What is not there cannot be kept: the VM does not start with it, either.
-                with contextlib.suppress(TypeMissing):
-                    found[part.member] = finder.find(part, vm.metadata.namespace, matcher, ref).document
-        return found
-
-    def _find_revision(self, vm: VirtualMachine) -> JsonObject | None:
-        """What the run was started from, if the VM's spec has something that comes with the next start only."""
-        namespace, name = vm.metadata.namespace, vm.metadata.name
-        vmi = self._sources.vmis.get(namespace, name)
-        if vmi is None or vmi.is_final or condition(vm.status.conditions, "RestartRequired") is None:
-            return None
-        with contextlib.suppress(NotFound):
-            revision = vmi.status.virtual_machine_revision_name
-            return self._sources.client.get(ControllerRevision, namespace, revision).data
-        return None
 
     def _find_pods(self, namespace: str, claims: set[str]) -> Sequence[str]:
         """Launchers and their attachments that have one of these claims, and have not ended."""
@@ -238,9 +224,17 @@ class SnapshotLoop:
         if new is None or old is None or _matters(old) != _matters(new):
             self._look_at_vm(item.metadata.namespace, item.metadata.name)
 
+    def _on_driver_snapshot(self, old: VolumeSnapshot | None, new: VolumeSnapshot | None) -> None:
+        item = new or old
+        assert item is not None
+        self._look_at_content(item)
+
     def _on_data_volume(self, old: DataVolume | None, new: DataVolume | None) -> None:
         item = new or old
         assert item is not None
+        self._look_at_content(item)
+
+    def _look_at_content(self, item: DataVolume | VolumeSnapshot) -> None:
         owner = item.metadata.controller_reference()
         if owner is None or owner.kind != VirtualMachineSnapshotContent.KIND.kind:
             return
@@ -258,7 +252,8 @@ def _matters(vmi: VirtualMachineInstance) -> tuple[object, ...]:
     """What snapshots see of a VMI."""
     status = vmi.status
     asked = status.disk_copy is None, not vmi.spec.utility_volumes
-    return status.phase, vmi.backup_status, asked, status.evacuation_node_name
+    held = status.fs_freeze_status, is_paused(vmi)
+    return status.phase, vmi.backup_status, asked, status.evacuation_node_name, held
 
 
 def _snapshot_of(content: VirtualMachineSnapshotContent) -> tuple[str, ...]:

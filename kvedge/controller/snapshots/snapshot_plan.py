@@ -17,15 +17,21 @@ from kvedge.controller.snapshots.content_plan import (
     make_content,
     plan_content_status,
 )
+from kvedge.controller.snapshots.driver_plan import is_moment_over, plan_after_moment, plan_driver, thaw
+from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.live_copies import is_live, withdraw
-from kvedge.controller.snapshots.live_plan import indicate, is_moment_fixed, plan_live
+from kvedge.controller.snapshots.live_plan import indicate, plan_live
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
+from kvedge.controller.snapshots.snapshot_deadline import count_seconds_left
 from kvedge.controller.snapshots.snapshot_report import (
+    COMPLETE,
     NOT_READY,
+    READY,
     fail_snapshot,
     find_last_wait,
     report_snapshot,
     say_error,
+    succeed_snapshot,
 )
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.source_lock import find_obstacle, holds_lock, lock, runs, unlock
@@ -34,7 +40,6 @@ from kvedge.controller.snapshots.volume_copies import (
     SUCCEEDED,
     describe_copies,
     is_claim_sealed,
-    is_going_well,
     is_sealed,
     left_out_volumes,
     loses_data,
@@ -48,15 +53,10 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshotStatus,
 )
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.values.durations import DurationError, parse_duration
-from kvedge.runtime.clock import seconds_since
 
-_DEADLINE_SECONDS: Final = 300.0
 _LOCK_SECONDS: Final = 5.0
 # No change of a claim is told.
 _LOOK_SECONDS: Final = 30.0
-_READY: Final = ("Ready", "True", "Ready")
-_COMPLETE: Final = ("Progressing", "False", "Operation complete")
 
 
 def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
@@ -74,6 +74,9 @@ def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
     left = count_seconds_left(view, now)
     if left is not None and left <= 0:
         return fail_snapshot(view, now, "snapshot deadline exceeded", find_last_wait(view))
+    if view.content is not None and is_of_driver(view.content) and is_moment_over(view):
+        # What becomes of the VM changes it no more.
+        return _plan_driver_end(view, view.content, now, left)
     if view.vm is None or (status.source_uid and view.vm.metadata.uid != status.source_uid):
         if view.content is not None:
             return fail_snapshot(view, now, "the VM is gone")
@@ -82,29 +85,6 @@ def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
     if view.content is None:
         return _plan_beginning(view, view.vm, now, left)
     return _plan_copies(view, view.content, view.vm, now, left)
-
-
-def count_seconds_left(view: SnapshotView, now: datetime) -> float | None:
-    """How long until the snapshot fails as it takes too long; None for never.
-
-    Unless its user says how long it may take, copies may take as long as they need once all of them go well.
-    """
-    given = view.snapshot.spec.failure_deadline
-    try:
-        seconds = _DEADLINE_SECONDS if given is None else parse_duration(given)
-    except DurationError:
-        # It entered while nobody judged it.
-        seconds = _DEADLINE_SECONDS
-    if seconds <= 0:
-        return None
-    if given is None and is_moment_fixed(view):
-        return None
-    if given is None and view.content is not None and not is_live(view.content):
-        names = copy_names(view.content)
-        if all(is_going_well(view.copies.get(name)) for name in names):
-            return None
-    age = seconds_since(view.snapshot.metadata.creation_timestamp, now)
-    return seconds if age is None else seconds - age
 
 
 def plan_letting_go(content: VirtualMachineSnapshotContent) -> Patch | None:
@@ -142,6 +122,8 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
 def _plan_copies(
     view: SnapshotView, content: VirtualMachineSnapshotContent, vm: VirtualMachine, now: datetime, left: float | None
 ) -> SnapshotPlan:
+    if is_of_driver(content):
+        return plan_driver(view, content, vm, now, left)
     copies = {name: view.copies.get(name) for name in copy_names(content)}
     if is_live(content):
         done = all(name in view.claims and is_claim_sealed(view.claims[name]) for name in copies)
@@ -208,25 +190,36 @@ def _plan_completion(
         indications = view.snapshot.status.source_indications
     status = msgspec.structs.replace(
         view.snapshot.status,
-        phase="Succeeded",
-        creation_time=content.status.creation_time,
-        ready_to_use=content.status.ready_to_use,
         virtual_machine_snapshot_content_name=content.metadata.name,
         indications=[each.indication for each in indications],
         source_indications=indications,
         snapshot_volumes=SnapshotVolumes(
             included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
         ),
-        error=content.status.error,
     )
-    return report_snapshot(view, now, status, (_READY if content.status.ready_to_use else NOT_READY, _COMPLETE))
+    return succeed_snapshot(view, content, status, now)
+
+
+def _plan_driver_end(
+    view: SnapshotView, content: VirtualMachineSnapshotContent, now: datetime, left: float | None
+) -> SnapshotPlan:
+    """The disks are taken: the guest goes on, the VM is let go, and the driver makes them ready."""
+    if released := _release(view):
+        return SnapshotPlan(released)
+    plan = plan_after_moment(view, content, now, left)
+    if plan is not None:
+        return plan
+    body = plan_content_status(view, content, now, complete=True, moment=view.snapshot.status.creation_time)
+    if body:
+        return SnapshotPlan((Patch(content, {"status": body}, "status"),))
+    return succeed_snapshot(view, content, view.snapshot.status, now)
 
 
 def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
     """Nothing more comes of it: the VM is let go, and what becomes of the copies is told."""
     snapshot, content = view.snapshot, view.content
-    if (write := _release(view)) is not None:
-        return SnapshotPlan((write,))
+    if released := _release(view):
+        return SnapshotPlan(released)
     if snapshot.status.phase == "Failed":
         # What is half there is of no use, whatever the policy says.
         return SnapshotPlan((Delete(content),) if content is not None and _stays(content) else ())
@@ -245,16 +238,16 @@ def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan((Patch(content, {"status": body}, "status"),), told)
     ready = bool(content.status.ready_to_use)
     status = msgspec.structs.replace(snapshot.status, ready_to_use=ready, error=content.status.error)
-    progressing = _COMPLETE if ready else ("Progressing", "False", "In error state")
-    return report_snapshot(view, now, status, (_READY if ready else NOT_READY, progressing))
+    progressing = COMPLETE if ready else ("Progressing", "False", "In error state")
+    return report_snapshot(view, now, status, (READY if ready else NOT_READY, progressing))
 
 
 def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     snapshot, content = view.snapshot, view.content
     if SNAPSHOT_FINALIZER not in snapshot.metadata.finalizers:
         return SnapshotPlan()
-    if (write := _release(view)) is not None:
-        return SnapshotPlan((write,))
+    if released := _release(view):
+        return SnapshotPlan(released)
     retained = snapshot.spec.deletion_policy == "Retain" and content is not None and bool(content.status.ready_to_use)
     if content is not None and not retained:
         deleting = msgspec.structs.replace(snapshot.status, phase="Deleting", ready_to_use=False)
@@ -265,14 +258,17 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     return SnapshotPlan((Patch(snapshot, {"metadata": {"finalizers": left}}),))
 
 
-def _release(view: SnapshotView) -> Patch | None:
+def _release(view: SnapshotView) -> tuple[SnapshotAction, ...]:
+    """The next writes that let the guest and the VM go; none when both are."""
     snapshot = view.snapshot
     if (write := withdraw(view.vmi, content_name(snapshot.metadata.uid))) is not None:
-        return write
+        return (write,)
+    if thawed := thaw(view):
+        return thawed
     is_ours = snapshot.status.source_uid in (None, "") or (
         view.vm is not None and view.vm.metadata.uid == snapshot.status.source_uid
     )
-    return unlock(snapshot.metadata.name, view.vm) if is_ours else None
+    return _one(unlock(snapshot.metadata.name, view.vm)) if is_ours else ()
 
 
 def _begin(status: VirtualMachineSnapshotStatus) -> VirtualMachineSnapshotStatus:

@@ -20,11 +20,14 @@ from kvedge.resources.meta import condition
 from kvedge.resources.types.protection.snapshots import (
     SnapshotError,
     VirtualMachineSnapshot,
+    VirtualMachineSnapshotContent,
     VirtualMachineSnapshotStatus,
 )
 from kvedge.runtime.clock import rfc3339
 
 NOT_READY: Final = ("Ready", "False", "Not ready")
+READY: Final = ("Ready", "True", "Ready")
+COMPLETE: Final = ("Progressing", "False", "Operation complete")
 
 
 def find_last_wait(view: SnapshotView) -> str:
@@ -50,6 +53,20 @@ def fail_snapshot(view: SnapshotView, now: datetime, why: str, detail: str = "")
         (NOT_READY, ("Progressing", "False", "Operation failed"), ("Failure", "True", why)),
         told=(Told("Warning", "VirtualMachineSnapshotFailed", text),),
     )
+
+
+def succeed_snapshot(
+    view: SnapshotView, content: VirtualMachineSnapshotContent, status: VirtualMachineSnapshotStatus, now: datetime
+) -> SnapshotPlan:
+    """It has what it is to hold, by its content's word."""
+    done = msgspec.structs.replace(
+        status,
+        phase="Succeeded",
+        creation_time=content.status.creation_time,
+        ready_to_use=content.status.ready_to_use,
+        error=content.status.error,
+    )
+    return report_snapshot(view, now, done, (READY if content.status.ready_to_use else NOT_READY, COMPLETE))
 
 
 def report_snapshot(

@@ -5,7 +5,7 @@ Filled in by the loops. Touches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvedge.resources.codec import JsonObject
@@ -15,9 +15,18 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+
+
+@dataclass(frozen=True, slots=True)
+class DriverClasses:
+    """By the claim's name, the VolumeSnapshotClass of its driver; `problem` says why one cannot be chosen."""
+
+    by_claim: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +36,9 @@ class SnapshotView:
     `claims` are those of the VM's volumes and of the copies, `copies` the DataVolumes that fill the latter, both by
     name. `pods` are launchers that have not ended and have a claim of the VM. `refusal` is why the server did not take
     what was to be made last. `revision` is what the VM's run was started from, where the VM's spec is another one now.
-    `types` are the VM's copies of its instance type and preference, by the member of its spec.
+    `types` are the VM's copies of its instance type and preference, by the member of its spec. `classes` are those by
+    which the drivers of its claims take snapshots, while it has not begun; `driver_snapshots` are the VolumeSnapshots
+    of the content, by name; None when it is not known which there are.
     """
 
     snapshot: VirtualMachineSnapshot
@@ -40,6 +51,8 @@ class SnapshotView:
     refusal: str = ""
     revision: JsonObject | None = None
     types: Mapping[str, JsonObject] = field(default_factory=dict)
+    classes: DriverClasses = field(default_factory=DriverClasses)
+    driver_snapshots: Mapping[str, VolumeSnapshot] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,9 @@ class RestoreView:
     """One restore, the snapshot, and the VM that it goes into.
 
     `volumes` are the DataVolumes of the names that the restored claims get; `claims` are those of the copies, and
-    `copies` the DataVolumes that filled these; `old` are the DataVolumes of the VM's templates as they are now.
+    `copies` the DataVolumes that filled these; `driver_snapshots` are the VolumeSnapshots that drivers keep instead,
+    None when it is not known which there are; `old` are the DataVolumes of the VM's templates as they are now;
+    `binds_late` has those new ones whose claims a driver makes and fills once a Pod uses them.
 
     Of a restore in place: `targets` are the claims of the old names with their DataVolumes, `target_volumes`, `staged`
     those in which the new data come, `places` the volumes of both; `users` are Pods and VMIs that have such a claim.
@@ -68,3 +83,5 @@ class RestoreView:
     staged: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     places: Mapping[str, PersistentVolume] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
+    driver_snapshots: Mapping[str, VolumeSnapshot] | None = field(default_factory=dict)
+    binds_late: Collection[str] = ()

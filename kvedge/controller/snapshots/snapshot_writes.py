@@ -14,10 +14,12 @@ from kvedge.controller.snapshots.snapshot_actions import (
     About,
     Create,
     Delete,
+    Freeze,
     Patch,
     PatchByOperations,
     SnapshotAction,
     SnapshotPlan,
+    Thaw,
 )
 from kvedge.controller.vm.create_refusal import is_unjudged
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -27,6 +29,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import JsonPatch, at_version
 from kvedge.kube.reconcile_loop import Again
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backup_tests import BackupTest
@@ -37,9 +40,14 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, V
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 
 # When the cache turned out to be behind: the watch needs a moment.
 _CAUGHT_UP_SECONDS: Final = 0.05
+_GUESTS: Final = "/apis/subresources.kubevirt.io/v1"
+# A guest first writes out what it has in memory; its launcher waits 30 s for that.
+_FREEZE_SECONDS: Final = 45.0
+_THAW_SECONDS: Final = 15.0
 # Of what was planned last when a plan does not settle.
 _LONGEST_WORDS: Final = 500
 
@@ -96,6 +104,9 @@ class SnapshotWrites:
             try:
                 behind = self._do(action)
             except KubeError as error:
+                if isinstance(action, Freeze):
+                    # What was to follow is done on a frozen guest, or not at all.
+                    return str(error), None
                 if isinstance(error, (Conflict, NotFound)) or is_unjudged(error) or not _is_judged(action):
                     raise
                 refusal = refusal or str(error)
@@ -182,7 +193,25 @@ class SnapshotWrites:
                 self._informers[VirtualMachine].observe(patched)
             case Delete(item):
                 delete_observed(self._client, self._informers[type(item)], item)
+            case Freeze(vmi, seconds):
+                self._ask_guest(vmi, "freeze", {"unfreezeTimeout": f"{seconds}s"}, _FREEZE_SECONDS)
+            case Thaw(vmi):
+                try:
+                    self._ask_guest(vmi, "unfreeze", None, _THAW_SECONDS)
+                except KubeError as error:
+                    facts = {"vmi": f"{vmi.metadata.namespace}/{vmi.metadata.name}", "why": str(error)}
+                    log.warning("a guest is not thawed; its launcher will do it", extra={"facts": facts})
         return False
+
+    def _ask_guest(self, vmi: VirtualMachineInstance, verb: str, body: JsonObject | None, seconds: float) -> None:
+        """Call a verb of a guest, as a user would.
+
+        Raises:
+            KubeError: when it is refused.
+        """
+        meta = vmi.metadata
+        path = f"{_GUESTS}/namespaces/{meta.namespace}/virtualmachineinstances/{meta.name}/{verb}"
+        self._client.hurry(seconds).request("PUT", path, body)
 
 
 def _is_judged(action: SnapshotAction) -> bool:

@@ -41,10 +41,10 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
             return f"{source} volume {fault}: {volume}"
     if view.vmi is not None and runs(view.vmi):
         obstacle = find_live_obstacle(vm, view.vmi)
-        return f"{source} {obstacle}" if obstacle else ""
+        return f"{source} {obstacle}" if obstacle else view.classes.problem
     if view.pods:
         return f"{source} is offline but {len(view.pods)} pods using PVCs [{' '.join(view.pods)}]"
-    return ""
+    return view.classes.problem
 
 
 def runs(vmi: VirtualMachineInstance | None) -> bool:

@@ -38,8 +38,8 @@ def is_populated(claim: PersistentVolumeClaim) -> bool:
         return False
     if not is_of_data_volume(claim):
         return True
-    source = claim.spec.data_source_ref
-    if source is not None and source.get("apiGroup") == CDI_GROUP:
-        # CDI fills another claim and hands its volume over: this one is bound when it is full, and no Pod runs before.
+    if claim.spec.data_source_ref is not None or claim.spec.data_source is not None:
+        # CDI fills another claim and hands its volume over, and a driver fills the volume of a snapshot as it makes
+        # it: this claim is bound when it is full, and no Pod runs before.
         return True
     return any(claim.metadata.annotations.get(key) == value for key, value in _FILLED)

@@ -25,12 +25,18 @@ RESTORED_VM_NAME: Final = "restore.kubevirt.io/source-vm-name"
 RESTORED_VM_NAMESPACE: Final = "restore.kubevirt.io/source-vm-namespace"
 # Ours, on what a restore of a backup has made: the restore's UID.
 RETURNED_BY: Final = "kvedge.io/restored-by"
-# Ours, on a content: how the volumes were copied. A driver's VolumeSnapshots are not used.
+# Ours, on a content: how the volumes were copied. On a snapshot, `claim-copies` asks for copies of our own.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
+# A storage driver keeps them, as VolumeSnapshots.
+VOLUME_SNAPSHOTS: Final = "volume-snapshots"
 # Of a VM that ran: its launcher has filled the claims. And which run it was, by the UID of its VMI.
 LIVE_COPIES: Final = "live-copies"
 RUN: Final = "kvedge.io/snapshot-run"
+# Of a VM that ran while its driver took the snapshots: what kept the guest from writing, and until when it was frozen
+# for sure.
+HELD_BY: Final = "kvedge.io/snapshot-held-by"
+FROZEN_UNTIL: Final = "kvedge.io/snapshot-frozen-until"
 
 # Ours, on the DataVolume of a copy that is complete, or on the claim where there is none: the UID of the claim.
 SEALED_CLAIM: Final = "kvedge.io/sealed-claim"

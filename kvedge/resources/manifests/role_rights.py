@@ -107,6 +107,15 @@ _CONTROLLER: Final = (
         "virtualmachinesnapshots/status virtualmachinesnapshotcontents/status virtualmachinerestores/status",
     ),
     right(("update",), "snapshot.kubevirt.io", "virtualmachinesnapshotcontents/finalizers"),
+    # Where a storage driver takes them, it asks for VolumeSnapshots, which go with their content, and has the guest's
+    # file systems frozen meanwhile.
+    right((*READ, "create"), "snapshot.storage.k8s.io", "volumesnapshots"),
+    right(("list",), "snapshot.storage.k8s.io", "volumesnapshotclasses"),
+    right(
+        ("update",),
+        "subresources.kubevirt.io",
+        "virtualmachineinstances/freeze virtualmachineinstances/unfreeze",
+    ),
     # It serves exports, each by a Pod and a Service of its own, and deletes those whose time is over.
     right((*READ, "create", "delete"), "export.kubevirt.io", "virtualmachineexports"),
     right(("patch",), "export.kubevirt.io", "virtualmachineexports/status"),

@@ -12,7 +12,9 @@ import pytest
 
 from kvedge.cli import group
 from kvedge.cli.exits import Exit
-from kvedge.client.snapshots import describe_restore, describe_snapshot
+from kvedge.client.kubeconfigs import load_kubeconfigs
+from kvedge.client.session import connect
+from kvedge.client.snapshots import describe_restore, describe_snapshot, take_snapshot
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from tests.support.scripted_api import Exchange, ScriptedApi, scripted_api
@@ -186,3 +188,19 @@ def test_what_has_ended_well_has_nothing_to_tell() -> None:
     assert describe_snapshot(decode(VirtualMachineSnapshot, snapshot("x", {}))) == "not seen by the controller yet"
     done = {"metadata": {"name": "x"}, "spec": {}, "status": {"complete": True}}
     assert describe_restore(decode(VirtualMachineRestore, done)) == ""
+
+
+@pytest.mark.parametrize(
+    ("copies", "annotations"), [(True, {"kvedge.io/snapshot-method": "claim-copies"}), (False, {})]
+)
+def test_a_snapshot_that_is_to_be_handed_out_is_made_of_claims(
+    tmp_path: Path, copies: bool, annotations: dict[str, str]
+) -> None:
+    def answer(exchange: Exchange) -> None:
+        exchange.answer(200, json.loads(exchange.request.body or b'{"metadata": {"name": "web"}}'))
+
+    with scripted_api(answer) as api:
+        session = connect(load_kubeconfigs((api.write_kubeconfig(tmp_path / "kubeconfig"),), None))
+        made = take_snapshot(session, "web", "now", copies=copies)
+        session.client.close()
+    assert made.metadata.annotations == annotations

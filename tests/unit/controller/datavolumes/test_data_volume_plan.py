@@ -196,6 +196,24 @@ def test_without_a_consumer_a_late_claim_waits() -> None:
     assert not [action for action in plan.actions if isinstance(action, CreateWorker)]
 
 
+@pytest.mark.parametrize(
+    ("name", "phase", "expected"),
+    [("late", "Pending", "PendingPopulation"), ("early", "Pending", "Pending"), ("late", "Bound", "")],
+)
+def test_a_claim_that_its_driver_fills_late_waits_for_a_pod_that_uses_it(name: str, phase: str, expected: str) -> None:
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "kept"}
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"pvc": {**asked, "storageClassName": name, "dataSource": source}, "storage": None, "source": None}
+    dv = data_volume(spec)
+    plan = plan_of(DataVolumeView(dv, claim_for(dv, phase), storage=STORAGE))
+    if expected:
+        assert status_of(plan)["phase"] == expected
+    else:
+        (action,) = plan.actions
+        assert isinstance(action, PatchClaim)
+        assert action.body["metadata"]["annotations"] == {names.POD_PHASE: "Succeeded"}
+
+
 @pytest.mark.parametrize("how", ["a guest", "the annotation"])
 def test_with_a_consumer_the_worker_binds_the_claim_where_the_guest_can_run(how: str) -> None:
     dv = data_volume(annotations={names.BIND_IMMEDIATELY: ""} if how == "the annotation" else {})

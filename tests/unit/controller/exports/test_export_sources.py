@@ -11,6 +11,7 @@ import pytest
 from kvedge.controller.exports.export_sources import SourceFacts, claims_of, holds_disk, judge_source, writing_pod
 from kvedge.resources.codec import decode
 from kvedge.resources.data_volume_names import CONTENT_TYPE
+from kvedge.resources.disks.snapshot_names import METHOD
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.export_job import ServedBackup
 from kvedge.resources.types.protection.exports import VirtualMachineExport
@@ -183,6 +184,15 @@ def a_content(**names: str) -> VirtualMachineSnapshotContent:
         VirtualMachineSnapshotContent,
         {"metadata": {"name": "c"}, "spec": {"source": {"virtualMachine": vm}, "volumeBackups": backups}},
     )
+
+
+def test_volume_snapshots_of_a_driver_are_not_served_and_the_way_is_told() -> None:
+    content = a_content(root="vs-1")
+    content.metadata.annotations[METHOD] = "volume-snapshots"
+    facts = SourceFacts(snapshot=a_snapshot(readyToUse=True), content=content)
+    seen = judge_source(export("VirtualMachineSnapshot", "before"), facts)
+    assert (seen.reason, seen.volumes) == ("NotAllPVCsCreated", ())
+    assert "restore it to another VM and export that" in seen.message
 
 
 def the_spec() -> dict[str, Any]:

@@ -8,9 +8,18 @@ from datetime import timedelta
 from typing import Any
 
 from kvedge.controller.snapshots.restore_plan import plan_restore
-from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, PatchByOperations, SnapshotPlan, Told
+from kvedge.controller.snapshots.snapshot_actions import (
+    Create,
+    Delete,
+    Freeze,
+    Patch,
+    PatchByOperations,
+    SnapshotPlan,
+    Thaw,
+    Told,
+)
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
-from kvedge.controller.snapshots.snapshot_view import RestoreView, SnapshotView
+from kvedge.controller.snapshots.snapshot_view import DriverClasses, RestoreView, SnapshotView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import condition
 from kvedge.resources.types.data_volumes import CdiCondition, DataVolume
@@ -19,6 +28,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
     VirtualMachineSnapshotContent,
 )
+from kvedge.resources.types.protection.volume_snapshots import DriverSnapshotStatus, VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -68,6 +78,13 @@ class World:
         self.restore: VirtualMachineRestore | None = None
         self.operations: list[Any] = []
         self.revision: Any = None
+        # What storage drivers can do, and have done; with the guest's freezes as they come.
+        self.classes = DriverClasses()
+        self.driver_snapshots: dict[str, VolumeSnapshot] | None = {}
+        self.binds_late: set[str] = set()
+        self.guest_orders: list[str] = []
+        # A guest whose agent refuses.
+        self.freezes = True
 
     @staticmethod
     def make_volume(name: str, phase: str = "Succeeded", owner: str = "") -> DataVolume:
@@ -94,6 +111,8 @@ class World:
             self.pods,
             self.refusal,
             self.revision,
+            classes=self.classes,
+            driver_snapshots=self.driver_snapshots,
         )
         return plan_snapshot(view, self.now)
 
@@ -116,6 +135,8 @@ class World:
             self.volumes,
             self.refusal,
             self.volumes,
+            driver_snapshots=self.driver_snapshots,
+            binds_late=self.binds_late,
         )
         return plan_restore(view, self.now)
 
@@ -138,6 +159,17 @@ class World:
             status.phase, status.restart_count = phase, restarts
             status.conditions = [CdiCondition(type="Running", status="False", message=message)] if message else []
             self.claims[name] = a_claim(name, storage_class_name="disks")
+
+    def use_driver(self) -> None:
+        """Have a storage driver that takes snapshots of both claims."""
+        self.classes = DriverClasses({"web-root": "fast", "web-data": "fast"})
+
+    def drive(self, *names: str, **status: Any) -> None:
+        """Play the driver for these VolumeSnapshots, or for all."""
+        assert self.driver_snapshots is not None
+        for name in names or tuple(self.driver_snapshots):
+            told = {"creation_time": rfc3339(self.now), **status}
+            self.driver_snapshots[name].status = DriverSnapshotStatus(**told)
 
     def run(self) -> None:
         assert self.vm is not None
@@ -163,6 +195,8 @@ class World:
             if not plan.actions:
                 return plan
             for action in plan.actions:
+                if isinstance(action, Freeze) and not self.freezes:
+                    return plan
                 self._do(action)
             self.told += plan.told
             if self.content is not None and (write := plan_letting_go(self.content)) is not None:
@@ -172,6 +206,7 @@ class World:
     def _do(self, action: Any) -> None:
         match action:
             case Create(VirtualMachineSnapshotContent() as item):
+                item.metadata.uid = "uid-of-the-content"
                 self.content = item
             case Create(VirtualMachine() as item):
                 item.metadata.uid = "uid-of-the-new-one"
@@ -182,6 +217,16 @@ class World:
                 self.claims[item.metadata.name] = item
             case Create(DataVolume() as item):
                 self.volumes[item.metadata.name] = item
+            case Create(VolumeSnapshot() as item):
+                assert self.driver_snapshots is not None
+                self.driver_snapshots[item.metadata.name] = item
+                self.guest_orders.append(f"snapshot {item.spec.source.persistent_volume_claim_name}")
+            case Freeze(vmi, seconds):
+                self.guest_orders.append(f"freeze {seconds}")
+                vmi.status.fs_freeze_status = "frozen"
+            case Thaw(vmi):
+                self.guest_orders.append("thaw")
+                vmi.status.fs_freeze_status = ""
             case Patch(item, body):
                 self._put(type(item), item, body)
             case PatchByOperations(_, operations):

@@ -32,6 +32,7 @@ OWNER = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": 
         ([OWNER], {"cdi.kubevirt.io/storage.pod.phase": "Succeeded"}, {}, True),
         ([OWNER], {"cdi.kubevirt.io/clonePhase": "Succeeded"}, {}, True),
         ([OWNER], {}, {"dataSourceRef": {"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource"}}, True),
+        ([OWNER], {}, {"dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot"}}, True),
     ],
     ids=[
         "nobody's",
@@ -44,6 +45,7 @@ OWNER = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": 
         "full",
         "cloned by CDI",
         "handed over by CDI",
+        "made of a snapshot",
     ],
 )
 def test_a_claim_is_populated_once_nobody_fills_it_any_more(

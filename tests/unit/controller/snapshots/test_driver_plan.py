@@ -1,0 +1,391 @@
+# Tests: kvedge/controller/snapshots/driver_plan.py, kvedge/controller/snapshots/driver_snapshots.py
+# Tests: kvedge/controller/snapshots/snapshot_deadline.py
+"""Snapshots whose disks a storage driver keeps: when, in which order, and what comes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.controller.snapshots.snapshot_view import DriverClasses
+from kvedge.resources.data_volume_names import PRE_POPULATED
+from kvedge.resources.disks.snapshot_names import FROZEN_UNTIL, HELD_BY, METHOD, RUN
+from kvedge.resources.meta import Condition
+from kvedge.resources.types.protection.snapshots import SnapshotError
+from kvedge.resources.types.vmi import GuestOsInfo
+from tests.support.builders import a_claim
+from tests.unit.controller.snapshots.snapshot_world import COPIES, NEW, World
+
+
+def a_world(*holds: str, disks: int = 2, **spec: Any) -> World:
+    """A VM whose claims' driver takes snapshots; it runs if something is said of its guest."""
+    world = World(**spec)
+    world.use_driver()
+    assert world.vm is not None
+    assert world.vm.spec.template is not None
+    if disks == 1:
+        volumes = world.vm.spec.template.spec.volumes
+        world.vm.spec.template.spec.volumes = [each for each in volumes if each.name != "data"]
+    if holds:
+        world.run()
+        assert world.vmi is not None
+        world.vmi.status.conditions = [
+            Condition(type=each, status="True") for each in holds if each in ("AgentConnected", "Paused")
+        ]
+        if "Windows" in holds:
+            world.vmi.status.guest_os_info = GuestOsInfo(id="mswindows")
+    return world
+
+
+def status(world: World) -> Any:
+    assert world.snapshot is not None
+    return world.snapshot.status
+
+
+def content_of(world: World) -> Any:
+    assert world.content is not None
+    return world.content
+
+
+def is_locked(world: World) -> bool:
+    assert world.vm is not None
+    return bool(world.vm.status.snapshot_in_progress)
+
+
+def waits_for(world: World) -> str:
+    return next(each.message for each in status(world).conditions if each.type == "Progressing")
+
+
+def test_a_stopped_vm_is_let_go_when_all_are_taken_and_is_kept_when_all_are_ready() -> None:
+    world = a_world()
+    world.settle()
+    assert content_of(world).metadata.annotations == {METHOD: "volume-snapshots"}
+    assert world.guest_orders == ["snapshot web-root", "snapshot web-data"]
+    assert list(world.volumes) == ["web-root"]
+    made = world.driver_snapshots[COPIES["root"]]
+    assert made.spec.volume_snapshot_class_name == "fast"
+    assert [each.name for each in made.metadata.owner_references] == [content_of(world).metadata.name]
+    world.drive(COPIES["root"])
+    world.settle()
+    assert is_locked(world)
+    assert waits_for(world) == f"VolumeSnapshot {COPIES['data']} is not taken yet"
+    world.drive(COPIES["data"])
+    world.settle()
+    assert not is_locked(world)
+    assert (status(world).phase, status(world).creation_time) == ("InProgress", "2026-01-02T03:04:05Z")
+    world.wait(3600)
+    # The VM may go now: its disks are taken.
+    world.vm = None
+    world.settle()
+    assert status(world).phase == "InProgress"
+    world.drive(ready_to_use=True)
+    world.settle()
+    assert (status(world).phase, status(world).ready_to_use, status(world).error) == ("Succeeded", True, None)
+    assert status(world).indications == []
+    assert content_of(world).status.ready_to_use
+    assert [each.ready_to_use for each in content_of(world).status.volume_snapshot_status] == [True, True]
+    assert status(world).snapshot_volumes.excluded_volumes == ["tools"]
+
+
+def test_a_guest_that_runs_is_frozen_before_the_first_and_thawed_after_the_last() -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    assert world.guest_orders == ["freeze 60", "snapshot web-root", "snapshot web-data"]
+    annotations = content_of(world).metadata.annotations
+    assert (annotations[HELD_BY], bool(annotations[RUN])) == ("agent", True)
+    world.wait(5)
+    world.drive()
+    world.settle()
+    assert world.guest_orders[3:] == ["thaw"]
+    assert FROZEN_UNTIL not in content_of(world).metadata.annotations
+    assert not is_locked(world)
+    assert status(world).indications == ["Online", "GuestAgent"]
+
+
+def test_nothing_is_taken_while_the_agent_does_not_freeze() -> None:
+    world = a_world("AgentConnected")
+    world.freezes = False
+    world.settle()
+    world.refusal = "the guest agent does not answer"
+    world.settle()
+    assert world.driver_snapshots == {}
+    assert waits_for(world) == world.refusal
+    world.refusal, world.freezes = "", True
+    world.settle()
+    assert world.guest_orders == ["freeze 60", "snapshot web-root", "snapshot web-data"]
+
+
+def test_a_guest_that_has_nothing_to_freeze_is_not_taken_for_frozen() -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    assert world.driver_snapshots is not None
+    world.driver_snapshots.clear()
+    assert world.vmi is not None
+    world.vmi.status.fs_freeze_status = ""
+    world.settle()
+    assert world.driver_snapshots == {}
+    assert "stop or pause the VM" in waits_for(world)
+    world.wait(61)
+    world.settle()
+    assert world.guest_orders[3:] == ["freeze 60", "snapshot web-root", "snapshot web-data"]
+
+
+@pytest.mark.parametrize("how", ["too late", "thawed by somebody"])
+def test_several_disks_of_a_guest_that_thawed_meanwhile_are_no_snapshot(how: str) -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    assert world.vmi is not None
+    if how == "too late":
+        world.wait(61)
+    else:
+        world.vmi.status.fs_freeze_status = ""
+    world.drive(ready_to_use=True)
+    world.settle()
+    assert status(world).phase == "Failed"
+    assert "the guest wrote while its disks were taken" in status(world).error.message
+    assert world.guest_orders[-1] == "thaw"
+    assert not is_locked(world)
+    assert world.content is None
+
+
+def test_one_disk_of_a_guest_that_thawed_meanwhile_is_like_a_disk_after_a_power_cut() -> None:
+    world = a_world("AgentConnected", "Windows", disks=1)
+    world.settle()
+    world.wait(11)
+    world.drive(ready_to_use=True)
+    world.settle()
+    assert status(world).phase == "Succeeded"
+    assert status(world).indications == ["Online", "QuiesceTimeout"]
+
+
+@pytest.mark.parametrize(
+    ("holds", "disks", "indications"),
+    [
+        (("Paused", "AgentConnected"), 2, ["Online", "Paused"]),
+        (("nothing",), 1, ["Online", "NoGuestAgent"]),
+    ],
+    ids=["paused", "without an agent, one disk"],
+)
+def test_a_guest_that_is_not_to_be_frozen_is_left_alone(
+    holds: tuple[str, ...], disks: int, indications: list[str]
+) -> None:
+    world = a_world(*holds, disks=disks)
+    world.settle()
+    world.drive(ready_to_use=True)
+    world.settle()
+    assert [each for each in world.guest_orders if not each.startswith("snapshot")] == []
+    assert (status(world).phase, status(world).indications) == ("Succeeded", indications)
+
+
+@pytest.mark.parametrize(
+    "why",
+    ["no agent holds several disks", "Windows with several disks", "a claim without a driver", "asked for"],
+)
+def test_our_own_copies_are_made_where_drivers_could_not_take_one_moment(why: str) -> None:
+    match why:
+        case "no agent holds several disks":
+            world = a_world("nothing")
+        case "Windows with several disks":
+            world = a_world("AgentConnected", "Windows")
+        case "a claim without a driver":
+            world = a_world()
+            world.classes = DriverClasses({"web-root": "fast"})
+        case _:
+            world = a_world()
+            assert world.snapshot is not None
+            world.snapshot.metadata.annotations = {METHOD: "claim-copies"}
+    world.settle()
+    expected = "live-copies" if world.vmi is not None else "claim-copies"
+    assert content_of(world).metadata.annotations[METHOD] == expected
+    assert world.driver_snapshots == {}
+
+
+def test_two_classes_without_a_default_are_told_and_nothing_is_locked() -> None:
+    world = a_world()
+    world.classes = DriverClasses(problem="2 matching VolumeSnapshotClasses for disks: annotate one")
+    world.settle()
+    assert world.content is None
+    assert world.reason() == "Source not locked 2 matching VolumeSnapshotClasses for disks: annotate one"
+    assert not is_locked(world)
+
+
+def test_an_error_of_the_driver_is_told_and_ends_with_the_deadline() -> None:
+    world = a_world()
+    world.settle()
+    fault = SnapshotError(message="the pool is full", time="2026-01-02T03:04:06Z")
+    world.drive(COPIES["root"], error=fault, creation_time=None)
+    world.settle()
+    told = content_of(world).status
+    assert told.error.message == f"VolumeSnapshot {COPIES['root']} error: the pool is full"
+    assert told.volume_snapshot_status[0].error == fault
+    assert waits_for(world) == told.error.message
+    world.wait(301)
+    world.settle()
+    assert status(world).phase == "Failed"
+    assert "the pool is full" in status(world).error.message
+    assert world.content is None
+
+
+def test_an_error_after_the_moment_ends_with_the_deadline_too() -> None:
+    world = a_world()
+    world.settle()
+    world.drive(error=SnapshotError(message="upload failed"))
+    world.settle()
+    assert status(world).phase == "InProgress"
+    world.wait(301)
+    world.settle()
+    assert status(world).phase == "Failed"
+
+
+@pytest.mark.parametrize("when", ["before the moment", "after it", "when it is complete"])
+def test_a_volume_snapshot_that_goes_takes_the_snapshot_along(when: str) -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    assert world.driver_snapshots is not None
+    if when != "before the moment":
+        world.drive(ready_to_use=when == "when it is complete")
+        world.settle()
+    gone = world.driver_snapshots.pop(COPIES["root"])
+    if when == "when it is complete":
+        # One that somebody makes under its name is another one.
+        gone.metadata.owner_references = []
+        world.driver_snapshots[COPIES["root"]] = gone
+    world.settle()
+    if when == "when it is complete":
+        assert (status(world).phase, status(world).ready_to_use) == ("Succeeded", False)
+        assert status(world).error.message == f"VolumeSnapshots ({COPIES['root']}) missing"
+        assert world.told[-1].reason == "VolumeSnapshotMissing"
+    else:
+        assert status(world).phase == "Failed"
+        assert world.guest_orders[-1] == "thaw"
+
+
+def test_what_is_there_is_not_taken_for_gone_while_it_is_not_listed() -> None:
+    world = a_world()
+    world.settle()
+    world.drive(ready_to_use=True)
+    world.settle()
+    kept, world.driver_snapshots = world.driver_snapshots, None
+    world.settle()
+    assert status(world).ready_to_use
+    world.ask_restore()
+    world.settle_restore()
+    assert world.reason("restore") == "VolumeSnapshots are not listed yet"
+    world.driver_snapshots = kept
+    world.settle_restore()
+    assert NEW["root"] in world.volumes
+
+
+def test_a_snapshot_of_another_owner_is_not_ours() -> None:
+    world = a_world()
+    other = a_world()
+    other.settle()
+    assert other.driver_snapshots is not None
+    foreign = other.driver_snapshots[COPIES["root"]]
+    foreign.metadata.owner_references[0].uid = "another"
+    assert world.driver_snapshots is not None
+    world.driver_snapshots[COPIES["root"]] = foreign
+    world.settle()
+    assert status(world).phase == "Failed"
+    assert "exists already, and is none of this snapshot" in status(world).error.message
+
+
+@pytest.mark.parametrize("what", ["started", "ended", "unlocked", "class gone", "claim gone"])
+def test_what_changes_before_the_moment_makes_it_fail(what: str) -> None:
+    world = a_world("AgentConnected") if what == "ended" else a_world()
+    world.settle()
+    assert world.vm is not None
+    match what:
+        case "started":
+            world.run()
+        case "ended":
+            world.vmi = None
+        case "unlocked":
+            world.vm.status.snapshot_in_progress = None
+        case _:
+            assert world.driver_snapshots is not None
+            world.driver_snapshots.clear()
+            if what == "class gone":
+                world.classes = DriverClasses()
+            else:
+                del world.claims["web-root"]
+    world.settle()
+    assert status(world).phase == "Failed"
+
+
+def test_a_snapshot_that_is_deleted_while_the_guest_is_frozen_thaws_it() -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    world.delete("snapshot")
+    world.settle()
+    assert world.guest_orders[-1] == "thaw"
+    assert not is_locked(world)
+    assert (world.snapshot, world.content) == (None, None)
+
+
+def take(world: World) -> None:
+    world.settle()
+    world.drive(ready_to_use=True, restore_size=20 << 30)
+    world.settle()
+    assert status(world).phase == "Succeeded"
+
+
+def test_disks_are_made_of_volume_snapshots_by_their_driver() -> None:
+    world = a_world()
+    take(world)
+    world.ask_restore()
+    world.settle_restore()
+    made = world.volumes[NEW["root"]].spec
+    assert made.source is None
+    assert made.pvc is not None
+    assert made.pvc.data_source == {
+        "apiGroup": "snapshot.storage.k8s.io",
+        "kind": "VolumeSnapshot",
+        "name": COPIES["root"],
+    }
+    assert made.pvc.storage_class_name == "disks"
+    assert made.pvc.resources.requests == {"storage": str(20 << 30)}
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert world.restore is not None
+    assert world.restore.status.complete
+    assert world.volumes[NEW["root"]].metadata.annotations[PRE_POPULATED] == NEW["root"]
+
+
+def test_a_claim_that_its_driver_fills_once_it_is_used_is_waited_for_by_nobody() -> None:
+    world = a_world()
+    take(world)
+    world.ask_restore()
+    world.settle_restore()
+    for name in NEW.values():
+        world.volumes[name].status.phase = "PendingPopulation"
+    world.settle_restore()
+    assert world.restore is not None
+    assert not world.restore.status.complete
+    world.binds_late = set(NEW.values())
+    world.settle_restore()
+    assert world.restore.status.complete
+
+
+def test_a_restore_of_volume_snapshots_that_are_gone_fails() -> None:
+    world = a_world()
+    take(world)
+    world.ask_restore()
+    assert world.driver_snapshots is not None
+    del world.driver_snapshots[COPIES["root"]]
+    world.settle_restore()
+    assert world.reason("restore", "Failure") == f"VolumeSnapshot {COPIES['root']} is gone"
+
+
+def test_the_claim_of_a_disk_is_as_large_as_before() -> None:
+    world = a_world()
+    world.claims["web-root"] = a_claim("web-root", storage_class_name="disks")
+    world.settle()
+    world.drive(ready_to_use=True)
+    world.settle()
+    world.ask_restore()
+    world.settle_restore()
+    made = world.volumes[NEW["root"]].spec.pvc
+    assert made is not None
+    assert made.resources.requests == {"storage": str(10 << 30)}
