@@ -1,5 +1,6 @@
 # Tests: kvedge/controller/snapshots/driver_plan.py, kvedge/controller/snapshots/driver_snapshots.py
 # Tests: kvedge/controller/snapshots/snapshot_deadline.py
+# Tests: kvedge/resources/types/protection/volume_snapshots.py
 """Snapshots whose disks a storage driver keeps: when, in which order, and what comes of them."""
 
 from __future__ import annotations
