@@ -50,7 +50,7 @@ from kvedge.api.admission.spec_verdict import (
     Verdict,
     annotation_warnings,
     body_of,
-    cdrom_warnings,
+    disk_warnings,
     distinct,
     document_causes,
     member_of,
@@ -253,7 +253,7 @@ def _vmi_warnings(request: AdmissionRequest, document: JsonObject, preset_doubt:
         yield from preset_warnings(document)
         with contextlib.suppress(DecodeError):
             vmi = decode(VirtualMachineInstance, document)
-            yield from cdrom_warnings(vmi.spec, _SPEC)
+            yield from disk_warnings(vmi.spec, _SPEC)
             yield from annotation_warnings(vmi.metadata, Field("metadata"))
 
 

@@ -75,14 +75,18 @@ def annotation_warnings(metadata: ObjectMeta, at: Field) -> list[str]:
     return [*told, f"{at.at('annotations')}: nor are {more} more"] if more > 0 else told
 
 
-def cdrom_warnings(spec: VirtualMachineInstanceSpec, at: Field) -> list[str]:
-    """Warn of CD-ROMs that the guest is to write; KubeVirt accepts them and says nothing."""
+def disk_warnings(spec: VirtualMachineInstanceSpec, at: Field) -> list[str]:
+    """Warn of what disks say in vain; KubeVirt accepts it and says nothing."""
     disks = at.at("domain", "devices", "disks")
-    told = [
-        f"{disks.item(index).at('cdrom', 'readonly')}: false has no effect, as no guest writes to a CD-ROM"
-        for index, disk in enumerate(spec.domain.devices.disks)
-        if disk.cdrom is not None and disk.cdrom.readonly is False
-    ]
+    told = []
+    for index, disk in enumerate(spec.domain.devices.disks):
+        here = disks.item(index)
+        if disk.cdrom is not None and disk.cdrom.readonly is False:
+            told.append(f"{here.at('cdrom', 'readonly')}: false has no effect, as no guest writes to a CD-ROM")
+        if disk.changed_block_tracking:
+            # No part of KubeVirt reads it.
+            text = "has no effect: changedBlockTrackingLabelSelectors of the KubeVirt object select VMs by their labels"
+            told.append(f"{here.at('changedBlockTracking')}: {text}")
     return told[:MOST_WARNINGS]
 
 
@@ -96,7 +100,7 @@ def template_warnings(template: VirtualMachineInstanceTemplate) -> list[str]:
     """Warn of what a template lacks or has in vain."""
     missing = compute_rules.find_missing_memory(template.spec, TEMPLATE.at("spec", "domain"))
     told = [f"{missing}, unless a preset gives the VMIs memory"] if missing else []
-    told += cdrom_warnings(template.spec, TEMPLATE.at("spec"))
+    told += disk_warnings(template.spec, TEMPLATE.at("spec"))
     return told + annotation_warnings(template.metadata, TEMPLATE.at("metadata"))
 
 

@@ -196,7 +196,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "shareable": "Whether several VMs may write to it; there is no cache then.",
         "errorPolicy": "What an IO error does: stop (the guest), ignore, report (to the guest) or enospace.",
         "tag": "A word by which the guest finds the disk's serial in its config drive (meta_data.json, devices).",
-        "changedBlockTracking": _LATER,
+        "changedBlockTracking": "Without effect: the KubeVirt object selects VMs for backups of changed blocks.",
     },
     "Gpu": _HOST_DEVICE,
     "HostDevice": _HOST_DEVICE,

@@ -39,7 +39,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     NotYet("domain.launchSecurity"),
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
-    NotYet("domain.devices.disks[].changedBlockTracking", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
     NotYet("domain.devices.filesystems"),
     *(

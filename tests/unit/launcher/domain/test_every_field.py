@@ -199,7 +199,7 @@ NOT_RENDERED = {
     ),
     "Efi.persistent": "told by where the OvmfFiles are",
     **dict.fromkeys(("Input.type", "LunTarget.bus"), DEFAULT),
-    "Disk.changedBlockTracking": "for backups, which are not there yet",
+    "Disk.changedBlockTracking": "without effect in KubeVirt, too: VMs are selected by labels",
     "CdromTarget.readonly": "a CD-ROM is never written, whatever is said",
     "Timer.frequency": "no timer of KubeVirt's has one",
 }

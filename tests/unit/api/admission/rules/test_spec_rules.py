@@ -271,6 +271,15 @@ def test_the_author_of_a_cdrom_that_is_to_be_written_is_warned() -> None:
     assert list(told) == [f"spec.template.{text}" for text in warned]
 
 
+def test_the_author_of_a_disk_that_asks_for_its_blocks_to_be_tracked_is_warned() -> None:
+    disks = "spec.domain.devices.disks[0].changedBlockTracking"
+    vmi = changed({"domain.devices.disks[0]": {"name": "root", "disk": {}, "changedBlockTracking": True}})
+    found = plan_verdict(request(vmi), Cluster("amd64"))
+    assert found.causes == ()
+    assert [text.partition(":")[0] for text in found.warnings] == [disks]
+    assert "changedBlockTrackingLabelSelectors" in found.warnings[0]
+
+
 @pytest.mark.parametrize(
     ("text", "is_right"),
     [
