@@ -15,23 +15,30 @@ _USAGE = """\
 usage: kvedge launcher [--monitor] --namespace NAMESPACE --name NAME --uid UID [options]
        kvedge launcher --probe DIRECTORY [--emulation]
        kvedge launcher --disk-documents
+       kvedge launcher --hook-shim --version VERSION
 
 Runs one VM inside its launcher Pod; --monitor is what the Pod starts. --probe writes what this host's libvirt and QEMU
 can do, and the seed of libvirt's capabilities cache, into an empty directory. --disk-documents is what a launcher
-starts for disks that come while its guest runs.
+starts for disks that come while its guest runs. --hook-shim is a hook sidecar that runs scripts.
 
   --grace-period-seconds N   how long the guest gets to shut down after SIGTERM (45)
   --keep-after-failure       do not exit when the guest has failed, so that one can look
   --log-level LEVEL          debug, info, warning or error (info)
   --root DIRECTORY           put before every path of the Pod's layout
+  --hook-sidecars N          how many hook sidecars are asked before the guest starts (0)
   --incoming UID             the guest comes by this migration, instead of being started here
   --emulation                probe QEMU's own CPU emulation instead of KVM
 """
 
-_WITH_VALUE = frozenset({"namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe", "incoming"})
+_WITH_VALUE = frozenset(
+    (
+        *("namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe", "incoming"),
+        *("hook-sidecars", "version"),
+    )
+)
 # Of a launcher that failed itself: neither of its verdicts, so the monitor starts another one, which finds the guest.
 _BROKEN = 70
-_FLAGS = frozenset({"disk-documents", "monitor", "keep-after-failure", "emulation", "help"})
+_FLAGS = frozenset({"disk-documents", "hook-shim", "monitor", "keep-after-failure", "emulation", "help"})
 
 
 class _UsageError(Exception):
@@ -47,6 +54,8 @@ def launcher_command(arguments: list[str]) -> int:
             return 0
         if "disk-documents" in flags:
             return _write_disk_documents()
+        if "hook-shim" in flags:
+            return _run_hook_shim(values.get("version", ""), values.get("log-level", "info"))
         if "probe" in values:
             return _probe(values["probe"], emulation="emulation" in flags)
         options = _options(values, flags)
@@ -68,6 +77,16 @@ def _write_disk_documents() -> int:
     from kvedge.launcher.hotplug.disk_documents import main
 
     return main()
+
+
+def _run_hook_shim(version: str, log_level: str) -> int:
+    if version not in ("v1alpha1", "v1alpha2", "v1alpha3"):
+        raise _UsageError("--hook-shim needs --version v1alpha1, v1alpha2 or v1alpha3")
+    from kvedge.launcher.hooks.hook_shim import run_shim
+    from kvedge.runtime.logs import set_up_logs
+
+    set_up_logs(log_level)
+    return run_shim(version)
 
 
 def _run_launcher(options: LauncherOptions) -> int:
@@ -112,6 +131,9 @@ def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
     grace = values.get("grace-period-seconds", "45")
     if not grace.isdecimal():
         raise _UsageError(f"--grace-period-seconds: {grace!r} is no number of seconds")
+    hooks = values.get("hook-sidecars", "0")
+    if not hooks.isdecimal():
+        raise _UsageError(f"--hook-sidecars: {hooks!r} is no number")
     return LauncherOptions(
         namespace=values["namespace"],
         name=values["name"],
@@ -121,6 +143,7 @@ def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
         root=values.get("root", ""),
         log_level=values.get("log-level", "info"),
         incoming=values.get("incoming", ""),
+        hook_sidecars=int(hooks),
     )
 
 

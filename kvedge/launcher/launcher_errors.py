@@ -86,3 +86,12 @@ class LibvirtFailed(LauncherError):
         self.code = code
         self.domain = domain
         self.detail = detail
+
+
+class HookFailed(LauncherError):
+    """A hook sidecar refused, or answered nonsense; it is asked again, as its refusal may pass."""
+
+    def __init__(self, sidecar: str, detail: str) -> None:
+        super().__init__(f"hook sidecar {sidecar}: {detail}")
+        self.sidecar = sidecar
+        self.detail = detail

@@ -7,6 +7,7 @@ for the guest's whole life: nothing heavier than `os` may be imported here, whic
 from __future__ import annotations
 
 from kvedge.resources.migration_channels import MIGRATION_FOLDER
+from kvedge.resources.values.hook_names import HOOK_SOCKETS_DIRECTORY
 
 
 class LauncherOptions:
@@ -14,11 +15,12 @@ class LauncherOptions:
 
     `grace_period_seconds` is how long the guest gets after SIGTERM until QEMU is ended. `root` is put before every path
     of the Pod's layout: "" in a Pod, a directory in a test. `incoming` is the UID of the migration by which the guest
-    comes, "" for a guest that starts here.
+    comes, "" for a guest that starts here. `hook_sidecars` is the number of such containers beside it.
     """
 
     __slots__ = (
         "grace_period_seconds",
+        "hook_sidecars",
         "incoming",
         "keep_after_failure",
         "log_level",
@@ -39,6 +41,7 @@ class LauncherOptions:
         root: str = "",
         log_level: str = "info",
         incoming: str = "",
+        hook_sidecars: int = 0,
     ) -> None:
         for field, value in (("namespace", namespace), ("name", name), ("uid", uid)):
             # They become parts of paths.
@@ -52,6 +55,7 @@ class LauncherOptions:
         self.root = root.rstrip("/")
         self.log_level = log_level
         self.incoming = incoming
+        self.hook_sidecars = hook_sidecars
 
     @property
     def domain_name(self) -> str:
@@ -128,10 +132,16 @@ class LauncherOptions:
         """Where the Pod's secret volumes are mounted."""
         return f"{self.private_directory}/secret"
 
+    @property
+    def hooks_directory(self) -> str:
+        """One directory for each hook sidecar, with its socket."""
+        return f"{self.root}{HOOK_SOCKETS_DIRECTORY}"
+
     def arguments(self) -> list[str]:
         """These options as the subcommand's arguments."""
         made = ["--namespace", self.namespace, "--name", self.name, "--uid", self.uid]
         made += ["--grace-period-seconds", str(self.grace_period_seconds), "--log-level", self.log_level]
         made += ["--root", self.root] if self.root else []
         made += ["--incoming", self.incoming] if self.incoming else []
+        made += ["--hook-sidecars", str(self.hook_sidecars)] if self.hook_sidecars else []
         return [*made, "--keep-after-failure"] if self.keep_after_failure else made

@@ -117,6 +117,8 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None, mil
         seen = server.is_watched or not bell.is_asked
         run.state.acknowledged.wait(ACKNOWLEDGE_SECONDS if seen else UNWATCHED_SECONDS)
     run.life.clean_up()
+    if options.hook_sidecars and verdict.has_ended:
+        _tell_hooks(options)
     server.stop()
     if preparation is not None:
         preparation.stop()
@@ -127,6 +129,16 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None, mil
         code = FAILED
     log.info("done", extra={"facts": {"exit_code": code}})
     return code
+
+
+def _tell_hooks(options: LauncherOptions) -> None:
+    """Hook sidecars may end with their guest: the Pod is over once all its containers are."""
+    from kvedge.launcher.hooks.hook_calls import SHUTDOWN_SECONDS, HookCalls
+
+    def note(why: str) -> None:
+        log.warning("a hook sidecar was not told of the end", extra={"facts": {"why": why}})
+
+    HookCalls(options, SHUTDOWN_SECONDS).shutdown(note)
 
 
 def _note_container(milestones: Milestones) -> None:

@@ -15,6 +15,7 @@ from kvedge.api.admission.rules import (
     compute_rules,
     cpu_placement_rules,
     device_rules,
+    hook_rules,
     host_device_rules,
     platform_rules,
     probe_rules,
@@ -49,6 +50,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *device_rules.RULES,
     *host_device_rules.RULES,
     *run_rules.RULES,
+    *hook_rules.RULES,
     *probe_rules.RULES,
     *scheduling_rules.RULES,
 )

@@ -22,6 +22,7 @@ from kvedge.resources.meta import Condition
 from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
+from kvedge.resources.values.hook_sidecars import wants_hooks
 
 # KubeVirt's: the user vouches that an address of the Pod network goes where the guest goes.
 ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
@@ -65,6 +66,7 @@ def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan)
             _of_networks(vmi),
             _of_devices(vmi, launcher),
             _of_cpus(vmi),
+            _of_hooks(vmi),
             _of_state(vmi),
             _of_reservations(vmi),
             _of_moved_disks(vmi),
@@ -102,6 +104,7 @@ def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[O
     yield from _of_networks(vmi)
     yield from _of_devices(vmi, launcher)
     yield from _of_cpus(vmi)
+    yield from _of_hooks(vmi)
     yield from _of_state(vmi)
     yield from _of_volumes(vmi)
     yield from _of_moved_disks(vmi)
@@ -142,6 +145,14 @@ def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
             "DedicatedCPUNotLiveMigratable",
             "cannot migrate VMI with dedicatedCpuPlacement: its vCPUs are on CPUs of this node, and another node gives"
             " its Pod others",
+        )
+
+
+def _of_hooks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    if wants_hooks(vmi.metadata.annotations):
+        yield Obstacle(
+            "HookSidecarsNotLiveMigratable",
+            "cannot migrate VMI with hook sidecars: what they made of its domain may not fit another node",
         )
 
 

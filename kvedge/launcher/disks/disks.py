@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
@@ -44,8 +44,19 @@ _SECTOR: Final = 512
 _BLOCK: Final = 4096
 
 
+# cloud-init's files by their paths, and the volume's name; the files as others want them.
+IsoShaper = Callable[[Mapping[str, bytes], str], Mapping[str, bytes]]
+
+
+def _keep(files: Mapping[str, bytes], volume: str) -> Mapping[str, bytes]:
+    return files
+
+
 def prepare_volumes(
-    vmi: VirtualMachineInstance, options: LauncherOptions, copied: Mapping[str, int] | None = None
+    vmi: VirtualMachineInstance,
+    options: LauncherOptions,
+    copied: Mapping[str, int] | None = None,
+    shape_iso: IsoShaper = _keep,
 ) -> dict[str, DiskSource]:
     """Every disk's source, by the volume's name; `copied` are the sizes of disks on claims that come with a guest.
 
@@ -54,10 +65,12 @@ def prepare_volumes(
         ClaimUnusable: when a claim cannot be a disk as it is.
         DiskFull: when there is no room for one.
     """
-    return dict(_prepare(vmi, plan, options) for plan in plan_volumes(vmi, options, copied))
+    return dict(_prepare(vmi, plan, options, shape_iso) for plan in plan_volumes(vmi, options, copied))
 
 
-def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOptions) -> tuple[str, DiskSource]:
+def _prepare(
+    vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOptions, shape_iso: IsoShaper
+) -> tuple[str, DiskSource]:
     path = plan.path
     try:
         if isinstance(plan, ClaimPlan):
@@ -73,7 +86,7 @@ def _prepare(vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOpt
                     create_qcow2(path, plan.size)
                 return plan.volume, _own_file(path, "qcow2")
             case CloudInitPlan():
-                _write_cloud_init(vmi, plan)
+                _write_cloud_init(vmi, plan, shape_iso)
                 _align(path)
                 return plan.volume.name, _own_file(path, "raw")
             case MetricsDiskPlan():
@@ -135,7 +148,7 @@ def _read_image_facts(tree: str, disk: ContainerDisk) -> tuple[ImageFormat, int]
         os.close(opened)
 
 
-def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan) -> None:
+def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan, shape_iso: IsoShaper) -> None:
     # Loaded by the launchers that need them: an ISO writer is 5 MB.
     from kvedge.launcher.cloudinit.documents import documents, volume_label
     from kvedge.launcher.cloudinit.iso import IsoError, write_iso
@@ -146,8 +159,9 @@ def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan) -> None:
     for directory in plan.secrets:
         secrets |= read_secret(directory)
     ssh_keys = [key for directory in plan.ssh_keys for key in read_secret(directory).values()]
+    files = shape_iso(documents(vmi, plan.volume, secrets, ssh_keys), plan.volume.name)
     try:
-        write_iso(plan.path, volume_label(plan.volume), documents(vmi, plan.volume, secrets, ssh_keys))
+        write_iso(plan.path, volume_label(plan.volume), files)
     except IsoError as error:
         raise BadRequest(f"spec.volumes[{plan.volume.name}]", error.reason) from error
 

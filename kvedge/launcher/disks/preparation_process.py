@@ -22,6 +22,7 @@ from kvedge.launcher.launcher_errors import (
     ClaimUnusable,
     DeviceUnusable,
     DiskFull,
+    HookFailed,
     LauncherError,
     LibvirtFailed,
     Unanswered,
@@ -73,7 +74,9 @@ class PreparationProcess:
         if "error" in answer:
             raise _error_of(answer)
         self.stop()
-        return Prepared(answer["xml"], paused=bool(answer["paused"]), notes=tuple(answer["notes"]))
+        return Prepared(
+            answer["xml"], paused=bool(answer["paused"]), notes=tuple(answer["notes"]), hooks=tuple(answer["hooks"])
+        )
 
     def stop(self) -> None:
         """End the process; may be called again."""
@@ -129,7 +132,12 @@ def _prepare_here(
         prepared = VmiPreparation(options, libvirt_version).prepare(request, copied)
     except (LauncherError, OSError) as error:
         return _message_of(error)
-    return {"xml": prepared.xml, "paused": prepared.paused, "notes": list(prepared.notes)}
+    return {
+        "xml": prepared.xml,
+        "paused": prepared.paused,
+        "notes": list(prepared.notes),
+        "hooks": list(prepared.hooks),
+    }
 
 
 def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
@@ -142,6 +150,8 @@ def _message_of(error: LauncherError | OSError) -> dict[str, Any]:
             return {"error": "device unusable", "arguments": [error.field, error.detail, error.remedy]}
         case DiskFull():
             return {"error": "disk full", "arguments": [error.path, error.detail]}
+        case HookFailed():
+            return {"error": "hook failed", "arguments": [error.sidecar, error.detail]}
         case Unanswered():
             return {"error": "unanswered", "arguments": [str(error)]}
         case WrongState():
@@ -157,6 +167,7 @@ def _error_of(message: dict[str, Any]) -> LauncherError:
         "claim unusable": ClaimUnusable,
         "device unusable": DeviceUnusable,
         "disk full": DiskFull,
+        "hook failed": HookFailed,
         "unanswered": Unanswered,
         "wrong state": WrongState,
         "failed": LibvirtFailed,

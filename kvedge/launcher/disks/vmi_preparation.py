@@ -32,6 +32,7 @@ from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.host_cpus import HostCpus
 from kvedge.launcher.domain.placement.pin_plan import plan_pins
 from kvedge.launcher.domain.platform import platform_of
+from kvedge.launcher.hooks.vmi_hooks import VmiHooks
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.qemu_record import has_recorded_device
@@ -77,6 +78,7 @@ class VmiPreparation:
             BadRequest: when no domain can be made of the VMI.
             ClaimUnusable: when a claim is not as the guest needs it.
             DiskFull: when a volume does not fit.
+            LauncherError: of other kinds, when trying again may help.
         """
         try:
             vmi = decode_json(VirtualMachineInstance, request.vmi_json)
@@ -86,16 +88,26 @@ class VmiPreparation:
             if self._options.incoming:
                 check_arrival(asked, coming)
             prepare_state(vmi, self._options)
-            sources = prepare_volumes(vmi, self._options, copied) | coming
+            hooks = self._hooks(request)
+            sources = prepare_volumes(vmi, self._options, copied, hooks.shape_iso) | coming
             context = self._context(vmi, request.interfaces, request.options, sources)
             if own := plan_pins(vmi, context, 0).emulator:
                 keep_launcher_to(own)
             notes = tuple(source.note for source in sources.values() if source.note)
-            return Prepared(render_domain(vmi, context), paused=context.start_paused, notes=notes)
+            xml, changed = hooks.shape_domain(render_domain(vmi, context))
+            return Prepared(xml, paused=context.start_paused, notes=notes, hooks=tuple(changed))
         except ConversionError as error:
             raise BadRequest(error.field, error.detail, error.remedy) from error
         except DecodeError as error:
             raise BadRequest(error.path or "the VMI", error.detail) from error
+
+    def _hooks(self, request: SyncRequest) -> VmiHooks:
+        if not self._options.hook_sidecars or self._options.incoming:
+            return VmiHooks()
+        # Loaded by the launchers that need them: grpc is 20 MB.
+        from kvedge.launcher.hooks.hook_calls import START_SECONDS, HookCalls
+
+        return VmiHooks(HookCalls(self._options, START_SECONDS), request.vmi_json)
 
     def _check_identity(self, vmi: VirtualMachineInstance) -> None:
         """A launcher serves the VMI of its own Pod only."""

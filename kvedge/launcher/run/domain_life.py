@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, Postponed, WrongState
+from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, Postponed, WrongState
 from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
@@ -21,6 +21,7 @@ from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
+from kvedge.resources.values.hook_names import HOOK_SIDECARS
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
 from kvedge.runtime.milestones import (
     DHCP_READY,
@@ -152,7 +153,7 @@ class DomainLife:
         reached.note(FILES_READY)
         self._state.disk_notes = prepared.notes
         ready = time.monotonic()
-        self._session.define(prepared.xml)
+        self._define(prepared)
         reached.note(DOMAIN_DEFINED)
         # Its first DISCOVER may come within a second.
         self._nics.serve(request.interfaces)
@@ -166,6 +167,15 @@ class DomainLife:
         if self._state.memory.kill_requested:
             # The kill may have come before there was anything to kill.
             self._orders.kill()
+
+    def _define(self, prepared: Prepared) -> None:
+        try:
+            self._session.define(prepared.xml)
+        except BadRequest as error:
+            if not prepared.hooks:
+                raise
+            changed = f"hook sidecar {', '.join(prepared.hooks)} changed the domain into what libvirt refuses"
+            raise BadRequest(f"metadata.annotations[{HOOK_SIDECARS}]", f"{changed}: {error}") from error
 
     def _start(self, prepared: Prepared) -> str:
         """Why the guest did not start; empty when it did."""

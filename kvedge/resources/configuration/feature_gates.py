@@ -71,6 +71,8 @@ PRESENT: Final = frozenset(
         "PanicDevices",
         "PortRangesSpec",
         RESERVED_OVERHEAD,
+        # That of hook sidecars.
+        "Sidecar",
         # Backups need it in KubeVirt; such volumes are always there here.
         "UtilityVolumes",
         "VideoConfig",

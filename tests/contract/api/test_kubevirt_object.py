@@ -155,6 +155,39 @@ def test_devices_are_given_to_vms_where_they_are_permitted(admin: KubeClient, co
     assert cause.message == "HostDevice kubevirt.io/other is not permitted in permittedHostDevices configuration"
 
 
+HOOKS = "hooks.kubevirt.io/hookSidecars"
+SCRIPT = {"name": "my-config-map", "key": "my_script.sh", "hookPath": "/usr/bin/onDefineDomain"}
+
+
+def hooked(*sidecars: JsonObject) -> JsonObject:
+    made = small_vmi()
+    made["metadata"]["annotations"] = {HOOKS: json.dumps(sidecars)}
+    return made
+
+
+def test_hook_sidecars_enter_with_their_gate_and_stay_as_they_are(admin: KubeClient, configure: Configure) -> None:
+    by_image = {"args": ["--version", "v1alpha2"], "image": "registry:5000/kubevirt/example-hook-sidecar:devel"}
+    by_script = {"args": ["--version", "v1alpha2"], "configMap": SCRIPT}
+    with pytest.raises(Invalid, match="sidecar feature gate is not enabled in kubevirt-config"):
+        dry_run(admin, hooked(by_image))
+    configure(developerConfiguration={"featureGates": ["Sidecar"]})
+    for sidecar in (by_image, by_script):
+        dry_run(admin, hooked(sidecar))
+    with pytest.raises(Invalid) as refused:
+        dry_run(admin, hooked(by_image, {"configMap": {**SCRIPT, "hookPath": "/usr/bin/qemu"}}))
+    (cause,) = refused.value.causes
+    assert cause.field == f"metadata.annotations[{HOOKS}]"
+    assert "[1].configMap.hookPath must be /usr/bin/onDefineDomain or /usr/bin/preCloudInitIso" in cause.message
+    made = admin.request("POST", VMIS, hooked(by_image))
+    path = f"{VMIS}/{made['metadata']['name']}"
+    try:
+        body = {"metadata": {"annotations": {HOOKS: "[]"}}}
+        with pytest.raises(Invalid, match="update of VMI object is restricted"):
+            admin.request("PATCH", path, body, None, "application/merge-patch+json")
+    finally:
+        remove(admin, path)
+
+
 def test_the_servers_keep_what_kvedge_selects_usb_devices_by(admin: KubeClient, configure: Configure) -> None:
     configure(permittedHostDevices={"usb": [USB]})
     kept = admin.request("GET", OBJECT)["spec"]["configuration"]["permittedHostDevices"]

@@ -25,7 +25,6 @@ _LONGEST_WORD: Final = 40
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 6
 _LONGEST_SEARCHES: Final = 256
-_SIDECARS: Final = "hooks.kubevirt.io/hookSidecars"
 
 
 def strategies_exist(subject: Subject) -> Iterator[Cause]:
@@ -108,14 +107,9 @@ def labels_are_free_of_ours(subject: Subject) -> Iterator[Cause]:
 
 def annotations_ask_for_what_is_there(subject: Subject) -> Iterator[Cause]:
     """No annotation that asks for a feature which is not there."""
-    gates = subject.cluster.configuration.gates
-    for name, gate, is_on in (
-        (_SIDECARS, "sidecar", False),
-        (IGNITION, IGNITION_SUPPORT, gates.is_on(IGNITION_SUPPORT)),
-    ):
-        if name in subject.metadata.annotations and not is_on:
-            at = subject.metadata_at.at("annotations").key(name)
-            yield Cause(at, f"{gate} feature gate is not enabled in kubevirt-config, invalid entry {at}")
+    if IGNITION in subject.metadata.annotations and not subject.cluster.configuration.gates.is_on(IGNITION_SUPPORT):
+        at = subject.metadata_at.at("annotations").key(IGNITION)
+        yield Cause(at, f"{IGNITION_SUPPORT} feature gate is not enabled in kubevirt-config, invalid entry {at}")
 
 
 def ignition_has_a_config(subject: Subject) -> Iterator[Cause]:

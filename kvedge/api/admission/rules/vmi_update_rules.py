@@ -15,6 +15,7 @@ from kvedge.resources.disks.moved_volumes import IN_PLACE, VOLUMES_CHANGE
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, RESERVED_LABELS
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.migrations import CONTROLLERS_PART, ENDS_PART, SOURCE_IS_GONE, SOURCES_PART, TARGETS_PART
+from kvedge.resources.values.hook_names import HOOK_SIDECARS
 
 _RESTRICTED = "update of VMI object is restricted"
 _LABELS = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
@@ -31,6 +32,7 @@ def update_is_allowed(old: JsonObject, new: JsonObject, user: UserInfo) -> Itera
         yield from _node_restriction(old, new, user)
     if not user.is_controller:
         yield from _copies_are_the_controllers(old, new)
+    yield from _hooks_stay(old, new)
     if user.is_role and not user.is_handler:
         if old.get("spec") != new.get("spec"):
             yield from _guest_is_not_moving(old, new)
@@ -53,6 +55,15 @@ def _copies_are_the_controllers(old: JsonObject, new: JsonObject) -> Iterator[Ca
     if _member(old, "status", "diskCopy") != _member(new, "status", "diskCopy"):
         text = f"{_RESTRICTED}: only kvedge's controller asks for copies of disks"
         yield Cause("status.diskCopy", text, "FieldValueNotSupported")
+
+
+def _hooks_stay(old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+    """Containers beside the launcher are judged when the VMI is made, and its Pod may be made long after that."""
+    before, after = ((document["metadata"].get("annotations") or {}).get(HOOK_SIDECARS) for document in (old, new))
+    if before != after:
+        at = Field("metadata.annotations").key(HOOK_SIDECARS)
+        text = f"{at}: {_RESTRICTED}; change the VM's template, and restart the VM"
+        yield Cause(at, text, "FieldValueNotSupported")
 
 
 def keep_status(old: JsonObject, new: JsonObject, user: UserInfo) -> JsonObject:

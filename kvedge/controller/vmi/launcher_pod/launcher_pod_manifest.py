@@ -18,9 +18,10 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
     MountedVolume,
-    disk_container_volumes,
     disk_containers,
     launcher_volumes,
+    other_containers,
+    other_volumes,
     pull_secrets,
 )
 from kvedge.resources.codec import JsonObject
@@ -74,6 +75,7 @@ from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac,
 from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, make_wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.hook_sidecars import read_hook_sidecars
 from kvedge.resources.values.ip_addresses import plain_ip
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
@@ -165,8 +167,8 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
     spec = vmi.spec
     return PodSpec(
         init_containers=disk_containers(vmi, config),
-        containers=[_compute(vmi, config, volumes)],
-        volumes=[*(made.volume for made in volumes), *disk_container_volumes(vmi, config)],
+        containers=[_compute(vmi, config, volumes), *other_containers(vmi, config)],
+        volumes=[*(made.volume for made in volumes), *other_volumes(vmi, config)],
         node_selector=_node_selector(vmi, config),
         affinity=spec.affinity,
         tolerations=spec.tolerations,
@@ -253,6 +255,8 @@ def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:
     meta = vmi.metadata
     made = [*config.program, "launcher", "--monitor", "--namespace", meta.namespace, "--name", meta.name]
     made += ["--uid", meta.uid, "--grace-period-seconds", str(grace_seconds(vmi) + _LAUNCHER_MARGIN)]
+    if hooks := read_hook_sidecars(meta.annotations):
+        made += ["--hook-sidecars", str(len(hooks))]
     if meta.annotations.get(KEEP_LAUNCHER, "").lower() == "true":
         made.append("--keep-after-failure")
     return made

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, disk_container, host_library_volumes
+from kvedge.controller.vmi.launcher_pod.hook_containers import hook_containers, hook_volumes, socket_mounts
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
 from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_files
 from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
@@ -76,7 +77,7 @@ def launcher_volumes(
 ) -> list[MountedVolume]:
     """All volumes of this VMI's launcher, in the order in which they must be mounted; `claims` by their names."""
     own = _own_volumes(vmi, config)
-    taken = {made.volume.name for made in own}
+    taken = {made.volume.name for made in own} | {volume.name for volume in hook_volumes(vmi)}
     users = [
         *make_mounted_files(vmi, taken),
         *make_mounted_claims(vmi, claims, taken),
@@ -93,6 +94,7 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
         *(_secret(credential_volume(name), name) for name in credential_secrets(vmi)),
         *([_network_info()] if passes_functions(vmi) else []),
+        *(MountedVolume(volume, place) for volume, place in socket_mounts(vmi)),
     ]
 
 
@@ -111,15 +113,31 @@ def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -
     return host_library_volumes(_architecture(vmi, config))
 
 
+def other_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Container]:
+    """The containers beside the launcher's: hook sidecars."""
+    host = [made.mount for made in _program_directories(config) if isinstance(made.mount, VolumeMount)]
+    return hook_containers(vmi, config, host)
+
+
+def other_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:
+    """The Pod's volumes that the launcher itself does not have."""
+    return [*disk_container_volumes(vmi, config), *hook_volumes(vmi)]
+
+
 def pull_secrets(vmi: VirtualMachineInstance) -> list[str]:
     """The names of the secrets with which images are pulled, each once."""
     return sorted({tree.pull_secret for tree in image_trees(vmi) if tree.pull_secret})
 
 
-def _host_directories(config: ClusterConfig) -> list[MountedVolume]:
+def _program_directories(config: ClusterConfig) -> list[MountedVolume]:
     made = [_host_directory(HOST_USR, "/usr", "/usr", "Directory")]
     for number, path in enumerate(config.program_directories):
         made.append(_host_directory(f"program-{number}", path, path, "Directory"))
+    return made
+
+
+def _host_directories(config: ClusterConfig) -> list[MountedVolume]:
+    made = _program_directories(config)
     # A node that has not probed its QEMU yet has none: the launcher then probes for itself.
     seed = config.capabilities_directory
     return [*made, _host_directory("qemu-capabilities", seed, CAPABILITIES_DIRECTORY, "DirectoryOrCreate")]

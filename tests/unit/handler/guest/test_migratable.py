@@ -139,6 +139,13 @@ def test_a_guest_with_cpus_for_itself_stays_on_its_node() -> None:
         assert judge(found, LauncherCan()).reason == "DedicatedCPUNotLiveMigratable"
 
 
+def test_a_guest_that_hooks_made_stays() -> None:
+    found = vmi()
+    found.metadata.annotations["hooks.kubevirt.io/hookSidecars"] = '[{"image": "hook"}]'
+    for judge in (judge_migratable, judge_storage_migratable):
+        assert judge(found, LauncherCan()).reason == "HookSidecarsNotLiveMigratable"
+
+
 def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:
     both = vmi(BRIDGE, volumes=[CLAIM])
     assert judge_migratable(both, LauncherCan(move=False)).reason == "InterfaceNotLiveMigratable"

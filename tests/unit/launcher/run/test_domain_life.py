@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import LibvirtFailed, Postponed, WrongState
+from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed, Postponed, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.run.domain_run import DomainRun
@@ -51,11 +51,12 @@ class PlayedPreparation:
 
     def __init__(self, meanwhile: Any = None) -> None:
         self.meanwhile = meanwhile
+        self.hooks: tuple[str, ...] = ()
 
     def prepare(self, request: m.SyncRequest, libvirt_version: int) -> Prepared:
         if self.meanwhile is not None:
             self.meanwhile()
-        return Prepared("<domain/>", paused=False)
+        return Prepared("<domain/>", paused=False, hooks=self.hooks)
 
 
 @pytest.fixture
@@ -90,6 +91,22 @@ def test_a_domain_that_does_not_start_has_ended_with_the_reason(domain: PlayedDo
     assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED)
     assert "no tap" in status.message
     assert run.state.ended.is_set()
+
+
+def test_what_libvirt_refuses_of_a_hooks_making_names_the_sidecar(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(xml: str) -> None:
+        raise BadRequest("the domain", "unknown machine")
+
+    monkeypatch.setattr(domain, "define", refuse)
+    preparation = PlayedPreparation()
+    preparation.hooks = ("hook-sidecar-1",)
+    with pytest.raises(
+        BadRequest, match=r"hook sidecar hook-sidecar-1 changed the domain .*: .*unknown machine"
+    ) as caught:
+        run_of(domain, record, preparation).life.sync(m.SyncRequest())
+    assert caught.value.field == "metadata.annotations[hooks.kubevirt.io/hookSidecars]"
 
 
 def test_a_kill_while_the_files_are_made_keeps_the_domain_from_starting(

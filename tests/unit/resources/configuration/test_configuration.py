@@ -342,9 +342,9 @@ def test_a_gate_that_nobody_knows_is_told_with_the_nearest_one() -> None:
 
 
 def test_gates_without_effect_are_told() -> None:
-    enabled = ["Sidecar", "Passt", "LiveMigration", "Root", "NonRoot", "ImageVolume"]
+    enabled = ["AlignCPUs", "Passt", "LiveMigration", "Root", "NonRoot", "ImageVolume"]
     assert told(gates(enabled, ["NodeRestriction", "NUMA", "Snapshot"]), Issue.NO_EFFECT) == [
-        "feature gate Sidecar: kvedge does not have the feature yet",
+        "feature gate AlignCPUs: kvedge does not have the feature yet",
         "feature gate Passt: KubeVirt has given the feature up",
         "feature gate LiveMigration: kvedge does not have the feature yet",
         "feature gate Root: it is about parts that only KubeVirt has",

@@ -50,6 +50,13 @@ def test_a_user_changes_other_labels() -> None:
     assert causes(ALICE, "metadata.labels", {"team": "blue"}) == []
 
 
+@pytest.mark.parametrize("user", [ALICE, CONTROLLER, HANDLER], ids=["a user", "the controller", "its handler"])
+def test_nobody_changes_the_hook_sidecars_of_a_vmi(user: UserInfo) -> None:
+    at = "metadata.annotations[hooks.kubevirt.io/hookSidecars]"
+    found = causes(user, "metadata.annotations", {"hooks.kubevirt.io/hookSidecars": '[{"image": "a"}]'})
+    assert found == [f"{at}: update of VMI object is restricted; change the VM's template, and restart the VM"]
+
+
 def test_the_controller_changes_spec_and_status() -> None:
     assert causes(CONTROLLER, "spec.domain.cpu.cores", 2) == []
     assert causes(CONTROLLER, "status.nodeName", "node2") == []

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/vmi/launcher_pod/hook_containers.py
 """The launcher Pod that is rendered for a VMI."""
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def test_every_volume_is_mounted_once_and_parents_come_before_children(case: Gol
     volumes = [volume["name"] for volume in spec["volumes"]]
     mounted = [name for name in volumes if name not in devices]
     assert names == mounted[: len(names)]
-    of_disks = {mount["name"] for container in disk_containers(spec) for mount in container["volumeMounts"]}
-    assert set(mounted[len(names) :]) <= of_disks
+    others = [*disk_containers(spec), *spec["containers"][1:]]
+    of_others = {mount["name"] for container in others for mount in container["volumeMounts"]}
+    assert set(mounted[len(names) :]) <= of_others
     assert len(set(paths)) == len(paths)
     for index, path in enumerate(paths):
         assert not any(path.startswith(f"{later}/") for later in paths[index + 1 :])
