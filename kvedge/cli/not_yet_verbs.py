@@ -9,10 +9,8 @@ from typing import Final
 
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
-    "adm": "levels of logs are a setting of the roles: --log-level, or log-level in /etc/kvedge/config.yaml",
     "guestfs": "use virtctl guestfs; `guestfish --ro -a FILE` looks into an image before `kvedge image import`",
     "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
-    "permitted-devices": "`kvedge device list` shows them, with the nodes that have them and the VMs that use them",
     "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",
 }
 

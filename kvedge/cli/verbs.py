@@ -93,6 +93,7 @@ _OBJECTS: Final[dict[str, Verb]] = {
         "objects.network_verbs", "Networks: the LAN, or one of VMs among themselves, besides the Pod network."
     ),
     "device": Verb("objects.device_verbs", "Devices of the nodes for guests: GPUs, PCI cards, USB devices."),
+    "permitted-devices": Verb("objects.device_verbs", "Show which devices of nodes VMs may name."),
     "image-upload": Verb(
         "objects.image_upload_verb", "Upload an image into a DataVolume, and so into its claim, or into a claim alone."
     ),
@@ -117,6 +118,7 @@ _HOST: Final[dict[str, Verb]] = {
     ),
     "status": Verb("host.install_verbs", "Show whether kvedge works on this host: unit, API, node, VMs."),
     "alarms": Verb("host.alarm_verbs", "Show what is wrong with VMs, nodes and backups now, and what to do about it."),
+    "adm": Verb("host.adm_verbs", "Settings of the whole installation, as virtctl has them."),
     "audit": Verb("host.audit_verb", "Show who did what on this box: user, verb, object, outcome."),
     "doctor": Verb("host.doctor_verb", "Check whether this host can run VMs; each finding comes with its remedy."),
     "host-shutdown": Verb(

@@ -1,4 +1,4 @@
-"""`kvedge device list`: devices of the nodes that guests may have, or could.
+"""`kvedge device list` and `permitted-devices`: devices of the nodes that guests may have, or could.
 
 Called by the group. Prints.
 """
@@ -6,12 +6,16 @@ Called by the group. Prints.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbGroup
+
+if TYPE_CHECKING:
+    from kvedge.resources.codec import JsonObject
 
 
 @click.group(cls=VerbGroup)
@@ -54,3 +58,27 @@ def list_(nodes: tuple[str, ...], kubeconfig: Path | None, namespace: str | None
         click.echo("No devices found: the nodes have none for guests, or their handlers do not run.", err=True)
     for note in notes:
         click.echo(note, err=True)
+
+
+@click.command("permitted-devices")
+@session_options
+def permitted_devices(kubeconfig: Path | None, namespace: str | None) -> None:
+    """Show which devices of nodes VMs may name.
+
+    These are the resources of permittedHostDevices in the KubeVirt object, in virtctl's words, with those of USB
+    devices; `kvedge device list` shows the nodes' devices themselves.
+    """
+    from kvedge.resources.types.kubevirt import KubeVirt
+
+    found = open_session(kubeconfig, namespace).client.list(KubeVirt)
+    if not found:
+        raise Refused("there is no KubeVirt object", Exit.NOT_FOUND)
+    permitted = (found[0].spec.get("configuration") or {}).get("permittedHostDevices") or {}
+    click.echo(f"Permitted Devices: \nHost Devices: \n{_names(permitted, 'pciHostDevices')} ")
+    click.echo(f"GPU Devices: \n{_names(permitted, 'mediatedDevices')}")
+    if permitted.get("usb"):
+        click.echo(f"USB Devices: \n{_names(permitted, 'usb')}")
+
+
+def _names(permitted: JsonObject, kind: str) -> str:
+    return ", ".join(str(permit.get("resourceName", "")) for permit in permitted.get(kind) or [])

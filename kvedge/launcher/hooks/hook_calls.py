@@ -50,7 +50,7 @@ class HookCalls:
             Unanswered: when one does not answer.
             BadRequest: when the data is no text.
         """
-        for sidecar in self._subscribed(PRE_CLOUD_INIT_ISO):
+        for sidecar in self._list_subscribed(PRE_CLOUD_INIT_ISO):
             try:
                 legacy, data = no_cloud_of(files), data_of(files, volume)
             except ValueError as error:
@@ -59,7 +59,7 @@ class HookCalls:
                 cloud_init_no_cloud_source=legacy, vmi=vmi_json, cloud_init_data=data
             )
             reply = hooks_pb2.PreCloudInitIsoResult.FromString
-            answer = sidecar.call(PRE_CLOUD_INIT_ISO, request, reply, self._left())
+            answer = sidecar.call(PRE_CLOUD_INIT_ISO, request, reply, self._count_left())
             try:
                 files = files_of(files, answer.cloud_init_data, answer.cloud_init_no_cloud_source)
             except ValueError as error:
@@ -74,10 +74,10 @@ class HookCalls:
             Unanswered: when one does not answer.
         """
         changed = []
-        for sidecar in self._subscribed(ON_DEFINE_DOMAIN):
+        for sidecar in self._list_subscribed(ON_DEFINE_DOMAIN):
             request = hooks_pb2.OnDefineDomainParams(domain_xml=xml.encode(), vmi=vmi_json)
             reply = hooks_pb2.OnDefineDomainResult.FromString
-            answer = sidecar.call(ON_DEFINE_DOMAIN, request, reply, self._left())
+            answer = sidecar.call(ON_DEFINE_DOMAIN, request, reply, self._count_left())
             try:
                 made = check_domain(xml, answer.domain_xml)
             except ValueError as error:
@@ -95,11 +95,11 @@ class HookCalls:
                 sidecar = self._look_for(container)
                 if sidecar is not None and sidecar.priority(SHUTDOWN) is not None:
                     reply = hooks_pb2.ShutdownResult.FromString
-                    sidecar.call(SHUTDOWN, hooks_pb2.ShutdownParams(), reply, self._left())
+                    sidecar.call(SHUTDOWN, hooks_pb2.ShutdownParams(), reply, self._count_left())
             except (LauncherError, OSError) as error:
                 tell(str(error))
 
-    def _subscribed(self, point: str) -> list[HookSidecar]:
+    def _list_subscribed(self, point: str) -> list[HookSidecar]:
         if self._found is None:
             self._found = [self._await(sidecar_name(number)) for number in range(self._options.hook_sidecars)]
         wanted = [(priority, each) for each in self._found if (priority := each.priority(point)) is not None]
@@ -120,12 +120,12 @@ class HookCalls:
         """The sidecar at the first of its sockets that answers."""
         for path in _sockets(f"{self._options.hooks_directory}/{container}"):
             try:
-                return ask_info(container, path, min(_INFO_SECONDS, self._left()))
+                return ask_info(container, path, min(_INFO_SECONDS, self._count_left()))
             except Unanswered:
                 continue
         return None
 
-    def _left(self) -> float:
+    def _count_left(self) -> float:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise Unanswered("the hook sidecars take too long")

@@ -19,7 +19,7 @@ from kvedge.cli.exits import Exit
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.host_devices.device_report import DeviceReport, write_report
-from kvedge.resources.names import GRAPHICS, HOST_DEVICES
+from kvedge.resources.names import GRAPHICS, HOST_DEVICES, SYSTEM_NAMESPACE
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
@@ -544,6 +544,44 @@ def test_both_versions_are_told(cli: KvedgeCli) -> None:
     ]
     told = json.loads(cli.run("version", "-o", "json"))["serverVersion"]
     assert (told["gitVersion"], told["kvedgeVersion"]) == (f"v1.9.0+kvedge{__version__}", f"v{__version__}")
+
+
+@pytest.fixture
+def kubevirt_object(admin: KubeClient) -> Iterator[None]:
+    """The KubeVirt object, which permits a card."""
+    card = {"pciVendorSelector": "8086:37c9", "resourceName": "intel.com/qat"}
+    document = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "KubeVirt",
+        "metadata": {"name": "kubevirt"},
+        "spec": {"configuration": {"permittedHostDevices": {"pciHostDevices": [card]}}},
+    }
+    path = f"/apis/kubevirt.io/v1/namespaces/{SYSTEM_NAMESPACE}/kubevirts"
+    admin.request("POST", path, document)
+    yield
+    remove(admin, f"{path}/kubevirt")
+
+
+def test_levels_of_logs_are_shown_and_set_as_virtctl_does(cli: KvedgeCli, kubevirt_object: None) -> None:
+    assert cli.run("adm", "log-verbosity", "--all").splitlines()[0] == "virt-api=2"
+    cli.run("adm", "log-verbosity", "--virt-handler=7", "--virt-api=3")
+    assert cli.run("adm", "log-verbosity", "--virt-handler", "--virt-api").splitlines() == [
+        "virt-api=3",
+        "virt-handler=7",
+    ]
+    assert "successfully" in cli.run("adm", "log-verbosity", "--reset", "--virt-handler=1")
+    assert cli.run("adm", "log-verbosity", "--all").splitlines() == [
+        *("virt-api=2", "virt-controller=2", "virt-handler=1", "virt-launcher=2", "virt-operator=2")
+    ]
+    mixed = cli.try_run("adm", "log-verbosity", "--virt-api", "--virt-handler=7")
+    assert (mixed.returncode, "only show or set is allowed" in mixed.stderr) == (Exit.USAGE, True)
+    assert cli.try_run("adm", "log-verbosity", "--all=10").returncode == Exit.USAGE
+
+
+def test_resources_that_vms_may_name_are_told_in_virtctls_words(cli: KvedgeCli, kubevirt_object: None) -> None:
+    assert cli.run("permitted-devices").splitlines() == [
+        *("Permitted Devices: ", "Host Devices: ", "intel.com/qat ", "GPU Devices: ", "")
+    ]
 
 
 def test_devices_of_nodes_are_listed_with_who_has_them(cli: KvedgeCli, admin: KubeClient) -> None:
