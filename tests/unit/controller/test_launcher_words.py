@@ -23,6 +23,9 @@ KNOWN = {
             "--grace-period-seconds",
             "--keep-after-failure",
             "--incoming",
+            "--hook-sidecars",
+            "--hook-shim",
+            "--version",
         },
         "launcher-probe": {"--timeout-seconds", "--guest-agent-ping", "--command"},
     },
@@ -36,7 +39,8 @@ def commands(case: GoldenPod) -> list[list[str]]:
     container = spec["containers"][0]
     probes = [container[key] for key in ("livenessProbe", "readinessProbe") if key in container]
     asked = [probe["exec"]["command"] for probe in probes if "exec" in probe]
-    found = [container["command"], *asked]
+    others = [other["command"] for other in spec["containers"][1:] if "command" in other]
+    found = [container["command"], *asked, *others]
     return [command[1:] for command in found if command[0] == PROGRAM]
 
 
