@@ -118,6 +118,7 @@ class HookShim:
         )
 
     def _shutdown(self, request: Any, context: grpc.ServicerContext) -> hooks_pb2.ShutdownResult:
+        log.info("the guest has ended, and so does its hook sidecar")
         self.stop()
         return hooks_pb2.ShutdownResult()
 
