@@ -18,7 +18,7 @@ BOARD = """#!/bin/sh
 echo "$4" | sed 's|<sysinfo type="smbios">|&<baseBoard><entry name="manufacturer">Radical Edward</entry></baseBoard>|'
 """
 BROKEN = "#!/bin/sh\necho no such board >&2\nexit 3\n"
-MACHINE = '#!/bin/sh\necho "$4" | sed \'s|machine="[^"]*"|machine="abacus"|\'\n'
+VCPUS = "#!/bin/sh\necho \"$4\" | sed 's|<vcpu[^>]*>[0-9]*|<vcpu>none|'\n"
 # The sidecar has its own directory where the launcher has that of all.
 SHIM = f"""
 bind "$pod/hooks" /run/kubevirt-hooks
@@ -69,7 +69,7 @@ def test_a_script_that_fails_is_named_and_asked_again(pod: LauncherPod) -> None:
 
 
 def test_a_domain_that_libvirt_refuses_is_its_sidecars(pod: LauncherPod) -> None:
-    write_script(pod.directory, MACHINE)
+    write_script(pod.directory, VCPUS)
     with pytest.raises(grpc.RpcError) as refused:
         pod.sync()
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
