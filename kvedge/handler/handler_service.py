@@ -43,6 +43,8 @@ from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.node.realtime_limit import allow_realtime
 from kvedge.handler.pod_errors import PodNotReady
+from kvedge.handler.usage.usage_files import UsageFiles
+from kvedge.handler.usage.usage_keeper import UsageKeeper, make_look
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -77,6 +79,8 @@ _WORKERS: Final = 8
 _CONFIGURATION_SECONDS: Final = 5.0
 # Where the nodes are that Pods get theirs from, in the handler's state; no VMI's UID looks like this.
 _DEVICE_NODES: Final = "device-nodes"
+# Where what guests have used is kept, likewise.
+_USAGE: Final = "usage"
 
 
 # A kubelet takes device plugins here whatever its root directory is (Kubernetes' deviceplugin/v1beta1 constants).
@@ -208,7 +212,10 @@ class HandlerRole:
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
         for informer in (vmis, coming):
             informer.on_change(partial(_look_at, loop))
-        door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node)
+        usage = UsageKeeper(
+            make_look(connections), partial(_find_guest, vmis, config.node), UsageFiles(config.state / _USAGE), clock
+        )
+        door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node, usage.tell)
         relay = RelayService(
             client,
             RelayConfig(config.node, config.relay_address),
@@ -251,6 +258,7 @@ class HandlerRole:
             part("leaving guests", outgoing, "client"),
             part("sync loop", loop, "coming VMIs", "leaving guests", "launcher connections", "accelerator", "events"),
             part("device plugins", plugins, "accelerator"),
+            part("usage", usage, "VMIs", "launcher connections"),
             part("relay", relay, "VMIs"),
             part("node", node_loop, "accelerator", "relay"),
             part("platform", platform, "accelerator"),
@@ -315,6 +323,14 @@ def _look_at(loop: ReconcileLoop, old: VirtualMachineInstance | None, new: Virtu
     vmi = new or old
     if vmi is not None:
         loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
+
+
+def _find_guest(
+    vmis: Informer[VirtualMachineInstance], node: str, key: tuple[str, str]
+) -> VirtualMachineInstance | None:
+    """The VMI of a guest that runs here; one that is still to come is its other node's."""
+    vmi = vmis.get(*key)
+    return vmi if vmi is not None and vmi.status.node_name == node else None
 
 
 def _learn(configuration: ConfigurationFollower) -> None:

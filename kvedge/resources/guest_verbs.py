@@ -49,6 +49,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
 #   facts     the launcher's answer, as a document
 #   node      the handler's own answer, as a document
+#   usage     what the guest has used over time, as the handler has kept it
 #   capture   frames of one of the guest's NICs
 #   picture   the guest's screen
 #   log       what is kept of the serial console
@@ -66,6 +67,7 @@ Way = Literal[
     "command",
     "facts",
     "node",
+    "usage",
     "capture",
     "picture",
     "log",
@@ -74,7 +76,7 @@ Way = Literal[
     "later",
 ]
 RELAYED_WAYS: Final[frozenset[Way]] = frozenset(
-    {"change", "command", "facts", "node", "capture", "picture", "log", "stream"}
+    {"change", "command", "facts", "node", "usage", "capture", "picture", "log", "stream"}
 )
 
 # The conditions of a call, checked in the api role's guest_rules.py. Their words differ where KubeVirt's do.
@@ -224,6 +226,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _vmi("console/log", "GET", "log", "edit", ("console-log",)),
     # Ours: the way of the guest's packets, which names links of the node.
     _vmi("network", "GET", "node", "edit", ("vmi-running", "node")),
+    # Ours: CPU, memory and traffic of the last hour, day or month, also of a guest that has ended.
+    _vmi("usage", "GET", "usage", "view", ("node",)),
     # All that a guest says and hears: the admin's, as pictures of its screen are.
     _vmi("network/capture", "GET", "capture", "admin", ("vmi-running", "node"), seconds=60.0),
     _vmi("vnc", "GET", "stream", "edit", _DISPLAY, socket=VNC_SOCKET, flags=(PRESERVE_SESSION,)),

@@ -11,7 +11,7 @@ import socket
 from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.network.insight.capture import CaptureRequest
-from kvedge.resources.codec import JsonObject
+from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.guest_verbs import GuestVerb
 
 
@@ -65,6 +65,12 @@ class EchoDoor:
         if self.refusal is not None:
             raise self.refusal
         return self.stats_answer
+
+    async def usage(self, namespace: str, name: str, span: str) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        self.calls.append((namespace, name, f"usage {span}"))
+        return encode_json(self.answer)
 
     async def screenshot(self, namespace: str, name: str, verb: GuestVerb, *, move_cursor: bool) -> bytes:
         if self.refusal is not None:

@@ -28,6 +28,7 @@ from kvedge.api.subresources.status_message import Refusal, internal, not_there_
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import TRACE, GuestVerb
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.usage.guest_history import RANGE
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RELEASE: Final = ".".join(__version__.split(".")[:2])
@@ -108,6 +109,16 @@ class GuestCalls:
         async def handle(request: web.Request) -> web.StreamResponse:
             vmi = await self.check_call(request, verb)
             return web.json_response(await self._relay.call(vmi, verb.method, verb.name))
+
+        return handle
+
+    def usage(self, verb: GuestVerb) -> Handler:
+        """What the guest has used over time; the relay judges the parameter."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self.check_call(request, verb)
+            query = {RANGE: request.query[RANGE]} if RANGE in request.query else {}
+            return web.json_response(await self._relay.call(vmi, verb.method, verb.name, query=query))
 
         return handle
 

@@ -87,6 +87,7 @@ class SubresourceServer:
             "command": lambda verb, version: guests.change(verb),
             "facts": lambda verb, version: guests.facts(verb),
             "node": lambda verb, version: guests.of_node(verb),
+            "usage": lambda verb, version: guests.usage(verb),
             "capture": lambda verb, version: guests.capture(verb),
             "picture": lambda verb, version: guests.picture(verb),
             "log": lambda verb, version: guests.console_log(verb),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,13 +28,14 @@ from kvedge.network.binding.binding_state import names_for
 from kvedge.network.errors import NetworkError
 from kvedge.network.insight.capture import CaptureRequest, capture
 from kvedge.network.insight.way_reader import read_ways
-from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.codec import JsonObject, encode, encode_json
 from kvedge.resources.guest_verbs import TRACE, GuestVerb
 from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic, sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.usage.guest_history import GuestHistory
 from kvedge.rpc import launcher_pb2
 
 T = TypeVar("T")
@@ -62,13 +63,16 @@ class NodeLaunchers:
         events: EventRecorder,
         kubelet: Path,
         node: str,
+        tell_usage: Callable[[VirtualMachineInstance, str], GuestHistory],
     ) -> None:
+        """`tell_usage` tells what a guest has used over one of `SPANS`; it may read a file."""
         self._vmis = vmis
         self._connections = connections
         self._events = events
         self._kubelet = kubelet
         self._node = node
         self._stats = StatsReader(connections)
+        self._tell_usage = tell_usage
 
     async def open_stream(
         self, namespace: str, name: str, stream: GuestVerb
@@ -129,6 +133,15 @@ class NodeLaunchers:
     async def stats(self) -> bytes:
         """What the guests of this node have used, as JSON of `NodeStats`."""
         return await self._stats.read()
+
+    async def usage(self, namespace: str, name: str, span: str) -> bytes:
+        """What the guest has used over one of `SPANS`, as JSON of `GuestHistory`; also of one that has ended.
+
+        Raises:
+            DoorError: when the VMI is not on this node.
+        """
+        vmi = self._find_here(namespace, name)
+        return await asyncio.to_thread(lambda: encode_json(self._tell_usage(vmi, span)))
 
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces.

@@ -1,7 +1,8 @@
 """What the guests of this node have used: all launchers asked at the same time, once for all who want to know.
 
-Read by the relay through the door to launchers. A launcher that does not answer in time costs the others nothing: its
-guest is told of as one that did not answer. Launchers are asked when somebody wants to know, never by a timer.
+Read by the relay through the door to launchers when somebody wants to know, and by the keeper of graphs every ten
+seconds. A launcher that does not answer in time costs the others nothing: its guest is told of as one that did not
+answer.
 """
 
 from __future__ import annotations
@@ -48,28 +49,30 @@ class StatsReader:
 
     async def _ask(self) -> bytes:
         try:
-            asking = asyncio.run_coroutine_threadsafe(self._ask_launchers(), self._connections.loop)
+            asking = asyncio.run_coroutine_threadsafe(ask_launchers(self._connections), self._connections.loop)
             guests = await asyncio.wrap_future(asking)
             return encode_json(told.NodeStats(guests=guests))
         finally:
             self._answered = self._monotonic()
 
-    async def _ask_launchers(self) -> list[told.GuestStats]:
-        """In the loop of the connections."""
-        found = await asyncio.gather(*(self._ask_launcher(key) for key in self._connections.known_keys()))
-        return [guest for guest in found if guest is not None]
 
-    async def _ask_launcher(self, key: Key) -> told.GuestStats | None:
-        request = launcher_pb2.GetStatsRequest()
-        try:
-            reply = await self._connections.call_async(key, "GetStats", request, _LAUNCHER_SECONDS)
-        except LauncherCallError as error:
-            if error.code is grpc.StatusCode.FAILED_PRECONDITION:
-                # No guest runs there, yet or any more.
-                return None
-            # It hangs, or is of an earlier version. No log: it would be a line a second.
-            return told.GuestStats(namespace=key[0], name=key[1])
-        return read_stats(key, reply)
+async def ask_launchers(connections: LauncherConnections) -> list[told.GuestStats]:
+    """What each guest of the node has used; in the loop of the connections."""
+    found = await asyncio.gather(*(_ask_launcher(connections, key) for key in connections.known_keys()))
+    return [guest for guest in found if guest is not None]
+
+
+async def _ask_launcher(connections: LauncherConnections, key: Key) -> told.GuestStats | None:
+    request = launcher_pb2.GetStatsRequest()
+    try:
+        reply = await connections.call_async(key, "GetStats", request, _LAUNCHER_SECONDS)
+    except LauncherCallError as error:
+        if error.code is grpc.StatusCode.FAILED_PRECONDITION:
+            # No guest runs there, yet or any more.
+            return None
+        # It hangs, or is of an earlier version. No log: it would be a line a second.
+        return told.GuestStats(namespace=key[0], name=key[1])
+    return read_stats(key, reply)
 
 
 def read_stats(key: Key, reply: launcher_pb2.DomainStats) -> told.GuestStats:

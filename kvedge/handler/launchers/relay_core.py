@@ -61,6 +61,9 @@ class LauncherDoor(Protocol):
     async def network(self, namespace: str, name: str) -> JsonObject:
         """The way of the guest's packets, of each of its interfaces. Raises DoorError."""
 
+    async def usage(self, namespace: str, name: str, span: str) -> bytes:
+        """What the guest has used over one of `SPANS`, as JSON of `GuestHistory`. Raises DoorError."""
+
     async def capture(self, namespace: str, name: str, wanted: CaptureRequest) -> bytes:
         """Frames of one of the guest's NICs as a pcap file. Raises DoorError."""
 

@@ -41,6 +41,7 @@ from kvedge.resources.relay_protocol import (
     ROLE_STATS_ROUTE,
     STATS_ROUTE,
 )
+from kvedge.resources.usage.guest_history import DEFAULT_RANGE, RANGE, SPANS
 from kvedge.runtime.serving.stream_core import SharedDesk, ViewerDesk
 from kvedge.runtime.serving.stream_pump import GOING_DOWN, ConnectionSource, Farewell, pump
 from kvedge.runtime.serving.websocket_viewer import WebSocketViewer, nobody_there, wants_websocket
@@ -120,6 +121,7 @@ class RelayServer:
             "command": self._call_handler,
             "facts": self._call_handler,
             "node": lambda _: self._answer_network,
+            "usage": lambda _: self._answer_usage,
             "capture": lambda _: self._capture,
             "picture": self._picture_handler,
             "log": lambda _: self._answer_console_log,
@@ -151,6 +153,14 @@ class RelayServer:
     async def _answer_network(self, request: web.Request) -> web.StreamResponse:
         where = request.match_info
         return web.json_response(await self._door.network(where["namespace"], where["name"]))
+
+    async def _answer_usage(self, request: web.Request) -> web.StreamResponse:
+        where, span = request.match_info, request.query.get(RANGE, DEFAULT_RANGE)
+        if span not in SPANS:
+            raise DoorError(400, f"{RANGE}: {span[:64]!r} is none of {', '.join(SPANS)}")
+        return web.Response(
+            body=await self._door.usage(where["namespace"], where["name"], span), content_type="application/json"
+        )
 
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         try:

@@ -302,6 +302,9 @@ ACTIONS: dict[str, Action] = {
     "what a guest says of itself": Action(
         "GET", sub("virtualmachineinstances", "none", "guestosinfo"), None, "+ + + - +", reached=True
     ),
+    "what a guest has used": Action(
+        "GET", sub("virtualmachineinstances", "none", "usage"), None, "+ + + - +", reached=True
+    ),
     "how a VM's start went": Action(
         "GET", sub("virtualmachineinstances", "none", "trace"), None, "+ + + - +", reached=True
     ),

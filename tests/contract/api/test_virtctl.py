@@ -368,7 +368,7 @@ def test_discovery_lists_what_kubevirt_lists(admin: KubeClient) -> None:
     names = {resource["name"] for resource in admin.request("GET", f"{SUB}/v1")["resources"]}
     ours = {
         f"virtualmachineinstances/{name}"
-        for name in ("console/log", "migration", "network", "network/capture", "spice", "trace")
+        for name in ("console/log", "migration", "network", "network/capture", "spice", "trace", "usage")
     }
     assert names - ours == LISTED
 

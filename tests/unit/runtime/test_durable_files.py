@@ -73,6 +73,7 @@ NOT_DURABLE = {
     "kvedge/handler/fencing/promise_record.py": "of this boot; one that is damaged counts as lost, and the lease tells",
     "kvedge/handler/node/kvm_check.py": "a cache of this boot",
     "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
+    "kvedge/handler/usage/usage_files.py": "a torn one is found by its checksum: graphs begin anew",
     "kvedge/standalone/agent/container/container_state.py": "of a container, which a power cut ends",
     "kvedge/standalone/agent/container/probe_questions.py": "of a process of this boot",
     "kvedge/standalone/agent/pod/place/pod_place.py": "made anew from the Pod's object",

@@ -22,11 +22,12 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.insight.capture import CaptureRequest
 from kvedge.network.insight.packet_way import Hop
 from kvedge.network.link_types import Link
-from kvedge.resources.codec import decode
+from kvedge.resources.codec import decode, decode_json
 from kvedge.resources.guest_verbs import RELAYED_VERBS
 from kvedge.resources.types.devices import EmptyBinding, Interface
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from kvedge.resources.types.volumes import MultusNetwork, Network
+from kvedge.resources.usage.guest_history import GuestHistory
 from kvedge.rpc.launcher_pb2 import Milestones
 from tests.support.builders import small_vmi
 
@@ -80,6 +81,11 @@ class Events:
         self.recorded.append((type_, reason, message))
 
 
+def told(vmi: VirtualMachineInstance, span: str) -> GuestHistory:
+    """What its handler has kept of a guest."""
+    return GuestHistory(span=f"{span} of {vmi.metadata.name}")
+
+
 class Node:
     """One node with one VMI's Pod."""
 
@@ -88,7 +94,7 @@ class Node:
         self.volume = kubelet / "pods" / POD / "volumes/kubernetes.io~empty-dir/private"
         (self.volume / UID).mkdir(parents=True)
         self.events = Events()
-        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1")  # type: ignore[arg-type]
+        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1", told)  # type: ignore[arg-type]
 
     def run(self, phase: str, *, node: str = "node1", connected: bool = True, pod: str = POD) -> None:
         """The VMI is in this phase."""
@@ -293,3 +299,18 @@ def test_the_steps_of_a_start_are_the_launchers_and_the_handlers(
     node.connections.milestones_of_launcher = noted
     found = asyncio.run(node.door.call("default", "small", RELAYED_VERBS["trace"], {}))
     assert found == {"launcher": told, "handler": [{"step": "pod-seen", "unixMs": 5}]}
+
+
+def test_what_a_guest_has_used_is_told_of_one_that_has_ended_too(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.run("Succeeded", connected=False)
+    found = decode_json(GuestHistory, asyncio.run(node.door.usage("default", "small", "day")))
+    assert found.span == "day of small"
+
+
+def test_what_a_guest_of_another_node_has_used_is_not_told(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.run("Running", node="node2")
+    with pytest.raises(DoorError) as refused:
+        asyncio.run(node.door.usage("default", "small", "day"))
+    assert refused.value.status == 404

@@ -126,6 +126,21 @@ def test_the_node_tells_the_way_of_packets_and_records_them(relay: Relay) -> Non
     assert relay.door.calls == [("default", "web", "network"), ("default", "web", "capture lan 100000 3")]
 
 
+def test_what_a_guest_has_used_is_told_over_a_span_that_there_is(relay: Relay) -> None:
+    relay.door.answer = {"span": "day"}
+
+    async def test(client: aiohttp.ClientSession) -> None:
+        for query in ("", "?range=day"):
+            async with client.get(relay.url(f"usage{query}")) as response:
+                assert (response.status, await response.json()) == (200, {"span": "day"})
+        async with client.get(relay.url("usage?range=year")) as response:
+            said = "range: 'year' is none of hour, day, month"
+            assert (response.status, await response.json()) == (400, {"message": said})
+
+    relay.run(test)
+    assert relay.door.calls == [("default", "web", "usage hour"), ("default", "web", "usage day")]
+
+
 def test_the_console_log_is_sent_as_bytes(relay: Relay) -> None:
     relay.door.console_text = b"one\x1b[31mtwo\xff"
 

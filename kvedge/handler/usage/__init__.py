@@ -1,0 +1,1 @@
+"""What guests of this node have used over time."""
