@@ -11,7 +11,8 @@ from typing import Final
 
 from kvedge.client.errors import FlagError
 from kvedge.client.session import Session
-from kvedge.resources.codec import JsonObject
+from kvedge.client.usage.usage_history import read_history
+from kvedge.resources.codec import JsonObject, encode
 from kvedge.web import cluster_calls, new_vm, own_rights, vm_calls, vm_edit, vm_history
 from kvedge.web.web_user import WebUser
 
@@ -49,6 +50,9 @@ READS: Final[Mapping[str, Read]] = {
     f"{_VM}/edit": _of_vm(vm_edit.read_editable),
     f"{_VM}/snapshots": _of_vm(vm_history.read_snapshots),
     f"{_VM}/migrations": _of_vm(vm_history.read_migrations),
+    f"{_VM}/use/{{span}}": lambda user, names: encode(
+        read_history(user.session, names["namespace"], names["name"], names["span"])
+    ),
     f"{_VM}/use": lambda user, names: user.looks.use_of(names["namespace"], names["name"]),
     "/nodes": _of_place(cluster_calls.read_nodes),
     "/volumes": _of_place(cluster_calls.read_volumes),

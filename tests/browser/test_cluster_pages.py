@@ -12,6 +12,7 @@ from kvedge.resources.alarms.alarm_rules import RULES
 from kvedge.resources.alarms.alarm_state import Alarm, State
 from kvedge.resources.codec import JsonObject, encode, encode_json
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.usage.guest_history import CPUS, WAIT, GuestHistory
 from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
@@ -78,5 +79,26 @@ def test_a_guest_that_runs_has_graphs(guest: JsonObject, echo_node: EchoNode, li
             await page.wait("document.querySelectorAll('figure svg').length === 4", "four graphs")
             await page.wait("document.querySelector('polyline')", "a line is drawn")
             is_faultless(page, link)
+
+    asyncio.run(test())
+
+
+def test_what_a_guest_has_used_is_drawn_with_its_gaps(
+    guest: JsonObject, echo_node: EchoNode, viewer_link: str, tmp_path: Path
+) -> None:
+    series: dict[str, list[float | None]] = {CPUS: [0.1, 0.2, None, 0.5, 0.25, None], WAIT: [0.0, 0.1] * 3}
+    echo_node.door.answer = encode(GuestHistory(span="day", step=300, end=1_800_000_000, series=series))
+
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await page.open(viewer_link)
+            await page.click("a", "small")
+            choose = "const choice = document.querySelector('select'); choice.value = 'day'"
+            await page.wait("document.querySelector('select')", "spans can be chosen")
+            await page.evaluate(f"{{ {choose}; choice.dispatchEvent(new Event('change')); }} 0")
+            await page.wait_text("used 25 %, waiting 10 %, at most 100 %")
+            drawn = "document.querySelector('figure').querySelectorAll('polyline.line-0').length"
+            assert await page.evaluate(drawn) == 2
+            is_faultless(page, viewer_link)
 
     asyncio.run(test())

@@ -58,6 +58,7 @@ SILENT = {
     r"kubelet/pods/[^/]+/volumes/.*": "the guest's own, read by its launcher alone",
     r"qemu-capabilities/.*": "a cache, which is compared and probed again (test_capability_seed)",
     r"state/audit/.*": "a log; `kvedge audit` leaves out what is torn",
+    r"state/handler/usage/.*": "graphs, which begin anew; its guest's next look says so (test_usage_keeper)",
     r"state/handler/device-nodes/.*": "device nodes, which are compared and made again",
     r"volumes/\.manifests/.*": "written anew from the API's objects; `recover` tells of one that it cannot read",
 }

@@ -32,6 +32,7 @@ from kvedge.handler.migration.outgoing_service import OutgoingService
 from kvedge.handler.node.device_plugins import DevicePlugins
 from kvedge.handler.node.node_loop import NodeLoop as HandlersNodeLoop
 from kvedge.handler.node.node_platform import NodePlatform
+from kvedge.handler.usage.usage_keeper import UsageKeeper
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.leases import LeaderElection
@@ -389,6 +390,11 @@ def _metrics_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> An
     return keeper._thread
 
 
+def _usage_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    patch.setattr("kvedge.handler.usage.usage_keeper.LOOK_SECONDS", 0.01)
+    return UsageKeeper(lambda: thrown() or (), MagicMock(), MagicMock(), SystemClock())
+
+
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     agent = GuestAgent(MagicMock(), MagicMock(), MagicMock())
     patch.setattr(agent, "_await_next", lambda: Task(thrown(), 0))
@@ -431,6 +437,7 @@ THREADS: dict[str, Make] = {
     "handler/node/node_platform.py": _platform,
     "handler/launchers/relay_service.py": _relay,
     "handler/migration/outgoing_service.py": _leaving,
+    "handler/usage/usage_keeper.py": _usage_keeper,
     "kube/events.py": _events,
     "kube/informer.py": _informer,
     "kube/leases.py": _lease,

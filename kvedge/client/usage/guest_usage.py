@@ -140,7 +140,7 @@ def make_cells(uses: Sequence[GuestUse], *, with_namespace: bool) -> list[list[s
     for use in uses:
         row = [use.name, use.node, "-" if use.cpus is None else f"{use.cpus * 100:.0f} %"]
         figures = (use.memory, use.resident, use.read, use.written, use.received, use.sent)
-        row += [_size(figure) for figure in figures]
+        row += [show_size(figure) for figure in figures]
         if not use.answers:
             row[0] += " (does not answer)"
         cells.append([use.namespace, *row] if with_namespace else row)
@@ -175,7 +175,8 @@ def _round(value: float | None, digits: int = 0) -> float | int | None:
     return round(value, digits) if digits else round(value)
 
 
-def _size(value: float | None) -> str:
+def show_size(value: float | None) -> str:
+    """Bytes as people read them."""
     if value is None:
         return "-"
     for unit in ("", "Ki", "Mi", "Gi"):

@@ -23,12 +23,12 @@ def usage_point(before: GuestStats | None, now: GuestStats, seconds: float) -> l
         before = None
     found = {
         CPUS: _rate([before.figures] if before else [], [now.figures], ("cpu.time",), seconds, _NANOSECOND),
-        WAIT: _rate_of_parts(before and before.vcpus, now.vcpus, ("wait", "delay"), seconds, _NANOSECOND),
+        WAIT: _rate_of_parts(before.vcpus if before else None, now.vcpus, ("wait", "delay"), seconds, _NANOSECOND),
         MEMORY: _memory(now),
-        READ: _rate_of_parts(before and before.disks, now.disks, ("rd.bytes",), seconds),
-        WRITTEN: _rate_of_parts(before and before.disks, now.disks, ("wr.bytes",), seconds),
-        RECEIVED: _rate_of_parts(before and before.nics, now.nics, ("rx.bytes",), seconds),
-        SENT: _rate_of_parts(before and before.nics, now.nics, ("tx.bytes",), seconds),
+        READ: _rate_of_parts(before.disks if before else None, now.disks, ("rd.bytes",), seconds),
+        WRITTEN: _rate_of_parts(before.disks if before else None, now.disks, ("wr.bytes",), seconds),
+        RECEIVED: _rate_of_parts(before.nics if before else None, now.nics, ("rx.bytes",), seconds),
+        SENT: _rate_of_parts(before.nics if before else None, now.nics, ("tx.bytes",), seconds),
     }
     return [found[name] for name in SERIES]
 

@@ -1,10 +1,18 @@
-// What a guest uses, as lines over the last minutes; asked for while the page is open.
+// What a guest uses, as lines: over the last minutes as it is seen while the page is open, or as its node has kept it.
 
 import { CallFailed, read, vmPath } from "./calls.js";
 import { drawn, element } from "./dom.js";
+import { field } from "./fields.js";
 
-const PAUSE = 5000;
-const SECONDS = 300;
+const LIVE = "live";
+// For each span: its name, how it is called in a sentence, and after how long it is asked for again.
+const SPANS = new Map([
+  [LIVE, ["Last 5 minutes", "the last five minutes", 5000]],
+  ["hour", ["Last hour", "the last hour", 10000]],
+  ["day", ["Last day", "the last day", 60000]],
+  ["month", ["Last 30 days", "the last 30 days", 60000]],
+]);
+const LIVE_SECONDS = 300;
 const WIDTH = 300;
 const HEIGHT = 60;
 const FORBIDDEN = 403;
@@ -18,7 +26,7 @@ const size = (value) => {
 const rate = (value) => `${size(value)}/s`;
 
 const GRAPHS = [
-  { title: "CPU", least: 1, text: (value) => `${Math.round(value * 100)} %`, lines: [["used", (use) => use.cpus]] },
+  { title: "CPU", least: 1, text: (value) => `${Math.round(value * 100)} %`, lines: [["used", (use) => use.cpus], ["waiting", (use) => use.wait]] },
   { title: "Memory", least: 1 << 20, text: size, lines: [["used", (use) => use.guestMemoryBytes ?? use.residentBytes]] },
   { title: "Disks", least: 1 << 16, text: rate, lines: [["read", (use) => use.readBytesPerSecond], ["written", (use) => use.writtenBytesPerSecond]] },
   { title: "Networks", least: 1 << 12, text: rate, lines: [["received", (use) => use.receivedBytesPerSecond], ["sent", (use) => use.sentBytesPerSecond]] },
@@ -28,27 +36,56 @@ export function graphsPart(namespace, name) {
   let isOpen = true;
   let timer = 0;
   let points = [];
+  const span = field({ key: "span", label: "Over", kind: "select", options: [...SPANS].map(([key, [text]]) => [key, text]), value: LIVE });
+  span.input.addEventListener("change", () => { points = []; shown.replaceChildren(); look(); });
   const state = element("p", { role: "status" });
   const shown = element("div", { class: "graphs" });
-  const node = element("section", { "aria-label": "What the guest uses", hidden: true }, element("h2", {}, "Use"), state, shown);
+  const node = element("section", { "aria-label": "What the guest uses", hidden: true }, element("h2", {}, "Use"), span.node, state, shown);
 
   async function look() {
     clearTimeout(timer);
-    if (!isOpen || node.hidden) return;
+    const asked = span.value;
+    const isStale = () => !isOpen || node.hidden || asked !== span.value;
+    if (isStale()) return;
     try {
-      const found = await read(`${vmPath(namespace, name)}/use`);
-      if (!isOpen || node.hidden) return;
-      if (found.moment !== points.at(-1)?.moment) points.push(found);
-      points = points.filter(({ moment }) => moment >= found.moment - SECONDS);
-      state.textContent = found.use === null ? "Nothing is known of it yet." : found.use.answers ? "" : "The guest's launcher does not answer.";
-      shown.replaceChildren(...GRAPHS.map((graph) => figure(graph, points)));
+      const found = await (asked === LIVE ? lookNow() : lookBack(asked));
+      if (isStale()) return;
+      state.textContent = found.text;
+      shown.replaceChildren(...GRAPHS.map((graph) => figure(graph, found.points, found.seconds, SPANS.get(asked)[1])));
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
+      if (isStale()) return;
+      if (error.status === FORBIDDEN && asked === LIVE) {
+        // The figures of all guests need another right than what is kept of this one.
+        span.input.value = "hour";
+        return look();
+      }
       state.textContent = error.message;
+      shown.replaceChildren();
       // Rights do not come back while one looks.
       if (error.status === FORBIDDEN) return;
     }
-    timer = setTimeout(look, PAUSE);
+    timer = setTimeout(look, SPANS.get(asked)[2]);
+  }
+
+  async function lookNow() {
+    const found = await read(`${vmPath(namespace, name)}/use`);
+    if (found.moment !== points.at(-1)?.moment) points.push(found);
+    points = points.filter(({ moment }) => moment >= found.moment - LIVE_SECONDS);
+    const text = found.use === null ? "Nothing is known of it yet." : found.use.answers ? "" : "The guest's launcher does not answer.";
+    return { points, seconds: LIVE_SECONDS, text };
+  }
+
+  async function lookBack(asked) {
+    const { end, step, series = {} } = await read(`${vmPath(namespace, name)}/use/${asked}`);
+    const count = Math.max(0, ...Object.values(series).map((values) => values.length));
+    const kept = Array.from({ length: count }, (_, index) => ({
+      moment: end - (count - 1 - index) * step,
+      use: Object.fromEntries(Object.entries(series).map(([key, values]) => [key, values[index]])),
+    }));
+    const isKnown = Object.values(series).some((values) => values.some((value) => value !== null));
+    const time = (moment) => new Date(moment * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
+    return { points: kept, seconds: count * step, text: isKnown ? `${time(end - count * step)} to ${time(end)}` : "Nothing is kept of it yet." };
   }
 
   return {
@@ -64,16 +101,21 @@ export function graphsPart(namespace, name) {
   };
 }
 
-function figure({ title, least, text, lines }, points) {
-  const values = lines.map(([, value]) => points.map(({ use }) => (use === null ? null : value(use))));
-  const highest = Math.max(least, ...values.flat().filter((value) => value !== null));
-  const end = points.at(-1).moment;
-  const words = lines.map(([word], index) => `${word} ${values[index].at(-1) == null ? "-" : text(values[index].at(-1))}`).join(", ");
-  const place = (value, index) => `${(WIDTH * (1 - (end - points[index].moment) / SECONDS)).toFixed(1)},${(HEIGHT * (1 - value / highest)).toFixed(1)}`;
+function figure({ title, least, text, lines }, points, seconds, over) {
+  const series = lines.map(([word, value]) => ({ word, values: points.map(({ use }) => (use === null ? null : value(use) ?? null)) }))
+    // A host that does not count what a guest waits for has no such line.
+    .filter(({ values }, index) => index === 0 || title !== "CPU" || values.some((value) => value !== null));
+  const values = series.map((one) => one.values);
+  const highest = values.flat().reduce((most, value) => Math.max(most, value ?? 0), least);
+  const end = points.at(-1)?.moment ?? 0;
+  // The last point is still being filled: for a moment it has nothing.
+  const latest = (one) => one.at(-1) ?? one.at(-2);
+  const words = series.map(({ word, values: one }) => `${word} ${latest(one) == null ? "-" : text(latest(one))}`).join(", ");
+  const place = (value, index) => `${(WIDTH * (1 - (end - points[index].moment) / seconds)).toFixed(1)},${(HEIGHT * (1 - value / highest)).toFixed(1)}`;
   return element("figure", {},
-    element("figcaption", {}, element("strong", {}, title), ` ${words}`),
-    drawn("svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}, the last five minutes: now ${words}, at most ${text(highest)}` },
-      values.flatMap((series, line) => runsOf(series).map((run) => drawn("polyline", { class: `line-${line}`, points: run.map((index) => place(series[index], index)).join(" ") })))));
+    element("figcaption", {}, element("strong", {}, title), ` ${words}, at most ${text(highest)}`),
+    drawn("svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}, ${over}: now ${words}, at most ${text(highest)}` },
+      values.flatMap((one, line) => runsOf(one).map((run) => drawn("polyline", { class: `line-${line}`, points: run.map((index) => place(one[index], index)).join(" ") })))));
 }
 
 // The places of values that follow each other without a gap.

@@ -45,6 +45,7 @@ def test_guests_are_looked_after_once_the_node_is_probed_and_its_vmis_are_listed
         "leaving guests",
         "sync loop",
         "device plugins",
+        "usage",
         "relay",
         "node",
         "platform",

@@ -164,9 +164,13 @@ def test_a_verbs_grpc_method_is_in_the_protocol_and_in_the_launcher(verb: GuestV
 
 @pytest.mark.parametrize("verb", RELAYED_VERBS.values(), ids=lambda verb: verb.name)
 def test_a_verb_that_goes_to_a_node_is_a_grpc_method_or_a_socket_or_the_nodes_own(verb: GuestVerb) -> None:
-    expected = {"stream": (False, True), "log": (False, False), "node": (False, False), "usage": (False, False), "capture": (False, False)}.get(
-        verb.way, (True, False)
-    )
+    expected = {
+        "stream": (False, True),
+        "log": (False, False),
+        "node": (False, False),
+        "usage": (False, False),
+        "capture": (False, False),
+    }.get(verb.way, (True, False))
     assert (bool(verb.rpc), bool(verb.socket)) == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvedge.cli.machines import top_verb
+from kvedge.resources.usage.guest_history import CPUS, GuestHistory
 from tests.unit.client.usage.played_metrics import PlayedMetrics
 
 
@@ -35,3 +36,40 @@ def test_programs_get_numbers() -> None:
     found = {use["name"]: use for use in json.loads(done.stdout)}
     assert (found["web"]["cpus"], found["web"]["readBytesPerSecond"]) == (0.0, 0)
     assert found["db"]["answers"] is False
+
+
+def test_one_vm_alone_is_shown_when_it_is_named() -> None:
+    done = CliRunner().invoke(top_verb.top, ["web"])
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["web"]
+
+
+HISTORY = GuestHistory(span="day", step=300, end=86400, series={CPUS: [None, 0.5]})
+
+
+@pytest.mark.parametrize(
+    ("history", "said", "told"),
+    [
+        pytest.param(HISTORY, "CPU   50 %   50 %   50 %    █", "5 minutes a bar", id="known"),
+        pytest.param(GuestHistory(), "OLDEST TO NEWEST", "Nothing is kept of it yet.", id="nothing known"),
+    ],
+)
+def test_what_a_vm_has_used_is_drawn(
+    history: GuestHistory, said: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvedge.client.usage.usage_history.read_history", lambda *_: history)
+    done = CliRunner().invoke(top_verb.top, ["web", "--history", "day"])
+    assert said in done.stdout
+    assert told in done.stderr
+
+
+def test_programs_get_what_a_vm_has_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("kvedge.client.usage.usage_history.read_history", lambda *of: asked.append(of) or HISTORY)
+    done = CliRunner().invoke(top_verb.top, ["web", "--history", "day", "-o", "json"])
+    assert json.loads(done.stdout)["series"][CPUS] == [None, 0.5]
+    assert asked[0][1:] == ("shop", "web", "day")
+
+
+def test_a_history_is_of_one_vm() -> None:
+    done = CliRunner().invoke(top_verb.top, ["--history", "day"])
+    assert "--history: name the VM: kvedge top VM --history day" in f"{done.output}{done.exception}"

@@ -1,5 +1,5 @@
 # Tests: kvedge/handler/usage/usage_keeper.py, kvedge/handler/usage/usage_files.py
-"""The rings of a node's guests: filled by looks, written to files, read by the next process, and of nobody else's VM."""
+"""Rings of guests: filled by looks, written to files, read by the next process, and never those of another VM."""
 
 from __future__ import annotations
 
@@ -185,9 +185,7 @@ def test_a_damaged_file_begins_anew_and_the_log_says_so(node: Node, caplog: pyte
     assert node.points(node.guests[0]) == 1
 
 
-def test_a_disk_that_takes_nothing_is_told_once_and_ends_nothing(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_disk_that_takes_nothing_is_told_once_and_ends_nothing(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.directory.parent.mkdir(parents=True)
     node.directory.touch()
     node.run(3)
