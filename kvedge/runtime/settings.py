@@ -89,6 +89,13 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     node_name: Annotated[
         str, _describe("The name of this node", "the host's name; on one box that of its first start")
     ] = ""
+    console_address: Annotated[
+        str,
+        _describe(
+            "Where one box serves the web console, as ADDRESS:PORT such as 0.0.0.0:8443; users sign in with a token",
+            "nowhere; `kvedge web` serves it on a user's own computer",
+        ),
+    ] = ""
     kubeconfig: Annotated[str, _describe("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
     node_kubeconfig: Annotated[
         str, _describe("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")
@@ -369,6 +376,19 @@ def _wrong_roles(text: str) -> str:
     return ""
 
 
+def _is_address(text: str) -> bool:
+    """Whether it is an IP address and a port; an IPv6 address stands in brackets."""
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if (":" in bare) != (bare != host) or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        return False
+    try:
+        ipaddress.ip_address(bare)
+    except ValueError:
+        return False
+    return True
+
+
 def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
     if not 0 <= settings.port <= 65535:
         yield _Wrong("port", f"{settings.port} is not between 0 and 65535")
@@ -378,6 +398,8 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         ipaddress.ip_address(settings.bind)
     except ValueError:
         yield _Wrong("bind", f"{settings.bind} is not an IP address, such as 127.0.0.1 or 0.0.0.0")
+    if settings.console_address and not _is_address(settings.console_address):
+        yield _Wrong("console-address", f"{settings.console_address} is not ADDRESS:PORT, such as 0.0.0.0:8443")
     yield from _wrong_places(settings)
     if settings.volume_overcommit < 1:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")

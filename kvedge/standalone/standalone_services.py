@@ -42,6 +42,7 @@ from kvedge.standalone.apiserver.access.authorizer_rules import (
     NETWORKING,
     VOLUMES,
 )
+from kvedge.standalone.apiserver.access.server_certificate import names_of_server
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi, StartFailed
 from kvedge.standalone.apiserver.store.object_store_file import StoreError
 from kvedge.standalone.box_lock import BoxLock
@@ -88,6 +89,11 @@ def standalone_services(settings: Settings) -> list[Service]:
     ]
 
 
+def _console_hosts(address: str) -> list[str]:
+    """The names by which the console is reached, which shows the API server's certificate; none when there is none."""
+    return names_of_server(address.rpartition(":")[0].strip("[]"), ()) if address else []
+
+
 class _Box:
     """What the services share: settings, kubeconfigs, and the accelerator that is chosen once."""
 
@@ -103,6 +109,7 @@ class _Box:
             settings.bind,
             settings.port,
             self.node,
+            hosts=_console_hosts(settings.console_address),
             service_cidr=settings.service_cidr,
             has_balancer_pool=bool(settings.load_balancer_pool),
             host_ports=lambda: listening_ports(find_host_address()),

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -54,14 +54,29 @@ _CALLS: Final = 8
 _LONGEST_REASON: Final = 120
 
 
+class Strangers(Protocol):
+    """How those come in who have no link."""
+
+    async def sign_in(self, desk: SignInDesk[WebUser], address: str, credential: str) -> str:
+        """The cookie of a new session. Raises SignInRefused and KubeError."""
+
+    def end(self, user: WebUser) -> None:
+        """A session of the user has ended."""
+
+
 class ConsoleApp:
     """The paths, and who has signed in."""
 
     def __init__(
-        self, own_origins: Mapping[str, str], cookie: str, clock: Callable[[], float] = time.monotonic
+        self,
+        own_origins: Mapping[str, str],
+        cookie: str,
+        clock: Callable[[], float] = time.monotonic,
+        strangers: Strangers | None = None,
     ) -> None:
-        """Each Host that is ours with its pages' origin; and the cookie's name."""
-        self.desk: SignInDesk[WebUser] = SignInDesk(clock)
+        """Each Host that is ours with its pages' origin; the cookie's name. Without `strangers` links alone work."""
+        self.desk: SignInDesk[WebUser] = SignInDesk(clock, strangers.end if strangers else lambda user: None)
+        self._strangers = strangers
         self._tickets: TicketDesk[WebUser] = TicketDesk(clock)
         self._own_origins = own_origins
         self._cookie = cookie
@@ -75,6 +90,7 @@ class ConsoleApp:
         app = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
         app.router.add_get("/", self._page, allow_head=False)
         app.router.add_get("/static/{path:.+}", self._file, allow_head=False)
+        app.router.add_get("/ways", self._ways, allow_head=False)
         app.router.add_post("/sign-in", self._sign_in)
         app.router.add_post("/sign-out", self._sign_out)
         app.router.add_get("/who", self._who, allow_head=False)
@@ -118,8 +134,21 @@ class ConsoleApp:
             raise web.HTTPNotFound
         return _file_answer(found)
 
+    def end_all(self) -> None:
+        """End all sessions, and with them their streams."""
+        for session in self.desk.sessions():
+            self.desk.sign_out(session)
+
+    async def _ways(self, request: web.Request) -> web.StreamResponse:
+        """How one comes in here; told to everybody."""
+        return web.json_response({"credential": self._strangers is not None})
+
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        cookie = self.desk.sign_in(_text(await _body(request), "secret"))
+        body = await _body(request)
+        if self._strangers is not None and "credential" in body:
+            cookie = await self._strangers.sign_in(self.desk, request.remote or "", _text(body, "credential"))
+        else:
+            cookie = self.desk.sign_in(_text(body, "secret"))
         answer = web.json_response({})
         answer.set_cookie(self._cookie, cookie, path="/", httponly=True, samesite="Strict", secure=self._is_secure)
         return answer
@@ -198,7 +227,8 @@ class ConsoleApp:
     def _session(self, request: web.Request) -> WebSession[WebUser]:
         found = self.desk.find(request.cookies.get(self._cookie, ""))
         if found is None:
-            raise web.HTTPUnauthorized(reason="not signed in: run `kvedge web` and open the link that it prints")
+            way = "sign in" if self._strangers else "run `kvedge web` and open the link that it prints"
+            raise web.HTTPUnauthorized(reason=f"not signed in: {way}")
         return found
 
     @contextlib.contextmanager

@@ -36,7 +36,10 @@ def judge_request(
     own_origin = own_origins.get(headers.get("Host", ""))
     if own_origin is None:
         # A name that somebody else has pointed at this address.
-        return RequestRefused(421, "Host: not a name of this console: open it as `kvedge web` prints it")
+        return RequestRefused(
+            421,
+            "Host: not a name of this console: open it as `kvedge web` prints it, or by a name in its certificate",
+        )
     is_upgrade = "upgrade" in headers.get("Connection", "").lower() or "Upgrade" in headers
     is_write = method not in _SAFE
     origin = headers.get("Origin")

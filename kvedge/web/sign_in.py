@@ -20,6 +20,8 @@ TICKET_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 15 * 60.0
 _SESSION_SECONDS: Final = 8 * 3600.0
 _SESSIONS: Final = 8
+# Of all users of a console on a box: each has two watches.
+_ALL_SESSIONS: Final = 32
 _TICKETS: Final = 64
 # As many wrong secrets in a minute; 256 bits are not guessed, and this keeps a script from filling the processor.
 _TRIES: Final = 10
@@ -37,6 +39,8 @@ class WebSession(Generic[T]):
     user: T
     begun: float
     used: float
+    # Whose sessions are counted together.
+    owner: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -53,8 +57,10 @@ class StreamTarget:
 class SignInDesk(Generic[T]):
     """Exchanges links for sessions, and knows the sessions."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], on_end: Callable[[T], None] = lambda user: None) -> None:
+        """`on_end` gets the user of each session that ends."""
         self._clock = clock
+        self._on_end = on_end
         self._links: dict[str, tuple[T, float]] = {}
         self._sessions: dict[str, WebSession[T]] = {}
         self._failures: list[float] = []
@@ -79,13 +85,29 @@ class SignInDesk(Generic[T]):
         if found is None or self._links[found][1] <= now:
             self._failures.append(now)
             raise SignInRefused("this link was used already, or is older than 5 minutes: run `kvedge web` again")
-        self._end_old()
-        if len(self._sessions) >= _SESSIONS:
-            raise SignInRefused(f"{_SESSIONS} sessions are open: sign out of one")
-        user, _ = self._links.pop(found)
-        cookie = secrets.token_urlsafe(32)
-        self._sessions[cookie] = WebSession(user, now, now)
+        cookie = self.begin(self._links[found][0])
+        del self._links[found]
         return cookie
+
+    def begin(self, user: T, owner: str = "") -> str:
+        """The value of the cookie of a new session, for somebody who has shown who it is.
+
+        Raises:
+            SignInRefused: when too many sessions are open, of this owner or in all.
+        """
+        self._end_old()
+        if sum(session.owner == owner for session in self._sessions.values()) >= _SESSIONS:
+            raise SignInRefused(f"{_SESSIONS} sessions are open: sign out of one")
+        if len(self._sessions) >= _ALL_SESSIONS:
+            raise SignInRefused(f"{_ALL_SESSIONS} sessions are open here: wait until others have signed out")
+        cookie, now = secrets.token_urlsafe(32), self._clock()
+        self._sessions[cookie] = WebSession(user, now, now, owner)
+        return cookie
+
+    def sessions(self) -> list[WebSession[T]]:
+        """All that are open."""
+        self._end_old()
+        return list(self._sessions.values())
 
     def find(self, cookie: str) -> WebSession[T] | None:
         """The session of a cookie, which counts as used now."""
@@ -108,7 +130,10 @@ class SignInDesk(Generic[T]):
 
     def sign_out(self, session: WebSession[T]) -> None:
         """End it, and with it its streams."""
+        if session.ended.is_set():
+            return
         session.ended.set()
+        self._on_end(session.user)
         self._sessions = {cookie: other for cookie, other in self._sessions.items() if other is not session}
 
     def _end_old(self) -> None:

@@ -16,10 +16,12 @@ from kvedge.web.usage_looks import UsageLooks
 class WebUser:
     """The client of that user, the rows that this user may see, and what guests use.
 
-    `place` is the namespace whose objects are listed, None for all.
+    `place` is the namespace whose objects are listed, None for all. `name` is the API server's for a user who has
+    signed in with a token.
     """
 
     session: Session
     place: str | None
     rows: LiveRows
     looks: UsageLooks
+    name: str = ""

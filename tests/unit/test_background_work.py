@@ -65,6 +65,7 @@ from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.drop_ins.drop_in_loop import DropInLoop
 from kvedge.standalone.names.host_names import HostNames
 from kvedge.standalone.volumes.space_watch import SpaceWatch
+from kvedge.web.on_box import box_console
 
 PACKAGE = Path(kvedge.__file__).parent
 
@@ -404,6 +405,23 @@ def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     return agent._thread
 
 
+class _ConsoleUpkeep:
+    """The console's certificate and sessions, looked after four times a minute."""
+
+    def __init__(self, thrown: Thrown, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(box_console, "_UPKEEP_SECONDS", 0.01)
+        self._console = box_console.BoxConsole("127.0.0.1:0", Path(), MagicMock())
+        patch.setattr(self._console, "_read_certificate", thrown)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._console._begin_upkeep(MagicMock(), MagicMock())
+
+    def stop(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+
+
 class _Renewal:
     """The server's certificates, looked after once a day."""
 
@@ -490,6 +508,7 @@ TASKS: dict[str, Callable[[Thrown, pytest.MonkeyPatch], Any]] = {
     "standalone/apiserver/loops/expiry_loop.py": lambda thrown, patch: ExpiryLoop(
         MagicMock(cache=MagicMock(in_namespace=lambda _: thrown() or ())), MagicMock(), MagicMock()
     ),
+    "web/on_box/box_console.py": lambda thrown, patch: _ConsoleUpkeep(thrown, patch),
     "standalone/apiserver/loops/work_loop.py": lambda thrown, patch: _filled(WorkLoop("loop", thrown.later)),
 }
 # Tested where they are at home, or by one of the above.

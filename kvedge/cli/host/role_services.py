@@ -109,6 +109,18 @@ def node_services(settings: Settings) -> Sequence[Service]:
     return sorted(services, key=lambda service: service.name != FENCING)
 
 
+def console_services(settings: Settings) -> Sequence[Service]:
+    """The console of one box, where the setting console-address says; it shows the API server's certificate."""
+    if not settings.console_address:
+        return []
+    from kvedge.runtime.tls.certificates import TlsFiles
+    from kvedge.web.on_box.box_console import BoxConsole
+
+    pki = settings.state_path / "pki"
+    files = TlsFiles(pki / "server-ca.crt", pki / "server.crt", pki / "server.key")
+    return [BoxConsole(settings.console_address, settings.user_kubeconfig, files)]
+
+
 def kubelet_directory(settings: Settings) -> Path:
     """Where the kubelet of a cluster's node keeps its Pods."""
     return Path(settings.kubelet_dir) if settings.kubelet_dir else _KUBELET

@@ -43,6 +43,7 @@ _BOX: Final = [
     _setting("dedicated-cpus"),
     _setting("volume-places"),
     _setting("volume-overcommit"),
+    _setting("console-address"),
     _setting("write-kubeconfig"),
 ]
 _APART: Final = [_setting("kubeconfig")]
@@ -103,10 +104,12 @@ def standalone(config: Path | None, **values: Any) -> None:
     settings = _settings(config, values)
     _need_reach()
     from kvedge.appliance.install.unpacked_trees import OldVersions
+    from kvedge.cli.host.role_services import console_services
     from kvedge.standalone.standalone_services import standalone_services
 
     refuse_kubelet_dir(operators_settings(config, **values))
     services = [*standalone_services(settings), OldVersions(settings.data_path, settings.box_kubelet_path / "pods")]
+    services += console_services(settings)
     click.echo(f"kubeconfig: {settings.user_kubeconfig}")
     _run(services)
 

@@ -184,6 +184,19 @@ def ends_at(certificate_pem: bytes) -> datetime:
     return _parse(certificate_pem).not_valid_after_utc
 
 
+def hosts_of(certificate_pem: bytes) -> frozenset[str]:
+    """The DNS names and addresses that a server's certificate is for.
+
+    Raises:
+        CertificateError: when it is no PEM, or names none.
+    """
+    try:
+        names = _parse(certificate_pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound as error:
+        raise CertificateError("the certificate names no host") from error
+    return frozenset(str(name.value) for name in names)
+
+
 def _parse(certificate_pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(certificate_pem)

@@ -18,7 +18,7 @@ async function call(method, path, body) {
   try {
     answer = await fetch(path, { method, ...write });
   } catch {
-    throw new CallFailed(0, "kvedge web does not answer: is it still running?");
+    throw new CallFailed(0, "the console does not answer: is it still running?");
   }
   const document = await answer.json().catch(() => ({}));
   if (!answer.ok) {

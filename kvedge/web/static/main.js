@@ -8,6 +8,7 @@ import { listPage } from "./list_page.js";
 import { Live } from "./live.js";
 import { newPage } from "./new_page.js";
 import { screenPage } from "./screen_page.js";
+import { signInPage } from "./sign_in_page.js";
 import { vmPage } from "./vm_page.js";
 
 const main = document.getElementById("main");
@@ -16,6 +17,7 @@ const live = new Live();
 // Pages by the first part of the address, those of one VM by what follows its name.
 const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], alarms: ["Alarms", alarmsPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
+const UNAUTHORIZED = 401;
 let leave = () => {};
 
 function show() {
@@ -50,7 +52,8 @@ async function begin() {
     const { server } = await read("who");
     document.getElementById("server").textContent = server;
   } catch (error) {
-    main.replaceChildren(element("h1", {}, "Not signed in"), element("p", {}, error.message));
+    const ways = error.status === UNAUTHORIZED ? await read("ways").catch(() => ({})) : {};
+    ways.credential ? signInPage(main) : main.replaceChildren(element("h1", {}, "Not signed in"), element("p", {}, error.message));
     return;
   }
   places.append(...Object.entries(PLACES).map(([kind, [title]]) => element("a", { href: `#/${kind}` }, title)));
