@@ -49,8 +49,9 @@ def read_credential(text: str) -> Credential:
         other = "a client certificate, whose key does not belong into a page" if _has_key(user) else "no token"
         raise SignInRefused(f"the current context of this kubeconfig has {other}: {_ADVICE}")
     namespace = context.get("namespace")
-    is_name = isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)
-    return Credential(token.strip(), namespace if is_name else "")
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+        namespace = ""
+    return Credential(token.strip(), namespace)
 
 
 def _named(document: JsonObject, section: str, key: str, name: Any) -> JsonObject:
