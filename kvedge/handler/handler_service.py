@@ -23,6 +23,7 @@ from kvedge.handler.guest.version_gate import VersionGate
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
 from kvedge.handler.launchers.launcher_door import NodeLaunchers
+from kvedge.handler.launchers.node_stats import StatsReader
 from kvedge.handler.launchers.relay_service import RelayConfig, RelayService
 from kvedge.handler.migration.crossing_desk import CrossingDesk
 from kvedge.handler.migration.crossing_line import CrossingLine
@@ -44,7 +45,7 @@ from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.node.realtime_limit import allow_realtime
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.usage.usage_files import UsageFiles
-from kvedge.handler.usage.usage_keeper import UsageKeeper, make_look
+from kvedge.handler.usage.usage_keeper import UsageKeeper
 from kvedge.handler.volumes.host_disk_images import HostDiskImages
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.configuration_follower import ConfigurationFollower
@@ -212,10 +213,11 @@ class HandlerRole:
         loop = ReconcileLoop("handler", sync.reconcile, workers=_WORKERS)
         for informer in (vmis, coming):
             informer.on_change(partial(_look_at, loop))
+        stats = StatsReader(connections)
         usage = UsageKeeper(
-            make_look(connections), partial(_find_guest, vmis, config.node), UsageFiles(config.state / _USAGE), clock
+            stats.look, partial(_find_guest, vmis, config.node), UsageFiles(config.state / _USAGE), clock
         )
-        door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node, usage.tell)
+        door = NodeLaunchers(vmis, connections, events, config.kubelet, config.node, stats, usage.tell)
         relay = RelayService(
             client,
             RelayConfig(config.node, config.relay_address),

@@ -393,7 +393,7 @@ def _metrics_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> An
 
 def _usage_keeper(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("kvedge.handler.usage.usage_keeper.LOOK_SECONDS", 0.01)
-    return UsageKeeper(lambda: thrown() or (), MagicMock(), MagicMock(), SystemClock())
+    return UsageKeeper(lambda: thrown() or (0.0, ()), MagicMock(), MagicMock(), SystemClock())
 
 
 def _guest_agent(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:

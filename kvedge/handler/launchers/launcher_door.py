@@ -63,6 +63,7 @@ class NodeLaunchers:
         events: EventRecorder,
         kubelet: Path,
         node: str,
+        stats: StatsReader,
         tell_usage: Callable[[VirtualMachineInstance, str], GuestHistory],
     ) -> None:
         """`tell_usage` tells what a guest has used over one of `SPANS`; it may read a file."""
@@ -71,7 +72,7 @@ class NodeLaunchers:
         self._events = events
         self._kubelet = kubelet
         self._node = node
-        self._stats = StatsReader(connections)
+        self._stats = stats
         self._tell_usage = tell_usage
 
     async def open_stream(

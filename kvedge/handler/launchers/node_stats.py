@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import grpc
@@ -22,38 +22,56 @@ from kvedge.rpc import launcher_pb2
 # How long an answer is good.
 FRESH_SECONDS: Final = 1.0
 _LAUNCHER_SECONDS: Final = 1.0
+# All launchers are asked at the same time.
+_PATIENCE_SECONDS: Final = 5.0
 # A launcher may say anything once its guest has broken out of QEMU: what is longer or more is cut.
 _LONGEST_NAME: Final = 128
 _MOST_PARTS: Final = 512
 _MOST_FIGURES: Final = 64
 
 
+# When it was asked, on a clock that never goes back, and what each guest has used by then.
+Look = tuple[float, Sequence[told.GuestStats]]
+
+
 class StatsReader:
-    """One answer, and the questions for the next one; used in one event loop, that of the relay."""
+    """One answer, and the questions for the next one, for all who ask: of two a launcher would answer one in part."""
 
     def __init__(self, connections: LauncherConnections, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
         self._monotonic = monotonic
-        self._asking: asyncio.Task[bytes] | None = None
-        self._answered = 0.0
+        self._asking: asyncio.Task[Look] | None = None
 
     async def read(self) -> bytes:
-        """The node's `NodeStats` as JSON, at most a second old."""
+        """The node's `NodeStats` as JSON, at most a second old; called in any event loop."""
+        _, guests = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._look(), self._connections.loop))
+        return encode_json(told.NodeStats(guests=list(guests)))
+
+    def look(self) -> Look:
+        """The same for a thread without an event loop, with when it was asked; nobody when the node does not answer."""
+        asking = asyncio.run_coroutine_threadsafe(self._look(), self._connections.loop)
+        try:
+            return asking.result(_PATIENCE_SECONDS)
+        except TimeoutError:
+            asking.cancel()
+            return self._monotonic(), ()
+
+    async def _look(self) -> Look:
+        """In the loop of the connections."""
         asking = self._asking
-        # A relay that was started anew has another event loop.
+        # Tests have a loop each.
         is_ours = asking is not None and asking.get_loop() is asyncio.get_running_loop()
-        if asking is None or not is_ours or (asking.done() and self._monotonic() - self._answered >= FRESH_SECONDS):
+        if asking is None or not is_ours or (asking.done() and not self._is_fresh(asking)):
             self._asking = asking = asyncio.create_task(self._ask())
         # A client that leaves does not take the answer away from others.
         return await asyncio.shield(asking)
 
-    async def _ask(self) -> bytes:
-        try:
-            asking = asyncio.run_coroutine_threadsafe(ask_launchers(self._connections), self._connections.loop)
-            guests = await asyncio.wrap_future(asking)
-            return encode_json(told.NodeStats(guests=guests))
-        finally:
-            self._answered = self._monotonic()
+    def _is_fresh(self, asked: asyncio.Task[Look]) -> bool:
+        return asked.exception() is None and self._monotonic() - asked.result()[0] < FRESH_SECONDS
+
+    async def _ask(self) -> Look:
+        moment = self._monotonic()
+        return moment, await ask_launchers(self._connections)
 
 
 async def ask_launchers(connections: LauncherConnections) -> list[told.GuestStats]:

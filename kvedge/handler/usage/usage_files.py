@@ -6,6 +6,7 @@ that cannot be read begins anew. The directory is bounded, whatever guests come 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -56,7 +57,8 @@ class UsageFiles:
             return None
         except BadRing as error:
             log.warning("%s is damaged, and its guest's graphs begin anew: %s", path, error)
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             return None
         except OSError as error:
             log.warning("%s cannot be read, and its guest's graphs begin anew: %s", path, error)
@@ -76,17 +78,16 @@ class UsageFiles:
 
     def forget_old(self, now: float) -> None:
         """Remove rings of guests that have not run for a month, and the oldest of too many."""
-        newest_first = sorted(self._find(), reverse=True)
-        for number, (written, path) in enumerate(newest_first):
-            if number >= _MOST_FILES or now - written > _LONGEST_SECONDS:
-                path.unlink(missing_ok=True)
+        # What cannot be removed now is found the next time.
+        with contextlib.suppress(OSError):
+            newest_first = sorted(self._find(), reverse=True)
+            for number, (written, path) in enumerate(newest_first):
+                if number >= _MOST_FILES or now - written > _LONGEST_SECONDS:
+                    path.unlink(missing_ok=True)
 
     def _find(self) -> Iterator[tuple[float, Path]]:
-        try:
-            with os.scandir(self._directory) as entries:
-                found = [entry for entry in entries if entry.name.endswith(_SUFFIX)]
-        except FileNotFoundError:
-            return
+        with os.scandir(self._directory) as entries:
+            found = [entry for entry in entries if entry.name.endswith(_SUFFIX)]
         for entry in found:
             yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)
 

@@ -6,14 +6,13 @@ every five minutes and at its end; the door to launchers reads them for users. A
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kvedge.handler.launchers.launcher_connections import Key, LauncherConnections
-from kvedge.handler.launchers.node_stats import ask_launchers
+from kvedge.handler.launchers.launcher_connections import Key
+from kvedge.handler.launchers.node_stats import Look
 from kvedge.handler.usage.usage_files import UsageFiles, ring_name
 from kvedge.handler.usage.usage_point import usage_point
 from kvedge.handler.usage.usage_ring import UsageRing
@@ -26,8 +25,6 @@ from kvedge.runtime.rounds import Rounds
 # The finest span has a point for each look.
 LOOK_SECONDS: Final = float(SPANS["hour"].step)
 WRITE_SECONDS: Final = 300.0
-# Launchers have a second each, all of them at the same time.
-_PATIENCE_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -45,7 +42,7 @@ class UsageKeeper:
 
     def __init__(
         self,
-        look: Callable[[], Sequence[GuestStats]],
+        look: Callable[[], Look],
         find: Callable[[Key], VirtualMachineInstance | None],
         files: UsageFiles,
         clock: Clock,
@@ -75,15 +72,16 @@ class UsageKeeper:
 
     def look(self) -> None:
         """One round; the service's thread does it every ten seconds."""
-        for stats in self._look():
+        looked, guests = self._look()
+        for stats in guests:
             vmi = self._find((stats.namespace, stats.name))
             if vmi is not None and stats.answered:
-                self._take(ring_name(vmi), stats)
+                self._take(ring_name(vmi), stats, looked)
         if self._clock.monotonic() - self._written >= WRITE_SECONDS:
             self.write()
 
-    def _take(self, name: str, stats: GuestStats) -> None:
-        moment, looked = self._clock.now().timestamp(), self._clock.monotonic()
+    def _take(self, name: str, stats: GuestStats, looked: float) -> None:
+        moment = self._clock.now().timestamp()
         kept = self._kept.get(name)
         if kept is None:
             kept = _Kept(self._files.read(name) or UsageRing())
@@ -114,17 +112,3 @@ class UsageKeeper:
             if kept is not None:
                 return kept.ring.tell(span, now)
         return (self._files.read(name) or UsageRing()).tell(span, now)
-
-
-def make_look(connections: LauncherConnections) -> Callable[[], Sequence[GuestStats]]:
-    """Ask all launchers, from a thread that is not their event loop's."""
-
-    def look() -> Sequence[GuestStats]:
-        asking = asyncio.run_coroutine_threadsafe(ask_launchers(connections), connections.loop)
-        try:
-            return asking.result(_PATIENCE_SECONDS)
-        except TimeoutError:
-            asking.cancel()
-            return ()
-
-    return look

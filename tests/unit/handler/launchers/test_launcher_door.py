@@ -94,7 +94,7 @@ class Node:
         self.volume = kubelet / "pods" / POD / "volumes/kubernetes.io~empty-dir/private"
         (self.volume / UID).mkdir(parents=True)
         self.events = Events()
-        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1", told)  # type: ignore[arg-type]
+        self.door = NodeLaunchers(self.vmis, self.connections, self.events, kubelet, "node1", None, told)  # type: ignore[arg-type]
 
     def run(self, phase: str, *, node: str = "node1", connected: bool = True, pod: str = POD) -> None:
         """The VMI is in this phase."""

@@ -22,10 +22,11 @@ class Connections:
     def __init__(self, **answers: DomainStats | grpc.StatusCode) -> None:
         self.answers = answers
         self.calls: list[tuple[str, str, float]] = []
+        self.own_loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
+        return self.own_loop or asyncio.get_running_loop()
 
     def known_keys(self) -> list[Key]:
         return [("default", name) for name in self.answers]
@@ -68,6 +69,20 @@ def test_launchers_are_asked_once_a_second_for_all_who_want_to_know() -> None:
         now[0] += 1.0
         await reader.read()
         assert len(connections.calls) == 2
+
+    asyncio.run(test())
+
+
+def test_a_thread_and_a_scrape_share_an_answer_with_its_moment() -> None:
+    connections, now = Connections(web=DomainStats(complete=True)), [100.0]
+    reader = StatsReader(connections, lambda: now[0])  # type: ignore[arg-type]  # all that it uses
+
+    async def test() -> None:
+        connections.own_loop = asyncio.get_running_loop()
+        looking = asyncio.to_thread(reader.look)
+        (moment, guests), _ = await asyncio.gather(looking, reader.read())
+        assert (moment, [guest.name for guest in guests]) == (100.0, ["web"])
+        assert len(connections.calls) == 1
 
     asyncio.run(test())
 

@@ -56,15 +56,16 @@ class Node:
         self.keeper = UsageKeeper(self._look, self._find, UsageFiles(self.directory), self.clock)
         return self.keeper
 
-    def _look(self) -> list[GuestStats]:
+    def _look(self) -> tuple[float, list[GuestStats]]:
         used = {"cpu.time": int(self.clock.seconds * SECOND)}
         keys = [(each.metadata.namespace, each.metadata.name) for each in self.guests]
-        return [
+        found = [
             GuestStats(namespace=namespace, name=name)
             if name in self.hung
             else GuestStats(namespace=namespace, name=name, answered=True, figures=used)
             for namespace, name in keys
         ]
+        return self.clock.seconds, found
 
     def _find(self, key: Key) -> VirtualMachineInstance | None:
         return next((each for each in self.guests if (each.metadata.namespace, each.metadata.name) == key), None)
