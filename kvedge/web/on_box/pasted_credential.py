@@ -42,8 +42,8 @@ def read_credential(text: str) -> Credential:
         document = read_yaml(text)
     except FlagError as error:
         raise SignInRefused(f"this is neither a token nor a kubeconfig: {_ADVICE}") from error
-    context = _named(document, "contexts", "context", document.get("current-context"))
-    user = _named(document, "users", "user", context.get("user"))
+    context = _find_entry(document, "contexts", "context", document.get("current-context"))
+    user = _find_entry(document, "users", "user", context.get("user"))
     token = user.get("token")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token.strip()):
         other = "a client certificate, whose key does not belong into a page" if _has_key(user) else "no token"
@@ -54,7 +54,7 @@ def read_credential(text: str) -> Credential:
     return Credential(token.strip(), namespace)
 
 
-def _named(document: JsonObject, section: str, key: str, name: Any) -> JsonObject:
+def _find_entry(document: JsonObject, section: str, key: str, name: Any) -> JsonObject:
     """The entry of this name; empty when there is none."""
     entries = document.get(section)
     for entry in entries if isinstance(entries, list) else []:
