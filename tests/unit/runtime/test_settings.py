@@ -172,3 +172,16 @@ def test_a_file_that_is_left_out_does_not_count(tmp_path: Path) -> None:
     dropped.write_text("port: 2\n")
     assert trace_settings(config, {}, {}).settings.port == 2
     assert trace_settings(config, {}, {}, leave_out=dropped).settings.port == 1
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8443", "192.168.1.5:443", "[::]:8443", "[fd00::1]:0"])
+def test_the_console_is_served_at_an_address(address: str, tmp_path: Path) -> None:
+    assert load(tmp_path, f"console-address: '{address}'\n").console_address == address
+
+
+@pytest.mark.parametrize(
+    "address", ["8443", "0.0.0.0", "box:8443", "::1:8443", "[10.0.0.1]:1", "0.0.0.0:65536", "0.0.0.0:-1", "0.0.0.0:٣"]
+)
+def test_an_address_of_the_console_that_is_none_is_refused(address: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"console-address: .* is not ADDRESS:PORT, such as 0\.0\.0\.0:8443"):
+        load(tmp_path, f"console-address: '{address}'\n")
