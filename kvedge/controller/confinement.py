@@ -23,10 +23,13 @@ def make_pod_context(sysctls: Sequence[Sysctl] = ()) -> PodSecurityContext:
     )
 
 
-def make_container_context(*, read_only_root: bool | None = None, capabilities: Sequence[str] = ()) -> SecurityContext:
+def make_container_context(
+    *, read_only_root: bool | None = None, capabilities: Sequence[str] = (), makes_namespaces: bool = False
+) -> SecurityContext:
     """The same user, without a way to any other right; as no root has any use of capabilities that are named.
 
-    A runtime's filter of system calls goes by them.
+    A runtime's filter of system calls goes by them. It keeps a container from namespaces of its own; `makes_namespaces`
+    is for one whose program shuts itself into some.
     """
     return SecurityContext(
         run_as_user=LAUNCHER_UID,
@@ -36,4 +39,5 @@ def make_container_context(*, read_only_root: bool | None = None, capabilities: 
         allow_privilege_escalation=False,
         read_only_root_filesystem=read_only_root,
         capabilities=Capabilities(add=list(capabilities), drop=["ALL"]),
+        seccomp_profile=SeccompProfile(type="Unconfined") if makes_namespaces else None,
     )

@@ -176,7 +176,7 @@ class PingReply(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., vmi_uid: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class GuestInterface(_message.Message):
-    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp", "ipv6")
+    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp", "ipv6", "passt")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TAP_FIELD_NUMBER: _ClassVar[int]
     BRIDGE_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,7 @@ class GuestInterface(_message.Message):
     MTU_FIELD_NUMBER: _ClassVar[int]
     DHCP_FIELD_NUMBER: _ClassVar[int]
     IPV6_FIELD_NUMBER: _ClassVar[int]
+    PASST_FIELD_NUMBER: _ClassVar[int]
     name: str
     tap: str
     bridge: str
@@ -191,7 +192,22 @@ class GuestInterface(_message.Message):
     mtu: int
     dhcp: DhcpLease
     ipv6: Ipv6Lease
-    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ..., ipv6: _Optional[_Union[Ipv6Lease, _Mapping]] = ...) -> None: ...
+    passt: Passt
+    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ..., ipv6: _Optional[_Union[Ipv6Lease, _Mapping]] = ..., passt: _Optional[_Union[Passt, _Mapping]] = ...) -> None: ...
+
+class Passt(_message.Message):
+    __slots__ = ("nic", "all_ports", "tcp", "udp", "kept")
+    NIC_FIELD_NUMBER: _ClassVar[int]
+    ALL_PORTS_FIELD_NUMBER: _ClassVar[int]
+    TCP_FIELD_NUMBER: _ClassVar[int]
+    UDP_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    nic: str
+    all_ports: bool
+    tcp: _containers.RepeatedScalarFieldContainer[int]
+    udp: _containers.RepeatedScalarFieldContainer[int]
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, nic: _Optional[str] = ..., all_ports: _Optional[bool] = ..., tcp: _Optional[_Iterable[int]] = ..., udp: _Optional[_Iterable[int]] = ..., kept: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DhcpLease(_message.Message):
     __slots__ = ("address", "prefix_length", "server", "gateway", "routes", "dns", "search", "hostname", "domain", "mtu", "ntp", "tftp_server", "boot_file", "private_options", "lease_seconds")

@@ -23,7 +23,13 @@ from kvedge.api.admission.rules import (
     scheduling_rules,
 )
 from kvedge.api.admission.rules.causes import Cause, Field
-from kvedge.api.admission.rules.networks import bandwidth_rules, multus_rules, network_rules, port_range_rules
+from kvedge.api.admission.rules.networks import (
+    bandwidth_rules,
+    multus_rules,
+    network_rules,
+    passt_rules,
+    port_range_rules,
+)
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
 from kvedge.api.admission.rules.storage import disk_rules, file_volume_rules, volume_rules
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
@@ -45,6 +51,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *access_rules.RULES,
     *network_rules.RULES,
     *multus_rules.RULES,
+    *passt_rules.RULES,
     *port_range_rules.RULES,
     *bandwidth_rules.RULES,
     *device_rules.RULES,

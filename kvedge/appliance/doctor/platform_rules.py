@@ -127,6 +127,9 @@ def check_programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding
         yield Finding("qemu-img", Level.FAIL, "is not installed", "apt-get install qemu-utils")
     if not {"swtpm", "swtpm_setup"} <= facts.commands:
         yield Finding("swtpm", Level.INFO, "is not installed: guests get no TPM", "apt-get install swtpm swtpm-tools")
+    if "passt" not in facts.commands:
+        detail = "is not installed: no guest has a passtBinding"
+        yield Finding("passt", Level.INFO, detail, "apt-get install passt, for VMs that ask for it")
     if facts.qemu and not facts.qemu_spice:
         detail = "QEMU has none: guests show their screens by VNC alone"
         yield Finding("SPICE", Level.INFO, detail, "apt-get install qemu-system-modules-spice")

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from kvedge.handler.guest.nic_binding import bind_nic, is_ready_made, unbind_nic
+from kvedge.handler.guest.nic_binding import bind_nic, is_ready_made, passt_message, unbind_nic
 from kvedge.handler.guest.tap_nodes import keep_tap_nodes
 from kvedge.handler.guest.vmi_status import GuestNic
 from kvedge.handler.held_process import HeldProcess
@@ -209,6 +209,8 @@ class GuestNetwork:
             is_translated=bool(bound.pod_addresses),
         )
         message = interface_message(vmi, interface, bound, resolver, router)
+        if interface.passt_binding is not None:
+            message.passt.CopyFrom(passt_message(vmi, interface, nic_of_pod))
         # A network besides the Pod's need not give addresses: its own DHCP server answers the guest, or nobody.
         is_told = nic_of_pod == POD_NIC or bool(addresses)
         return PreparedNic(message, nic, tuple(_shortfalls(bound, router)) if is_told else ())

@@ -14,17 +14,19 @@ from kvedge.network.binding.bound_interface import BoundInterface
 from kvedge.network.binding.bridge_binding import bind_pod_interface
 from kvedge.network.binding.bridge_unbinding import unbind_pod_interface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
+from kvedge.network.binding.passt_binding import passt_pod_interface
 from kvedge.network.binding.ready_tap import ready_tap
 from kvedge.network.errors import UnsuitablePodError
 from kvedge.network.nft.nft_nat_rules import TCP, UDP
 from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.configuration.configuration_bindings import MANAGED_TAP, TAP
-from kvedge.resources.masquerade import BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed
+from kvedge.resources.masquerade import SIDECAR_PORTS, BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.devices import Interface, Port
 from kvedge.resources.types.guest_nics import interface_mac, nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network, PodNetwork
+from kvedge.rpc.launcher_pb2 import Passt
 
 _NO_PLUGINS: Final[Mapping[str, BindingPlugin]] = MappingProxyType({})
 _OWNER: Final = (LAUNCHER_UID, LAUNCHER_GID)
@@ -60,6 +62,8 @@ def bind_nic(
             tap_owner=_OWNER,
             queues=queues,
         )
+    if interface.passt_binding is not None:
+        return passt_pod_interface(netns, guest_mac=mac, pod_interface=pod_interface)
     attachment = _attachment(interface, plugins)
     if attachment == TAP:
         asked = bool(interface.mac_address)
@@ -73,6 +77,18 @@ def bind_nic(
         queues=queues,
         record=_record(directory, interface),
         serves=attachment != MANAGED_TAP,
+    )
+
+
+def passt_message(vmi: VirtualMachineInstance, interface: Interface, pod_interface: str) -> Passt:
+    """What the launcher is to start passt with; without a list the guest has all ports, as with the other bindings."""
+    numbers = [_number(port) for port in interface.ports]
+    return Passt(
+        nic=pod_interface,
+        all_ports=not numbers,
+        tcp=sorted({port for protocol, port in numbers if protocol != UDP}),
+        udp=sorted({port for protocol, port in numbers if protocol == UDP}),
+        kept=SIDECAR_PORTS if is_meshed(vmi) else (),
     )
 
 

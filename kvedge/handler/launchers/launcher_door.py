@@ -212,8 +212,9 @@ class NodeLaunchers:
     ) -> bytes:
         item, index, nic = found
         tap = names_for(nic, index).tap
-        # A plugin may join a guest to the Pod's NIC itself.
-        links = (tap, nic) if item.binding is not None else (tap,)
+        # A plugin may join a guest to the Pod's NIC itself, and passt speaks there for its guest.
+        has_nic = item.binding is not None or item.passt_binding is not None
+        links = (tap, nic) if has_nic else (tap,)
         with self._connections.launcher(key) as launcher, launcher.namespace("net") as netns:
             return capture(netns, links, wanted, left.is_set)
 
@@ -281,6 +282,8 @@ def nics_of(vmi: VirtualMachineInstance) -> list[tuple[Interface, int, str]]:
 def _binding_of(interface: Interface) -> str:
     if interface.binding is not None:
         return interface.binding.name
+    if interface.passt_binding is not None:
+        return "passt"
     return "masquerade" if interface.masquerade is not None else "bridge"
 
 

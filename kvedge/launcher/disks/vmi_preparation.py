@@ -37,6 +37,7 @@ from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.qemu_record import has_recorded_device
 from kvedge.launcher.node_cpus import keep_launcher_to, read_host_cpus
+from kvedge.launcher.passt.passt_program import find_obstacle
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.codec import DecodeError, decode_json
@@ -144,6 +145,7 @@ class VmiPreparation:
             smbios=_smbios(node),
             ovmf=self._ovmf(vmi, node),
             has_tpm_emulator=has_tpm_emulator(),
+            passt_obstacle=_passt_obstacle(interfaces),
             kernel_boot=prepare_kernel(vmi, self._options),
             acpi_tables=find_acpi_tables(vmi, self._options),
             ignition=write_ignition(vmi, self._options),
@@ -174,6 +176,11 @@ def _targets(vmi: VirtualMachineInstance, prepared: Iterable[GuestInterface]) ->
         entry.name: InterfaceTarget(tap=entry.tap, mac=entry.mac, mtu=entry.mtu, queues=queues.get(entry.name, 1))
         for entry in prepared
     }
+
+
+def _passt_obstacle(prepared: Iterable[GuestInterface]) -> tuple[str, str] | None:
+    asked = [entry.passt for entry in prepared if entry.HasField("passt")]
+    return find_obstacle(asked) if asked else None
 
 
 def _has_kvm() -> bool:

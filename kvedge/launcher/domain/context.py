@@ -52,7 +52,10 @@ class DiskSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceTarget:
-    """One tap that the handler has made: `mtu` 0 leaves the MTU to QEMU, `queues` above 1 needs a multi-queue tap."""
+    """One tap that the handler has made: `mtu` 0 leaves the MTU to QEMU, `queues` above 1 needs a multi-queue tap.
+
+    Without a tap the NIC is one that passt speaks for.
+    """
 
     tap: str
     mac: str
@@ -131,6 +134,8 @@ class DomainContext:
     usb_socket: str = ""
     # Whether the node's QEMU takes such devices.
     redirects_usb: bool = True
+    # Why no guest can speak by passt on this node, and what to do; None where one can.
+    passt_obstacle: tuple[str, str] | None = None
     kernel_boot: KernelFiles | None = None
     # The files of ACPI tables, by libvirt's word for their type.
     acpi_tables: Mapping[str, str] = field(default_factory=dict)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, Postponed, WrongState
+from kvedge.launcher.passt.passt_link import open_link
 from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
@@ -22,7 +23,7 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.resources.values.hook_names import HOOK_SIDECARS
-from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, GuestInterface, SyncRequest
 from kvedge.runtime.milestones import (
     DHCP_READY,
     DOMAIN_DEFINED,
@@ -160,7 +161,7 @@ class DomainLife:
         reached.note(DHCP_READY)
         if self._state.memory.kill_requested:
             return
-        failure = self._start(prepared)
+        failure = self._start(prepared, request.interfaces)
         seconds = {"preparing": round(ready - begun, 3), "starting": round(time.monotonic() - ready, 3)}
         log.info("started" if not failure else "not started", extra={"facts": seconds})
         self._on_made()
@@ -177,7 +178,7 @@ class DomainLife:
             changed = f"hook sidecar {', '.join(prepared.hooks)} changed the domain into what libvirt refuses"
             raise BadRequest(f"metadata.annotations[{HOOK_SIDECARS}]", f"{changed}: {error}") from error
 
-    def _start(self, prepared: Prepared) -> str:
+    def _start(self, prepared: Prepared, interfaces: Iterable[GuestInterface]) -> str:
         """Why the guest did not start; empty when it did."""
         self._record.begin()
         self._state.remember(begun=True, starting=True)
@@ -185,10 +186,28 @@ class DomainLife:
         failure = ""
         try:
             self._record.milestones.note(START_ASKED)
-            self._session.start(paused=prepared.paused)
+            self._start_domain(interfaces, paused=prepared.paused)
             self._record.milestones.note(STARTED)
         except LauncherError as error:
             failure = str(error)[:LONGEST_MESSAGE]
             log.error("the guest did not start", extra={"facts": {"why": failure}})
         self._state.remember(starting=False, failure=failure, never_ran=prepared.paused)
         return failure
+
+    def _start_domain(self, interfaces: Iterable[GuestInterface], *, paused: bool) -> None:
+        link = open_link(interfaces)
+        if link is None:
+            self._session.start(paused=paused)
+            return
+        try:
+            # No guest runs a while with a NIC that nobody serves.
+            self._session.start(paused=True)
+            try:
+                link.connect()
+            except LauncherError:
+                self._session.destroy(graceful=False)
+                raise
+        finally:
+            link.close()
+        if not paused:
+            self._session.unpause()

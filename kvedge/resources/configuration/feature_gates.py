@@ -45,6 +45,8 @@ INCREMENTAL_BACKUP: Final = "IncrementalBackup"
 IGNITION_SUPPORT: Final = "ExperimentalIgnitionSupport"
 # With this gate a VMI may name memory that its QEMU needs beyond what is reckoned.
 RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
+# With this gate, on unless somebody disables it, a guest may speak by passt.
+PASST_GATE: Final = "PasstBinding"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
@@ -69,6 +71,7 @@ PRESENT: Final = frozenset(
         "NonRoot",
         "PSA",
         "PanicDevices",
+        PASST_GATE,
         "PortRangesSpec",
         RESERVED_OVERHEAD,
         # That of hook sidecars.

@@ -232,7 +232,8 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "slirp": "Discontinued.",
         "macvtap": "Discontinued.",
         "passt": "Discontinued.",
-        "passtBinding": _LATER,
+        "passtBinding": "The guest has the Pod's address, and passt speaks for it, without a bridge in the Pod; "
+        "feature gate PasstBinding, which is on.",
         "binding": "A network binding plugin, which the KubeVirt object configures.",
         "model": "virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139; virtio unless given.",
         "macAddress": "Its MAC; derived from the VM unless given, and the same after each restart.",

@@ -22,7 +22,7 @@ _MOST_QUEUES: Final = 256
 
 
 def pod_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface]]:
-    """The interfaces bound to the Pod's own NIC, by a bridge, a plugin or translation, with their place in the VMI."""
+    """The interfaces bound to the Pod's own NIC, by a bridge, a plugin, translation or passt, with their place."""
     pod_networks = {network.name for network in vmi.spec.networks if is_pods_own(network)}
     interfaces = enumerate(vmi.spec.domain.devices.interfaces)
     return [(index, item) for index, item in interfaces if item.name in pod_networks and _is_bound(item)]
@@ -35,11 +35,16 @@ def is_pods_own(network: Network) -> bool:
 
 def bridged_interfaces(vmi: VirtualMachineInstance) -> list[Interface]:
     """Those of which the guest's MAC is seen on the Pod network."""
-    return [item for _, item in pod_interfaces(vmi) if item.masquerade is None]
+    return [item for _, item in pod_interfaces(vmi) if is_bridged(item)]
 
 
 def _is_bound(interface: Interface) -> bool:
-    return interface.masquerade is not None or is_bridged(interface)
+    return interface.masquerade is not None or interface.passt_binding is not None or is_bridged(interface)
+
+
+def speaks_by_passt(vmi: VirtualMachineInstance) -> bool:
+    """Whether a NIC of the guest is served by passt, which the launcher starts beside QEMU."""
+    return any(item.passt_binding is not None for _, item in pod_interfaces(vmi))
 
 
 def is_bridged(interface: Interface) -> bool:

@@ -14,6 +14,7 @@ import fcntl
 import itertools
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import libvirt
 from kvedge.launcher.domain.context import DiskSource, DomainContext, InterfaceTarget, KernelFiles
 from kvedge.launcher.domain.domain_xml import render_domain
 from kvedge.launcher.domain.host_cpus import HostCell, HostCpus
+from kvedge.launcher.passt.passt_command import LINK_ADDRESS, LINK_PORT
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.distribution_user import know_the_distributions_user
@@ -51,6 +53,7 @@ _TAP_NUMBERS = itertools.count()
 
 
 def main(directory: Path, names: list[str]) -> None:
+    _raise_loopback()
     connection = _open(directory / "libvirt")
     results = {}
     for name in names:
@@ -58,6 +61,10 @@ def main(directory: Path, names: list[str]) -> None:
         results[name] = {"defined": _define(connection, case)} | _start(connection, case, directory)
     connection.close()
     print(json.dumps(results))
+
+
+def _raise_loopback() -> None:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def _open(root: Path) -> libvirt.virConnect:
@@ -92,7 +99,9 @@ def _start(connection: libvirt.virConnect, case: GoldenCase, directory: Path) ->
     vmi = _possible_here(case.vmi)
     context = _real_files(vmi, case.context, place)
     try:
-        domain = connection.createXML(render_domain(vmi, context), libvirt.VIR_DOMAIN_START_PAUSED)
+        # Where passt would be given the connection.
+        with socket.create_server((LINK_ADDRESS, LINK_PORT)):
+            domain = connection.createXML(render_domain(vmi, context), libvirt.VIR_DOMAIN_START_PAUSED)
     except libvirt.libvirtError as error:
         return {"started": str(error)}
     facts = {

@@ -17,7 +17,6 @@ from kvedge.resources.codec import JsonObject
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
 _OTHER_DISK: Final = "remove it, or use containerDisk, emptyDisk or persistentVolumeClaim"
 _OTHER_NETWORK: Final = "remove it, or use the pod network"
-_OTHER_BINDING: Final = "remove it, or use bridge: {} or masquerade: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
         )
     ),
     # Network
-    NotYet("domain.devices.interfaces[].passtBinding", _OTHER_BINDING),
     NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("volumes[].containerPath", _OTHER_DISK),

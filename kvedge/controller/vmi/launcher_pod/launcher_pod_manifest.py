@@ -43,6 +43,7 @@ from kvedge.resources.names import (
     DOMAIN,
     KEEP_LAUNCHER,
     LAUNCHER_APP,
+    LAUNCHER_GID,
     LAUNCHER_IMAGE,
     MACHINE_TYPE_PREFIX,
     MEMORY_OVERHEAD,
@@ -71,7 +72,12 @@ from kvedge.resources.types.core import (
     VolumeDevice,
     VolumeMount,
 )
-from kvedge.resources.types.guest_nics import bridged_interfaces, interface_mac, pod_interfaces
+from kvedge.resources.types.guest_nics import (
+    bridged_interfaces,
+    interface_mac,
+    pod_interfaces,
+    speaks_by_passt,
+)
 from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, make_wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -179,8 +185,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         subdomain=spec.subdomain,
         dns_policy=spec.dns_policy,
         dns_config=_dns_config(spec.dns_config),
-        # The launcher answers DHCP on port 67 without any capability.
-        security_context=make_pod_context([Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")]),
+        security_context=make_pod_context(_sysctls(vmi)),
         service_account_name=spec.service_account_name or service_account_of(spec.volumes),
         automount_service_account_token=False,
         enable_service_links=False,
@@ -189,6 +194,15 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         readiness_gates=[ReadinessGate(condition_type=UNPAUSED_GATE)],
         image_pull_secrets=[LocalObjectReference(name=name) for name in pull_secrets(vmi)],
     )
+
+
+def _sysctls(vmi: VirtualMachineInstance) -> list[Sysctl]:
+    # The launcher answers DHCP on port 67, and passt takes whatever port the guest has, without any capability.
+    found = [Sysctl(name="net.ipv4.ip_unprivileged_port_start", value="0")]
+    if speaks_by_passt(vmi):
+        # The guest's pings are passt's.
+        found.append(Sysctl(name="net.ipv4.ping_group_range", value=f"{LAUNCHER_GID} {LAUNCHER_GID}"))
+    return found
 
 
 def _dns_config(config: JsonObject | None) -> JsonObject | None:
@@ -220,7 +234,10 @@ def _compute(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[M
         volume_mounts=[made.mount for made in volumes if isinstance(made.mount, VolumeMount)],
         volume_devices=[made.mount for made in volumes if isinstance(made.mount, VolumeDevice)],
         # Runtimes let such containers alone say in which NUMA cell memory is.
-        security_context=make_container_context(capabilities=["SYS_NICE"] if mirrors_numa(vmi.spec.domain) else []),
+        security_context=make_container_context(
+            capabilities=["SYS_NICE"] if mirrors_numa(vmi.spec.domain) else [],
+            makes_namespaces=speaks_by_passt(vmi),
+        ),
         liveness_probe=pod_probe(vmi, vmi.spec.liveness_probe, config.program),
         readiness_probe=pod_probe(vmi, vmi.spec.readiness_probe, config.program),
     )

@@ -19,6 +19,7 @@ from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
 from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
+from kvedge.resources.types.guest_nics import speaks_by_passt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
@@ -46,6 +47,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             metrics_disk=has_metrics_disk(vmi.spec.volumes),
             is_limited=has_dedicated_cpus(vmi.spec.domain),
             spice=wants_spice(vmi),
+            passt=speaks_by_passt(vmi),
             added=_added_overhead(vmi),
         )
     )

@@ -1,4 +1,4 @@
-"""`<interface>`: one per NIC, on a tap that the handler has made.
+"""`<interface>`: one per NIC, on a tap that the handler has made, or connected with passt.
 
 libvirt is told not to manage the tap: the launcher could not make one without privileges. Touches nothing.
 """
@@ -15,10 +15,11 @@ from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.libvirt_versions import IGB, require_libvirt
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, new
+from kvedge.launcher.passt.passt_command import LINK_ADDRESS, LINK_PORT
 from kvedge.resources.types.devices import NIC_MODELS, NIC_STATES, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-_NO_TAP: Final = ("slirp", "macvtap", "passt", "passt_binding")
+_NO_BINDING: Final = ("slirp", "macvtap", "passt")
 
 
 def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Platform, context: DomainContext) -> None:
@@ -42,16 +43,20 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
     model = _check_model(interface, context, field)
     target = _target_of(interface, context, field)
     virtio = model == "virtio"
-    element = new("interface", type="ethernet")
+    by_passt = interface.passt_binding is not None
+    element = new("interface", type="client" if by_passt else "ethernet")
     add(element, "mac", address=interface.mac_address or target.mac)
-    add(element, "target", dev=target.tap, managed="no")
+    if by_passt:
+        add(element, "source", address=LINK_ADDRESS, port=LINK_PORT)
+    else:
+        add(element, "target", dev=target.tap, managed="no")
     add(element, "model", type=platform.virtio if virtio else model)
-    if virtio and target.queues > 1:
+    if virtio and target.queues > 1 and not by_passt:
         add(element, "driver", queues=target.queues)
     if interface.state == "down":
         add(element, "link", state="down")
-    if target.mtu and virtio:
-        # Only virtio can tell the guest; the others learn the MTU by DHCP.
+    if target.mtu and virtio and not by_passt:
+        # Only virtio can tell the guest; the others learn the MTU by DHCP. libvirt sets none on a connection.
         add(element, "mtu", size=target.mtu)
     if interface.boot_order is None:
         # Without a ROM the firmware does not wait for PXE, and starts faster.
@@ -77,10 +82,11 @@ def _check_model(interface: Interface, context: DomainContext, field: str) -> st
 
 
 def _target_of(interface: Interface, context: DomainContext, field: str) -> InterfaceTarget:
-    for name in _NO_TAP:
+    for name in _NO_BINDING:
         if getattr(interface, name) is not None:
-            wire = "passtBinding" if name == "passt_binding" else name
-            raise ConversionError(f"{field}.{wire}", "this binding is not supported by kvedge", "use bridge: {}")
+            raise ConversionError(f"{field}.{name}", "this binding is not supported by kvedge", "use bridge: {}")
+    if interface.passt_binding is not None and context.passt_obstacle is not None:
+        raise ConversionError(f"{field}.passtBinding", *context.passt_obstacle)
     target = context.interfaces.get(interface.name)
     if target is None:
         raise ConversionError(

@@ -23,6 +23,7 @@ POD = [{"name": "default", "pod": {}}]
 LAN = [{"name": "lan", "multus": {"networkName": "lan"}}]
 MASQUERADE = {"interfaces": [{"name": "default", "masquerade": {}}]}
 BRIDGE = {"interfaces": [{"name": "default", "bridge": {}}]}
+PASST = {"interfaces": [{"name": "default", "passtBinding": {}}]}
 CONTAINER_DISK = {"name": "root", "containerDisk": {"image": "guest"}}
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "db"}}
 HOTPLUGGED = {"name": "data", "persistentVolumeClaim": {"claimName": "db", "hotpluggable": True}}
@@ -48,6 +49,7 @@ def vmi(
 
 CASES = [
     pytest.param(vmi(BRIDGE), "InterfaceNotLiveMigratable", "masquerade", id="a bridge on the pod network"),
+    pytest.param(vmi(PASST), "InterfaceNotLiveMigratable", "masquerade", id="passt"),
     pytest.param(
         vmi({"interfaces": [{"name": "default", "binding": {"name": "x"}}]}),
         "InterfaceNotLiveMigratable",

@@ -39,6 +39,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(nic_binding, "bind_pod_interface", door("bridge"))
     monkeypatch.setattr(nic_binding, "ready_tap", door("tap"))
+    monkeypatch.setattr(nic_binding, "passt_pod_interface", door("passt"))
     monkeypatch.setattr(nic_binding, "masquerade_pod_interface", door("masquerade"))
     return found
 
@@ -51,6 +52,36 @@ def test_a_bridge_is_a_bridge_with_its_record(told: dict[str, Any], tmp_path: Pa
     assert bind(vmi_with(bridged()), tmp_path) == BOUND
     assert (told["kind"], told["netns"], told["record"]) == ("bridge", 7, tmp_path / "default.json")
     assert told["serves"]
+
+
+def passed(**interface: object) -> VirtualMachineInstance:
+    nic = {"name": "default", "passtBinding": {}, "macAddress": "52:54:00:00:00:07", **interface}
+    return vmi_with({"domain": {"devices": {"interfaces": [nic]}}, "networks": [{"name": "default", "pod": {}}]})
+
+
+def test_passt_speaks_from_the_pods_nic(told: dict[str, Any], tmp_path: Path) -> None:
+    assert bind(passed(), tmp_path) == BOUND
+    assert told == {"kind": "passt", "netns": 7, "guest_mac": "52:54:00:00:00:07", "pod_interface": "eth0"}
+
+
+@pytest.mark.parametrize(
+    ("ports", "all_ports", "tcp", "udp"),
+    [
+        ([], True, [], []),
+        ([{"port": 80}, {"port": 22, "protocol": "TCP"}, {"port": 80, "name": "again"}], False, [22, 80], []),
+        ([{"port": 53, "protocol": "UDP"}], False, [], [53]),
+    ],
+    ids=["none listed", "TCP", "UDP"],
+)
+def test_the_launcher_is_told_which_ports_passt_leads_to_the_guest(
+    ports: list[dict[str, object]], all_ports: bool, tcp: list[int], udp: list[int]
+) -> None:
+    vmi = passed(ports=ports)
+    asked = nic_binding.passt_message(vmi, vmi.spec.domain.devices.interfaces[0], "eth0")
+    assert (asked.nic, asked.all_ports, list(asked.tcp), list(asked.udp)) == ("eth0", all_ports, tcp, udp)
+    assert list(asked.kept) == []
+    vmi.metadata.annotations[INJECT_SIDECAR] = "true"
+    assert 15001 in nic_binding.passt_message(vmi, vmi.spec.domain.devices.interfaces[0], "eth0").kept
 
 
 def plugged(**interface: object) -> VirtualMachineInstance:

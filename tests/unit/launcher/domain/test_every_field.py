@@ -179,7 +179,6 @@ NOT_RENDERED = {
             "Interface.slirp",
             "Interface.macvtap",
             "Interface.passt",
-            "Interface.passtBinding",
             "Watchdog.diag288",
         ),
         REFUSED,
@@ -321,7 +320,7 @@ _IN_EVERY_CASE = {"architecture", "serial_socket", "vnc_socket", "tap", "mac", "
 # Said to the VM's user, and not to libvirt.
 _FOR_THE_USER = {"note"}
 # Only refuses; see test_refusals.
-_REFUSING = {"redirects_usb"}
+_REFUSING = {"redirects_usb", "passt_obstacle"}
 
 
 def _render_with(case: GoldenCase, document: dict[str, Any]) -> str | None:

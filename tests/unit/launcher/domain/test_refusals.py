@@ -115,7 +115,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     *((f"{DEVICES}.interfaces[0].{name}", _nic(**{name: {}})) for name in ("slirp", "macvtap", "passt")),
     (f"{DEVICES}.interfaces[0].sriov", _nic(sriov={})),
     (f"{DEVICES}.interfaces[0].state", _nic(sriov={}, state="down")),
-    (f"{DEVICES}.interfaces[0].passtBinding", _nic(passtBinding={})),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="ne2000")),
     (f"{DEVICES}.interfaces[0].model", _nic(bridge={}, model="igb")),
     (f"{DEVICES}.interfaces[0].state", _nic(bridge={}, state="sideways")),
@@ -177,6 +176,12 @@ def test_a_tpm_without_what_plays_it_on_the_node_says_what_to_install() -> None:
     with pytest.raises(ConversionError, match="install the packages swtpm and swtpm-tools") as caught:
         render_domain(_devices(tpm={}), context())
     assert caught.value.field == f"{DEVICES}.tpm"
+
+
+def test_passt_on_a_node_that_cannot_have_it_says_why_and_what_to_do() -> None:
+    with pytest.raises(ConversionError, match=r"this node has no passt.*use masquerade") as caught:
+        render_domain(_nic(passtBinding={}), context(passt_obstacle=("this node has no passt", "use masquerade: {}")))
+    assert caught.value.field == f"{DEVICES}.interfaces[0].passtBinding"
 
 
 def test_uefi_without_firmware_on_the_node_says_what_to_install() -> None:

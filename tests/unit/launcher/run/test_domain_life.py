@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kvedge.launcher.disks.prepared import Prepared
-from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed, Postponed, WrongState
+from kvedge.launcher.launcher_errors import BadRequest, LibvirtFailed, Postponed, Unanswered, WrongState
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.launcher.run import domain_life
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
@@ -40,6 +41,10 @@ class PlayedDomain:
         if self.refusal is not None:
             raise self.refusal
         self.life, self.why = Life.RUNNING, Why.BOOTED
+
+    def unpause(self) -> None:
+        self.done.append("unpause")
+        self.why = Why.UNPAUSED
 
     def destroy(self, *, graceful: bool) -> None:
         self.done.append(f"destroy, {graceful=}")
@@ -107,6 +112,40 @@ def test_what_libvirt_refuses_of_a_hooks_making_names_the_sidecar(
     ) as caught:
         run_of(domain, record, preparation).life.sync(m.SyncRequest())
     assert caught.value.field == "metadata.annotations[hooks.kubevirt.io/hookSidecars]"
+
+
+class PlayedLink:
+    """Of a passt, which serves unless it has a reason not to; what is done is noted beside what the domain does."""
+
+    def __init__(self, done: list[str], why: str = "") -> None:
+        self.done, self.why = done, why
+
+    def connect(self) -> None:
+        self.done.append("connect")
+        if self.why:
+            raise Unanswered(self.why)
+
+    def close(self) -> None:
+        self.done.append("close")
+
+
+def test_a_guest_runs_only_once_passt_serves_it(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain_life, "open_link", lambda interfaces: PlayedLink(domain.done))
+    assert run_of(domain, record, PlayedPreparation()).life.sync(m.SyncRequest()).state == m.DOMAIN_STATE_RUNNING
+    assert domain.done[1:] == ["start, paused=True", "connect", "close", "unpause"]
+
+
+def test_a_guest_whose_passt_does_not_serve_never_runs_and_says_why(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = PlayedLink(domain.done, "passt did not start: no routable interface")
+    monkeypatch.setattr(domain_life, "open_link", lambda interfaces: link)
+    status = run_of(domain, record, PlayedPreparation()).life.sync(m.SyncRequest())
+    assert domain.done[1:] == ["start, paused=True", "connect", "destroy, graceful=False", "close"]
+    assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED)
+    assert "no routable interface" in status.message
 
 
 def test_a_kill_while_the_files_are_made_keeps_the_domain_from_starting(

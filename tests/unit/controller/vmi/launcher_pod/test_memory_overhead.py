@@ -37,6 +37,8 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"tpm": True}, 53),
         ({"metrics_disk": True}, 1),
         ({"spice": True}, 32),
+        # KubeVirt's for passt.
+        ({"passt": True}, 250),
         ({"added": 100 * MIB}, 100),
     ],
     ids=str,
