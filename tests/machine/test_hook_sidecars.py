@@ -33,7 +33,8 @@ board = ET.SubElement(domain.find("sysinfo"), "baseBoard")
 ET.SubElement(board, "entry", {"name": "manufacturer"}).text = "Radical Edward"
 print(ET.tostring(domain, encoding="unicode"))
 """
-NOTE = "#!/bin/sh\necho \"$4\" | sed 's/by nobody/by a hook/'\n"
+# Not by echo, which would write the lines that JSON names.
+NOTE = "#!/bin/sh\nprintf '%s' \"$4\" | sed 's/by nobody/by a hook/'\n"
 WORDS = """#!/bin/sh
 echo "board of $(cat /sys/class/dmi/id/board_vendor), told by nobody" >/dev/ttyS0
 """
@@ -67,6 +68,8 @@ def hooked(name: str, *sidecars: JsonObject, user_data: str = WORDS) -> JsonObje
     made = small_vm(name, IMAGE)
     template: Any = made["spec"]["template"]
     template["metadata"] = {"annotations": {"hooks.kubevirt.io/hookSidecars": json.dumps(sidecars)}}
+    # Such a guest could move, but for its hooks.
+    template["spec"]["domain"]["devices"]["interfaces"] = [{"name": "default", "masquerade": {}}]
     template["spec"]["volumes"].append({"name": "seed", "cloudInitNoCloud": {"userData": user_data}})
     template["spec"]["domain"]["devices"]["disks"].append({"name": "seed", "disk": {"bus": "virtio"}})
     return made

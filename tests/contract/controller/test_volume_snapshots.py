@@ -101,6 +101,11 @@ def door(either_server: EitherServer, kinds: None, handler: KubeClient) -> Itera
     yield door
     relay.stop()
     api.stop()
+    # Other tests of this server have no api role, and no such node.
+    for kind in ("mutating", "validating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/kvedge"
+        either_server.admin.request("DELETE", path)
+    either_server.admin.delete(Node, "", NODE)
 
 
 @pytest.fixture(scope="module", autouse=True)
