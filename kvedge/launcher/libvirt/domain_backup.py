@@ -6,14 +6,14 @@ aside into files, of which the job makes one for each disk, so that whoever read
 
 from __future__ import annotations
 
-import contextlib
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import libvirt
 
-from kvedge.launcher.launcher_errors import DomainMissing
+from kvedge.launcher.launcher_errors import DomainMissing, LauncherError, Unanswered
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 
@@ -27,14 +27,18 @@ class ServedDisk(NamedTuple):
 
 # A job that serves what was is one of these; the guest may run or be paused.
 _BACKUP: Final = libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP
+# QEMU ends a job that is called off at once, and on a busy machine soon.
+_END_SECONDS: Final = 20.0
+_PAUSE: Final = 0.05
 
 
 class DomainBackup:
     """The backup job of one domain; every method may be called from any thread."""
 
-    def __init__(self, find: Callable[[], Any]) -> None:
-        """`find()` is the domain; raises LauncherError."""
+    def __init__(self, find: Callable[[], Any], seconds: float = _END_SECONDS) -> None:
+        """`find()` is the domain; raises LauncherError. A job that was called off gets so many seconds to end."""
         self._find = find
+        self._seconds = seconds
 
     def begin(self, socket: str, disks: Sequence[ServedDisk]) -> None:
         """Fix the moment of all these disks at once, and serve them on a socket.
@@ -60,13 +64,27 @@ class DomainBackup:
     def end(self) -> None:
         """End the job: nothing is served any more, and libvirt removes its files. Without a job it does nothing.
 
+        libvirt returns before QEMU has ended its part: this waits for it, so that the next job finds none.
+
         Raises:
             LauncherError: when libvirt does not end it.
         """
-        if self.is_active():
-            # It may end by itself in between.
-            with contextlib.suppress(DomainMissing), translate_errors("ending the copy of the disks"):
+        if not self.is_active():
+            return
+        failure: LauncherError = Unanswered("ending the copy of the disks: QEMU does not end it")
+        try:
+            with translate_errors("ending the copy of the disks"):
                 self._find().abortJob()
+        except DomainMissing:
+            return
+        except LauncherError as error:
+            # It may have ended in between, or be about to.
+            failure = error
+        give_up = time.monotonic() + self._seconds
+        while self.is_active():
+            if time.monotonic() > give_up:
+                raise failure
+            time.sleep(_PAUSE)
 
     def sizes(self, target: str) -> tuple[int, int]:
         """How many bytes a disk has for the guest, and how many are allocated for it. Raises LauncherError."""
