@@ -105,7 +105,7 @@ def test_nothing_is_told_before_sign_in_and_a_link_works_once(session: Session) 
         assert (await browser.post("/tickets", _SMALL))[0] == 401
         assert (await browser.post("/vms/default/small/pause", {}))[0] == 401
         for path in READS:
-            assert (await browser.get(path.format(namespace="default", name="small")))[0] == 401, path
+            assert (await browser.get(path.format(namespace="default", name="small", span="day")))[0] == 401, path
         for path in WRITES:
             assert (await browser.post(path.format(namespace="default", name="small"), {}))[0] == 401, path
         assert (await browser.post("/sign-in", {"secret": "x" * 43}))[0] == 403
