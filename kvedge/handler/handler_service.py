@@ -38,11 +38,10 @@ from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.host_health import HostHealth, find_kvm
 from kvedge.handler.node.kernel_modules import load_missing_modules
 from kvedge.handler.node.kvm_check import Accelerator
+from kvedge.handler.node.launcher_limits import allow_realtime, lift_memory_lock
 from kvedge.handler.node.launcher_tools import write_tools
-from kvedge.handler.node.memory_lock import lift_memory_lock
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
-from kvedge.handler.node.realtime_limit import allow_realtime
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.usage.usage_files import UsageFiles
 from kvedge.handler.usage.usage_keeper import UsageKeeper

@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/hotplug/amount_keeper.py
 """The keeper of CPUs, with a libvirt that is played."""
 
 from __future__ import annotations
