@@ -80,13 +80,20 @@ def _write_disk_documents() -> int:
 
 
 def _run_hook_shim(version: str, log_level: str) -> int:
-    if version not in ("v1alpha1", "v1alpha2", "v1alpha3"):
-        raise _UsageError("--hook-shim needs --version v1alpha1, v1alpha2 or v1alpha3")
+    import logging
+
+    from kvedge.resources.values.hook_names import HOOK_VERSIONS
+
+    if version not in HOOK_VERSIONS:
+        raise _UsageError(f"--hook-shim needs --version, one of {', '.join(HOOK_VERSIONS)}")
     from kvedge.launcher.hooks.hook_shim import run_shim
     from kvedge.runtime.logs import set_up_logs
 
     set_up_logs(log_level)
-    return run_shim(version)
+    code = run_shim(version)
+    logging.shutdown()
+    # A script that hangs holds a thread, for which Python would wait. It ends with this process, its container's first.
+    os._exit(code)
 
 
 def _run_launcher(options: LauncherOptions) -> int:

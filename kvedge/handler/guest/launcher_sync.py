@@ -5,8 +5,10 @@ Used by the sync loop. Touches the Pod's network by `guest_network`, and the lau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import grpc
@@ -25,6 +27,7 @@ from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.handler.migration.copied_claims import image_bytes, known_bytes
+from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.volumes.hotplug_plan import wishes_of
 from kvedge.kube.informer import Informer
 from kvedge.network.errors import NetworkError
@@ -32,6 +35,7 @@ from kvedge.resources.codec import encode_json
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.hook_sidecars import wants_hooks
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
@@ -40,6 +44,8 @@ from kvedge.runtime.milestones import NETWORK_READY, SYNC_BEGUN
 
 # A cold start of libvirt and QEMU on a loaded box; the guest's own boot is not part of it.
 _SYNC_SECONDS: Final = 60.0
+# Starts at once that ask hook sidecars: fewer than there are workers.
+_HOOK_SLOTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class LauncherSync:
     clock: Clock
     # Joins a Pod to its networks where nobody else does.
     lans: LanJoining
+    # Hook sidecars are their users' own, and may keep a start waiting: other guests of the node go on meanwhile.
+    hook_slots: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_HOOK_SLOTS))
 
     def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         """Whether the launcher would be told of other claims, volumes, NICs or CPUs now, or its guest of servers."""
@@ -70,6 +78,19 @@ class LauncherSync:
         ):
             return True
         return self._has_other_network(key, vmi, memory)
+
+    @contextmanager
+    def _hook_slot(self, vmi: VirtualMachineInstance, *, starts: bool) -> Iterator[None]:
+        """Room for a start that asks hook sidecars. Raises PodNotReady while there is none."""
+        if not (starts and wants_hooks(vmi.metadata.annotations)):
+            yield
+            return
+        if not self.hook_slots.acquire(blocking=False):
+            raise PodNotReady("hook sidecars of other guests of this node are being asked; it is tried again")
+        try:
+            yield
+        finally:
+            self.hook_slots.release()
 
     def _joins(self, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         try:
@@ -162,7 +183,9 @@ class LauncherSync:
             memory_bytes=guest_memory_bytes(vmi.spec.domain),
         )
         self.connections.note(key, NETWORK_READY)
-        status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
+        starts = known is None or known.state == DOMAIN_STATE_ABSENT
+        with self._hook_slot(vmi, starts=starts):
+            status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)

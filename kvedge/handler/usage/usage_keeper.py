@@ -25,6 +25,8 @@ from kvedge.runtime.rounds import Rounds
 # The finest span has a point for each look.
 LOOK_SECONDS: Final = float(SPANS["hour"].step)
 WRITE_SECONDS: Final = 300.0
+# 2026, in seconds since 1970: no clock that is right says less.
+_EARLIEST: Final = 1_767_225_600.0
 
 
 @dataclass(slots=True)
@@ -82,6 +84,9 @@ class UsageKeeper:
 
     def _take(self, name: str, stats: GuestStats, looked: float) -> None:
         moment = self._clock.now().timestamp()
+        if moment < _EARLIEST:
+            # A board without a clock, before it has asked a server: its past would be taken for void.
+            return
         kept = self._kept.get(name)
         if kept is None:
             kept = _Kept(self._files.read(name) or UsageRing())

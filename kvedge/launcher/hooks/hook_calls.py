@@ -6,6 +6,7 @@ their sockets.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
@@ -31,6 +32,7 @@ _INFO_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.1
 # Of a sidecar's directory, which is the sidecar's to fill.
 _MOST_SOCKETS: Final = 16
+_MOST_ENTRIES: Final = 256
 
 
 class HookCalls:
@@ -137,7 +139,7 @@ def _sockets(directory: str) -> list[str]:
     found: list[str] = []
     try:
         with os.scandir(directory) as entries:
-            for entry in entries:
+            for entry in itertools.islice(entries, _MOST_ENTRIES):
                 if len(found) >= _MOST_SOCKETS:
                     break
                 if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):

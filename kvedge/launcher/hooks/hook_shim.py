@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 DEFINE_SCRIPT: Final = "onDefineDomain"
 ISO_SCRIPT: Final = "preCloudInitIso"
-# The launcher's patience is shorter.
-SCRIPT_SECONDS: Final = 60.0
+# The launcher waits a little longer: a script that hangs is named.
+SCRIPT_SECONDS: Final = 35.0
 _STOP_SECONDS: Final = 1.0
 # Linux takes no longer argument.
 _LONGEST_ARGUMENT: Final = 128 << 10

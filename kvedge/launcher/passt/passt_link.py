@@ -39,7 +39,10 @@ class PasstLink:
         try:
             self._listener = socket.create_server((LINK_ADDRESS, LINK_PORT), backlog=1)
         except OSError as error:
-            raise Unanswered(f"QEMU cannot be connected with passt: {error.strerror or error}") from error
+            raise Unanswered(
+                f"port {LINK_PORT} of the Pod's loopback, by which QEMU reaches passt, cannot be used:"
+                f" {error.strerror or error}; have no other container of the Pod listen there"
+            ) from error
 
     def connect(self) -> None:
         """Start passt for the QEMU that has come.

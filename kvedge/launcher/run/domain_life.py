@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kvedge.launcher.disks.prepared import Prepared
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, Postponed, WrongState
-from kvedge.launcher.passt.passt_link import open_link
+from kvedge.launcher.libvirt.domain_facts import Life
+from kvedge.launcher.passt.passt_link import PasstLink, open_link
 from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
@@ -23,7 +24,7 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.resources.values.hook_names import HOOK_SIDECARS
-from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, GuestInterface, SyncRequest
+from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
 from kvedge.runtime.milestones import (
     DHCP_READY,
     DOMAIN_DEFINED,
@@ -136,13 +137,28 @@ class DomainLife:
             self._state.acknowledged.set()
 
     def clean_up(self) -> None:
-        """Remove the ended domain from libvirt."""
+        """Remove the ended domain from libvirt; one that is being prepared is not started any more."""
+        self._state.remember(kill_requested=True)
         self._nics.stop()
         with self._making:
             try:
                 self._session.undefine()
             except DomainMissing:
                 return
+
+    def end_unserved(self) -> None:
+        """End a guest whose launcher was killed before its NIC was served: it has never run, and never would.
+
+        Raises:
+            LauncherError: when libvirt does not end it.
+        """
+        if not self._record.owes_link:
+            return
+        facts = self._session.facts()
+        if facts is not None and facts.is_active and facts.life is Life.PAUSED:
+            self._state.remember(failure="the launcher was killed before passt served the guest")
+            self._session.destroy(graceful=False)
+        self._record.settle_link()
 
     def _make(self, request: SyncRequest) -> None:
         if self._preparation is None:
@@ -154,14 +170,20 @@ class DomainLife:
         reached.note(FILES_READY)
         self._state.disk_notes = prepared.notes
         ready = time.monotonic()
-        self._define(prepared)
-        reached.note(DOMAIN_DEFINED)
-        # Its first DISCOVER may come within a second.
-        self._nics.serve(request.interfaces)
-        reached.note(DHCP_READY)
-        if self._state.memory.kill_requested:
-            return
-        failure = self._start(prepared, request.interfaces)
+        # Before anything is begun: one that cannot be opened now may be at the next Sync.
+        link = open_link(request.interfaces)
+        try:
+            self._define(prepared)
+            reached.note(DOMAIN_DEFINED)
+            # Its first DISCOVER may come within a second.
+            self._nics.serve(request.interfaces)
+            reached.note(DHCP_READY)
+            if self._state.memory.kill_requested:
+                return
+            failure = self._start(prepared, link)
+        finally:
+            if link is not None:
+                link.close()
         seconds = {"preparing": round(ready - begun, 3), "starting": round(time.monotonic() - ready, 3)}
         log.info("started" if not failure else "not started", extra={"facts": seconds})
         self._on_made()
@@ -178,7 +200,7 @@ class DomainLife:
             changed = f"hook sidecar {', '.join(prepared.hooks)} changed the domain into what libvirt refuses"
             raise BadRequest(f"metadata.annotations[{HOOK_SIDECARS}]", f"{changed}: {error}") from error
 
-    def _start(self, prepared: Prepared, interfaces: Iterable[GuestInterface]) -> str:
+    def _start(self, prepared: Prepared, link: PasstLink | None) -> str:
         """Why the guest did not start; empty when it did."""
         self._record.begin()
         self._state.remember(begun=True, starting=True)
@@ -186,7 +208,7 @@ class DomainLife:
         failure = ""
         try:
             self._record.milestones.note(START_ASKED)
-            self._start_domain(interfaces, paused=prepared.paused)
+            self._start_domain(link, paused=prepared.paused)
             self._record.milestones.note(STARTED)
         except LauncherError as error:
             failure = str(error)[:LONGEST_MESSAGE]
@@ -194,20 +216,18 @@ class DomainLife:
         self._state.remember(starting=False, failure=failure, never_ran=prepared.paused)
         return failure
 
-    def _start_domain(self, interfaces: Iterable[GuestInterface], *, paused: bool) -> None:
-        link = open_link(interfaces)
+    def _start_domain(self, link: PasstLink | None, *, paused: bool) -> None:
         if link is None:
             self._session.start(paused=paused)
             return
+        # No guest runs a while with a NIC that nobody serves, and none waits for a launcher that was killed.
+        self._record.owe_link()
+        self._session.start(paused=True)
         try:
-            # No guest runs a while with a NIC that nobody serves.
-            self._session.start(paused=True)
-            try:
-                link.connect()
-            except LauncherError:
-                self._session.destroy(graceful=False)
-                raise
-        finally:
-            link.close()
-        if not paused:
-            self._session.unpause()
+            link.connect()
+            if not paused:
+                self._session.unpause()
+        except LauncherError:
+            self._session.destroy(graceful=False)
+            raise
+        self._record.settle_link()

@@ -128,6 +128,7 @@ class DomainRun:
     def start(self) -> None:
         """Find what runs already, and begin to watch."""
         self._session.watch(self._look_soon)
+        self.life.end_unserved()
         self.view.look()
         self._let_released_run()
         self.copies.take_over()

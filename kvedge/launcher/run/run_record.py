@@ -36,6 +36,7 @@ class RunRecord:
         self._begun = options.begun_path
         self._leases = f"{options.run_directory}/leases.json"
         self._freeze = f"{options.run_directory}/freeze.json"
+        self._link = f"{options.run_directory}/link-owed"
         self._milestones = f"{options.run_directory}/milestones.json"
         self._final = options.final_path
         # Held until the process ends, however it ends.
@@ -98,6 +99,20 @@ class RunRecord:
     def keep_leases(self, leases: dict[str, str]) -> None:
         """Remember them for the next launcher."""
         replace_json(self._leases, leases)
+
+    @property
+    def owes_link(self) -> bool:
+        """Whether a guest was started paused until its NIC is served, and nobody has said that it is."""
+        return os.path.exists(self._link)
+
+    def owe_link(self) -> None:
+        """Remember that. Raises OSError when it cannot be written."""
+        os.close(os.open(self._link, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def settle_link(self) -> None:
+        """It is served, or the guest has ended."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._link)
 
     def freeze(self) -> float | None:
         """When the guest that was frozen is to thaw, infinity for not by itself; None when it was not frozen."""

@@ -105,6 +105,15 @@ def test_a_guest_whose_launcher_does_not_answer_has_a_gap(node: Node) -> None:
     ]
 
 
+def test_a_clock_that_was_not_set_yet_costs_no_graph(node: Node) -> None:
+    node.run(5)
+    right, node.clock.seconds = node.clock.seconds, 0.0
+    node.run(3)
+    node.clock.seconds = right
+    node.run(1)
+    assert node.points(node.guests[0]) == 5
+
+
 def test_graphs_survive_a_restart_of_the_process(node: Node) -> None:
     node.run(5)
     node.keeper.stop()

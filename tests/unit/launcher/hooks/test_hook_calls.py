@@ -212,6 +212,19 @@ def test_a_socket_that_nobody_serves_and_a_link_to_another_count_for_nothing(
         HookCalls(options, 20).on_define_domain(DOMAIN, b"{}")
 
 
+def test_a_directory_that_a_sidecar_has_filled_is_not_read_to_its_end(
+    options: LauncherOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_calls, "_APPEAR_SECONDS", 0.0)
+    looked = []
+    monkeypatch.setattr(hook_calls.stat, "S_ISSOCK", lambda mode: looked.append(mode))
+    for number in range(300):
+        Path(options.hooks_directory, "hook-sidecar-0", f"f{number}").touch()
+    with pytest.raises(Unanswered, match="serves no socket"):
+        HookCalls(options, 20).on_define_domain(DOMAIN, b"{}")
+    assert len(looked) == 256
+
+
 def test_the_end_of_the_guest_ends_the_shim(options: LauncherOptions, shim: Callable[..., HookShim]) -> None:
     served = shim("v1alpha3")
     told: list[str] = []

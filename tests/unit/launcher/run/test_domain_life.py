@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,7 @@ from kvedge.launcher.run import domain_life
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.rpc import launcher_pb2 as m
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -41,6 +43,9 @@ class PlayedDomain:
         if self.refusal is not None:
             raise self.refusal
         self.life, self.why = Life.RUNNING, Why.BOOTED
+
+    def undefine(self) -> None:
+        self.done.append("undefine")
 
     def unpause(self) -> None:
         self.done.append("unpause")
@@ -134,7 +139,66 @@ def test_a_guest_runs_only_once_passt_serves_it(
 ) -> None:
     monkeypatch.setattr(domain_life, "open_link", lambda interfaces: PlayedLink(domain.done))
     assert run_of(domain, record, PlayedPreparation()).life.sync(m.SyncRequest()).state == m.DOMAIN_STATE_RUNNING
-    assert domain.done[1:] == ["start, paused=True", "connect", "close", "unpause"]
+    assert domain.done[1:] == ["start, paused=True", "connect", "unpause", "close"]
+
+
+@pytest.mark.parametrize("life", [Life.PAUSED, Life.RUNNING], ids=["not served", "served"])
+def test_a_guest_whose_launcher_was_killed_before_passt_served_it_is_ended_with_the_reason(
+    domain: PlayedDomain, record: RunRecord, life: Life
+) -> None:
+    record.begin()
+    record.owe_link()
+    domain.done.append("start, paused=True")
+    domain.life, domain.why = life, Why.USER if life is Life.PAUSED else Why.UNPAUSED
+    run = run_of(domain, record, None)
+    run.life.end_unserved()
+    status = run.view.look()
+    if life is Life.RUNNING:
+        assert (domain.done[1:], status.state) == ([], m.DOMAIN_STATE_RUNNING)
+    else:
+        assert domain.done[1:] == ["destroy, graceful=False"]
+        assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED)
+        assert "killed before passt served" in status.message
+    assert not record.owes_link
+
+
+def test_a_guest_that_passt_serves_is_owed_nothing(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain_life, "open_link", lambda interfaces: PlayedLink(domain.done))
+    run_of(domain, record, PlayedPreparation()).life.sync(m.SyncRequest())
+    assert not record.owes_link
+
+
+def test_a_link_that_cannot_be_opened_is_tried_again(
+    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(interfaces: Any) -> None:
+        raise Unanswered("port 1 is taken")
+
+    run = run_of(domain, record, PlayedPreparation())
+    monkeypatch.setattr(domain_life, "open_link", refuse)
+    with pytest.raises(Unanswered):
+        run.life.sync(m.SyncRequest())
+    assert (domain.done, record.begun_unix_ms) == ([], 0)
+    monkeypatch.setattr(domain_life, "open_link", lambda interfaces: None)
+    assert run.life.sync(m.SyncRequest()).state == m.DOMAIN_STATE_RUNNING
+
+
+def test_a_guest_that_is_being_prepared_when_its_launcher_goes_is_not_started(
+    domain: PlayedDomain, record: RunRecord
+) -> None:
+    ending: list[threading.Thread] = []
+
+    def go() -> None:
+        ending.append(threading.Thread(target=run.life.clean_up))
+        ending[0].start()
+        wait_until(lambda: run.state.memory.kill_requested, "the launcher goes")
+
+    run = run_of(domain, record, PlayedPreparation(go))
+    run.life.sync(m.SyncRequest())
+    ending[0].join(10)
+    assert domain.done == ["define <domain/>", "undefine"]
 
 
 def test_a_guest_whose_passt_does_not_serve_never_runs_and_says_why(
