@@ -287,9 +287,9 @@ def _late(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
 
 
 def _controller(thrown: Thrown, path: Path, patch: pytest.MonkeyPatch) -> Any:
-    from kvedge.controller import controller_service
+    from kvedge.controller.controller_work import ControllerWork
 
-    work = controller_service._Work(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
+    work = ControllerWork(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
     patch.setattr(work, "wait_synced", thrown)
     patch.setattr(work._configuration, "wait", lambda seconds: None)
     work._starter.start()
@@ -446,7 +446,7 @@ THREADS: dict[str, Make] = {
     "api/registration/presence_loop.py": _presence,
     "appliance/cluster/kept_image.py": _kept_image,
     "appliance/install/unpacked_trees.py": _old_versions,
-    "controller/controller_service.py": _controller,
+    "controller/controller_work.py": _controller,
     "controller/datavolumes/data_volume_work.py": _data_volumes,
     "controller/late_work.py": _late,
     "handler/fencing/fence_service.py": _fencer,
@@ -557,7 +557,7 @@ def test_a_thread_outlives_any_exception(
     assert thrown.again.wait(30), "it begins anew"
     assert any(error.__name__ in what or "no" in what for what in told), "it is told"
     if hasattr(made, "failure"):
-        assert made.failure() is None or file == "controller/controller_service.py"
+        assert made.failure() is None or file == "controller/controller_work.py"
     made.stop()
 
 

@@ -48,7 +48,10 @@ class Attachments(NamedTuple):
 
 
 def find_unsettled(vmi: VirtualMachineInstance) -> str:
-    """A hotplugged volume that just comes to the guest or leaves it, in words; empty when none does."""
+    """What of the guest's disks must come to an end before it moves, in words; empty when nothing must."""
+    if vmi.status.fs_freeze_status == "frozen":
+        # Its launcher has promised to thaw it.
+        return "the guest's file systems are frozen: thaw them, or wait for the snapshot that does"
     if (copy := vmi.status.disk_copy) is not None:
         # Its disks are copied from this node's launcher.
         return f"Waiting for backup {copy.name if copy.backup is None else copy.backup.prefix} to complete"

@@ -149,7 +149,8 @@ def _plan_creation(
     vmi = view.vmi if content.metadata.annotations.get(RUN) else None
     if vmi is not None and len(missing) < len(copy_names(content)):
         # The guest may have written between those that there are and one that is made now.
-        return fail_snapshot(view, now, f"VolumeSnapshot {missing[0]} is not there, and others of the same moment are")
+        why = f"VolumeSnapshot {missing[0]} is not there, and others of the same moment are"
+        return fail_snapshot(view, now, why, view.refusal)
     if vmi is not None and content.metadata.annotations.get(HELD_BY) == BY_AGENT:
         held = _plan_freeze(view, content, vm, vmi, now)
         if held is not None:

@@ -81,7 +81,8 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
     if RESTORE_FINALIZER not in meta.finalizers and meta.deletion_timestamp is None:
         return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": [*meta.finalizers, RESTORE_FINALIZER]}}),))
     if status.complete:
-        return SnapshotPlan(unlock_target(view))
+        # Those that a driver fills with the VM's first start are filled after the end.
+        return SnapshotPlan((*unlock_target(view), *_seal_volumes(view)))
     if restore.has_failed:
         drops: tuple[SnapshotAction, ...] = (
             *undo(view), *unlock_target(view), *_drop_unpatched(view), *_drop_volumes(view)
@@ -143,9 +144,7 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
             if isinstance(filling, str):
                 return fail_restore(view, now, filling)
             made.append(Create(make_volume(restore, volume, filling, view.vm, str(source.get("name", "")))))
-        elif found.status.phase == SUCCEEDED and PRE_POPULATED not in found.metadata.annotations:
-            # Should its claim be deleted, nothing is filled again without a word.
-            made.append(Patch(found, {"metadata": {"annotations": {PRE_POPULATED: name}}}))
+    made += _seal_volumes(view)
     if made or not all(name in view.binds_late or _is_complete(each) for name, each in there.items()):
         plan = report_restore(
             view,
@@ -158,6 +157,20 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
         )
         return SnapshotPlan((*made, *plan.actions), plan.told, plan.again_after)
     return _plan_exchange(view, content, now)
+
+
+def _seal_volumes(view: RestoreView) -> list[Patch]:
+    """Should the claim of a volume that is filled be deleted, it is not filled again without a word."""
+    restore = view.restore
+    names = [fill_name(restore, each) for each in restore.status.restores]
+    return [
+        Patch(found, {"metadata": {"annotations": {PRE_POPULATED: name}}})
+        for name in names
+        if (found := view.volumes.get(name)) is not None
+        and found.metadata.annotations.get(LAST_RESTORE) == mark_of(restore)
+        and found.status.phase == SUCCEEDED
+        and PRE_POPULATED not in found.metadata.annotations
+    ]
 
 
 def _is_complete(volume: DataVolume | None) -> bool:

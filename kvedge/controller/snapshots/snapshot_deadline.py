@@ -17,7 +17,7 @@ from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import is_going_well
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.values.durations import DurationError, parse_duration
-from kvedge.runtime.clock import seconds_since
+from kvedge.runtime.clock import rfc3339, seconds_since
 
 _DEADLINE_SECONDS: Final = 300.0
 
@@ -35,7 +35,12 @@ def count_seconds_left(view: SnapshotView, now: datetime) -> float | None:
         seconds = _DEADLINE_SECONDS
     if seconds <= 0 or (given is None and view.content is not None and _goes_well(view, view.content)):
         return None
-    age = seconds_since(view.snapshot.metadata.creation_timestamp, now)
+    since = view.snapshot.metadata.creation_timestamp
+    if given is None and view.content is not None and is_of_driver(view.content) and is_moment_over(view):
+        # Drivers repeat what failed, hours after the moment as well: what counts is how long it has failed.
+        error = view.content.status.error
+        since = rfc3339(now) if error is None else error.time
+    age = seconds_since(since, now)
     return seconds if age is None else seconds - age
 
 

@@ -20,6 +20,7 @@ from kvedge.controller.snapshots.snapshot_sights import (
     find_driver_snapshots,
     find_revision,
     find_types,
+    find_unfilled,
 )
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits, SnapshotWrites
@@ -48,6 +49,8 @@ from kvedge.runtime.clock import Clock
 _LIMITS: Final = PassLimits(12, 5.0)
 # The finalizer, and the status.
 _UNLOCKING_WRITES: Final = 2
+# Whether what a deleted content is kept for has come.
+_HELD_SECONDS: Final = 30.0
 _OF_VM: Final = "snapshots-of-vm"
 _OF_SNAPSHOT: Final = "contents-of-snapshot"
 _LOCKED_BY: Final = "vms-by-snapshot"
@@ -132,13 +135,16 @@ class SnapshotLoop:
         Raises:
             KubeError: when the server refuses; the pass is repeated.
         """
+        held = False
         for content in self._contents.find_indexed(_OF_SNAPSHOT, f"{key.namespace}/{key.name}"):
-            write = plan_letting_go(content)
+            unfilled = find_unfilled(self._sources.claims, content) if content.metadata.deletion_timestamp else ()
+            write = plan_letting_go(content, unfilled)
             if write is not None:
                 self._writes.patch(write)
+            held = held or bool(unfilled)
         if self._snapshots.get(*key) is None:
             self._unlock_orphans(key)
-            return None
+            return Again(_HELD_SECONDS) if held else None
         return self._writes.settle(
             lambda: self._snapshots.get(*key),
             lambda item: plan_snapshot(self._view(item), self._sources.clock.now()),
@@ -172,6 +178,7 @@ class SnapshotLoop:
             types={} if content is not None or vm is None else find_types(client, vm),
             classes=find_classes(client, snapshot, content, vm, claims),
             driver_snapshots=find_driver_snapshots(self._sources.driver_snapshots, content),
+            unfilled=find_unfilled(self._sources.claims, content) if snapshot.metadata.deletion_timestamp else (),
         )
 
     def _find_pods(self, namespace: str, claims: set[str]) -> Sequence[str]:

@@ -6,6 +6,7 @@ complete: a snapshot is one point in time, or it has failed and says why.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -87,9 +88,11 @@ def plan_snapshot(view: SnapshotView, now: datetime) -> SnapshotPlan:
     return _plan_copies(view, view.content, view.vm, now, left)
 
 
-def plan_letting_go(content: VirtualMachineSnapshotContent) -> Patch | None:
-    """The write by which a content goes that somebody has deleted; its copies follow it."""
-    if content.metadata.deletion_timestamp is None or CONTENT_FINALIZER not in content.metadata.finalizers:
+def plan_letting_go(content: VirtualMachineSnapshotContent, unfilled: Sequence[str]) -> Patch | None:
+    """The write by which a content goes that somebody has deleted; its copies follow it, so that it stays for claims
+    that are still to be filled.
+    """
+    if unfilled or content.metadata.deletion_timestamp is None or CONTENT_FINALIZER not in content.metadata.finalizers:
         return None
     left = [each for each in content.metadata.finalizers if each != CONTENT_FINALIZER]
     return Patch(content, {"metadata": {"finalizers": left}})
@@ -252,6 +255,9 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     if content is not None and not retained:
         deleting = msgspec.structs.replace(snapshot.status, phase="Deleting", ready_to_use=False)
         words = ("Progressing", "False", "VM snapshot is deleting")
+        if view.unfilled:
+            why = f"PVC {view.unfilled[0]} is still to be filled from it: start the VM that has it, or delete the PVC"
+            return report_snapshot(view, now, deleting, (NOT_READY, words), message=why, again=_LOOK_SECONDS)
         plan = report_snapshot(view, now, deleting, (NOT_READY, words))
         return SnapshotPlan((*plan.actions, *((Delete(content),) if _stays(content) else ())))
     left = [each for each in snapshot.metadata.finalizers if each != SNAPSHOT_FINALIZER]

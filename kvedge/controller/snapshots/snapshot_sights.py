@@ -80,3 +80,20 @@ def find_driver_snapshots(
         return None
     namespace = content.metadata.namespace
     return {name: found for name in copy_names(content) if (found := informer.get(namespace, name))}
+
+
+def find_unfilled(claims: Informer[PersistentVolumeClaim], content: VirtualMachineSnapshotContent | None) -> list[str]:
+    """Claims that are to be made of what a driver keeps for a content, and are not yet: nobody else has their data."""
+    if content is None or not is_of_driver(content):
+        return []
+    kept, namespace = set(copy_names(content)), content.metadata.namespace
+    return sorted(
+        claim.metadata.name
+        for claim in claims.list()
+        if claim.metadata.namespace == namespace
+        and claim.metadata.deletion_timestamp is None
+        and claim.status.phase != "Bound"
+        and (source := claim.spec.data_source) is not None
+        and source.get("kind") == VolumeSnapshot.KIND.kind
+        and source.get("name") in kept
+    )

@@ -38,7 +38,8 @@ class SnapshotView:
     what was to be made last. `revision` is what the VM's run was started from, where the VM's spec is another one now.
     `types` are the VM's copies of its instance type and preference, by the member of its spec. `classes` are those by
     which the drivers of its claims take snapshots, while it has not begun; `driver_snapshots` are the VolumeSnapshots
-    of the content, by name; None when it is not known which there are.
+    of the content, by name; None when it is not known which there are. `unfilled` are claims that a driver is still to
+    fill from these, looked for once the snapshot is deleted.
     """
 
     snapshot: VirtualMachineSnapshot
@@ -53,6 +54,7 @@ class SnapshotView:
     types: Mapping[str, JsonObject] = field(default_factory=dict)
     classes: DriverClasses = field(default_factory=DriverClasses)
     driver_snapshots: Mapping[str, VolumeSnapshot] | None = field(default_factory=dict)
+    unfilled: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

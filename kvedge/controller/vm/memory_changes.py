@@ -41,7 +41,7 @@ def refuse_memory(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInsta
     # What the run was started with decides whether it has room.
     fault = why_memory_stays(_with_guest(domain, at_boot), vmi.spec.architecture)
     most = most_memory_bytes(_with_guest(domain, at_boot), vmi.spec.architecture)
-    if not fault and wanted > most:
+    if not fault and wanted > max(most, at_boot):
         return f"{_UPDATED} to a value higher than what's available"
     # Then what is wanted: it has to be whole blocks.
     fault = fault or why_memory_stays(_with_guest(domain, max(wanted, at_boot)), vmi.spec.architecture)

@@ -1,3 +1,4 @@
+# Tests: kvedge/controller/controller_work.py
 """What the controller role says of itself while something in it does not work."""
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from kvedge.controller.alarms.words.teller_desk import WordPlaces
-from kvedge.controller.controller_service import ControllerRole, _Work
+from kvedge.controller.controller_service import ControllerRole
+from kvedge.controller.controller_work import ControllerWork
 from kvedge.controller.datavolumes import data_volume_work
 from kvedge.kube.informer import Informer
 from kvedge.kube.leases import LeaderElection
@@ -27,7 +29,7 @@ def role(monkeypatch: pytest.MonkeyPatch) -> Iterator[ControllerRole]:
     """One that works, of a cluster that was listed."""
     monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
     made = ControllerRole("kubeconfig", CONFIG, leader_election=True)
-    made._work = work = _Work(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
+    made._work = work = ControllerWork(MagicMock(), MagicMock(), MagicMock(), MagicMock(), WordPlaces())
     monkeypatch.setattr(work, "wait_synced", lambda timeout: True)
     monkeypatch.setattr(work._configuration, "wait", lambda seconds: None)
     yield made

@@ -82,6 +82,7 @@ class World:
         self.classes = DriverClasses()
         self.driver_snapshots: dict[str, VolumeSnapshot] | None = {}
         self.binds_late: set[str] = set()
+        self.unfilled: list[str] = []
         self.guest_orders: list[str] = []
         # A guest whose agent refuses.
         self.freezes = True
@@ -113,6 +114,7 @@ class World:
             self.revision,
             classes=self.classes,
             driver_snapshots=self.driver_snapshots,
+            unfilled=self.unfilled,
         )
         return plan_snapshot(view, self.now)
 
@@ -199,7 +201,7 @@ class World:
                     return plan
                 self._do(action)
             self.told += plan.told
-            if self.content is not None and (write := plan_letting_go(self.content)) is not None:
+            if self.content is not None and (write := plan_letting_go(self.content, self.unfilled)) is not None:
                 self._do(write)
         raise AssertionError(f"the plan does not settle: {plan}")
 

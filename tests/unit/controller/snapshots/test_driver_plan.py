@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kvedge.controller.snapshots.snapshot_plan import plan_letting_go
+from kvedge.controller.snapshots.snapshot_sights import find_unfilled
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import FROZEN_UNTIL, HELD_BY, METHOD, RUN
@@ -228,6 +231,20 @@ def test_an_error_of_the_driver_is_told_and_ends_with_the_deadline() -> None:
     assert world.content is None
 
 
+def test_an_error_long_after_the_moment_has_time_to_pass() -> None:
+    world = a_world()
+    world.settle()
+    world.drive()
+    world.settle()
+    world.wait(3600)
+    world.drive(error=SnapshotError(message="the object has been modified"))
+    world.settle()
+    assert status(world).phase == "InProgress"
+    world.drive(ready_to_use=True)
+    world.settle()
+    assert status(world).phase == "Succeeded"
+
+
 def test_an_error_after_the_moment_ends_with_the_deadline_too() -> None:
     world = a_world()
     world.settle()
@@ -367,6 +384,58 @@ def test_a_claim_that_its_driver_fills_once_it_is_used_is_waited_for_by_nobody()
     world.binds_late = set(NEW.values())
     world.settle_restore()
     assert world.restore.status.complete
+
+
+def test_what_is_filled_after_the_end_is_not_filled_again_without_a_word() -> None:
+    world = a_world()
+    take(world)
+    world.ask_restore()
+    world.settle_restore()
+    world.binds_late = set(NEW.values())
+    for name in NEW.values():
+        world.volumes[name].status.phase = "PendingPopulation"
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.settle_restore()
+    assert world.volumes[NEW["root"]].metadata.annotations[PRE_POPULATED] == NEW["root"]
+
+
+def test_a_snapshot_that_claims_are_still_to_be_filled_from_is_not_deleted() -> None:
+    world = a_world()
+    take(world)
+    world.unfilled = [NEW["root"]]
+    world.delete("snapshot")
+    world.settle()
+    assert content_of(world).metadata.deletion_timestamp is None
+    assert "is still to be filled from it: start the VM" in waits_for(world)
+    world.unfilled = []
+    world.settle()
+    assert world.content is None
+
+
+def test_a_content_that_claims_are_still_to_be_filled_from_stays_when_it_is_deleted() -> None:
+    world = a_world()
+    take(world)
+    world.delete("content")
+    assert plan_letting_go(content_of(world), [NEW["root"]]) is None
+    assert plan_letting_go(content_of(world), []) is not None
+
+
+def test_claims_that_are_still_to_be_filled_are_those_of_this_content_that_are_not_bound() -> None:
+    world = a_world()
+    take(world)
+    source = {"kind": "VolumeSnapshot", "name": COPIES["root"]}
+    claims = [
+        a_claim(name, phase=phase, data_source=each)
+        for name, phase, each in (
+            ("waits", "Pending", source),
+            ("has-it", "Bound", source),
+            ("of-another", "Pending", {**source, "name": "x"}),
+            ("of-none", "Pending", None),
+        )
+    ]
+    found = find_unfilled(SimpleNamespace(list=lambda: claims), world.content)  # type: ignore[arg-type]
+    assert found == ["waits"]
 
 
 def test_a_restore_of_volume_snapshots_that_are_gone_fails() -> None:
