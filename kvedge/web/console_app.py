@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,6 +34,8 @@ from kvedge.web.vm_calls import ACTIONS, act, find_run
 from kvedge.web.web_failures import failure_document, failure_of
 from kvedge.web.web_user import WebUser
 from kvedge.web.yaml_text import LONGEST
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -118,6 +121,12 @@ class ConsoleApp:
         except (KubeError, ClientError) as error:
             failure = failure_of(error)
             return web.json_response(failure.document, status=failure.status, headers=page_headers())
+        except Exception:
+            if request.writer.output_size:
+                # The answer has begun, and no second one fits into it: the server logs this and hangs up.
+                raise
+            log.exception("a page's request failed", extra={"facts": {"path": showable(request.path)}})
+            return _failure(500, "the console failed at this; its log tells why")
         # A websocket's headers were sent long ago.
         if not answer.prepared:
             for name, value in page_headers().items():

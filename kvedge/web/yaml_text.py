@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from kvedge.client.errors import FlagError
@@ -16,6 +17,10 @@ LONGEST: Final = 256 * 1024
 _FIELD: Final = "yaml"
 # What servers note about an object, and no user changes.
 _NOTED: Final = ("managedFields", "selfLink")
+# PyYAML raises whatever Python does for a value that its tag does not fit: KeyError, IndexError, AttributeError …
+_UNREADABLE: Final = (
+    yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError, OverflowError,
+)  # fmt: skip
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -53,13 +58,22 @@ def read_yaml(text: str) -> JsonObject:
     try:
         # A loader of its own class: it makes plain values alone, as SafeLoader does.
         document = yaml.load(text, Loader=_PlainLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
         raise _fault(f"{where}{getattr(error, 'problem', None) or 'this is not YAML'}") from error
     if not isinstance(document, dict):
         raise _fault("this is no object: write one, as kubectl has it")
+    _check_sendable(document)
     return document
+
+
+def _check_sendable(document: JsonObject) -> None:
+    """YAML has more than JSON: keys such as null and true, and halves of characters."""
+    try:
+        msgspec.json.encode(document)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise _fault("it cannot be sent as JSON: keys must be texts, and texts whole characters") from error
 
 
 def check_object(document: JsonObject, kind: str, namespace: str, name: str = "") -> JsonObject:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kvedge.kube.errors import KubeError
 from kvedge.runtime.background_tasks import passing_task
 from kvedge.web.on_box.sign_in_tries import SignInTries
 from kvedge.web.sign_in import SignInDesk, SignInRefused
@@ -50,16 +49,14 @@ class Guests:
         self._tries.check(address)
         if self._asking >= _WAITING:
             raise SignInRefused("too many sign in at this moment: try again")
-        self._asking += 1
         try:
-            async with self._slots:
-                user = await asyncio.to_thread(self._open_user, credential)
-        except (SignInRefused, KubeError):
+            user = await self._open_in_turn(credential)
+        except Exception:
+            # Whatever it fails of: a text that trips us costs as much as a wrong token.
             self._tries.note_failure(address)
+            # The place is given back by now: sixteen who fail must not keep all others out while they wait.
             await self._pause(_FAILED_SECONDS)
             raise
-        finally:
-            self._asking -= 1
         try:
             cookie = desk.begin(user, user.name)
         except SignInRefused:
@@ -67,6 +64,14 @@ class Guests:
             raise
         user.rows.start()
         return cookie
+
+    async def _open_in_turn(self, credential: str) -> WebUser:
+        self._asking += 1
+        try:
+            async with self._slots:
+                return await asyncio.to_thread(self._open_user, credential)
+        finally:
+            self._asking -= 1
 
     def end(self, user: WebUser) -> None:
         """The user's session has ended."""

@@ -30,8 +30,17 @@ def test_what_is_written_is_read_back_without_what_servers_note() -> None:
         ("[" * 100_000, "not YAML"),
         ("a: !!python/object:os.system x", "constructor"),
         ("x" * (LONGEST + 1), "longer than 256 KiB"),
+        ("a: !!bool foo", "not YAML"),
+        ("a: !!timestamp foo", "not YAML"),
+        ("a: !!int ''", "not YAML"),
+        ("null: 1", "keys must be texts"),
+        ("a: {true: 1}", "keys must be texts"),
+        ('a: "\\ud800"', "whole characters"),
     ],
-    ids=["open", "an alias", "a list", "nothing", "deep", "a tag", "long"],
+    ids=[
+        *("open", "an alias", "a list", "nothing", "deep", "a tag", "long", "no bool", "no moment", "no number"),
+        *("no key", "a bool as a key", "half a character"),
+    ],
 )
 def test_what_is_no_plain_object_is_refused(text: str, why: str) -> None:
     with pytest.raises(FlagError) as refused:
