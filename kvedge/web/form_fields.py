@@ -20,7 +20,9 @@ _FIELD_OF_FLAG: Final = {"cpu": "cpus", "ssh-key": "sshKeys", "run-strategy": "r
 _SOURCES: Final = ("image", "claim", "dataSource")
 _NO_FILES: Final = "a file of this computer is uploaded by `kvedge launch`; name an image or a URL here"
 _MOST_CPUS: Final = 512
-_LONGEST: Final = 16 * 1024
+# A URL is the longest of what stands on one line.
+_LONGEST: Final = 2048
+_LONGEST_OF: Final = {"sshKeys": 16 * 1024, "networks": 16 * 1024}
 # Where the server finds fault, and the field whose value stands there; the first that fits.
 _FIELD_OF_PATH: Final = (
     ("metadata.name", "name"),
@@ -45,7 +47,7 @@ def read_form(form: Mapping[str, object]) -> JsonObject:
         UsageError: for what makes no sense; mostly a FlagError with the flag.
     """
     texts = {key: value.strip() for key, value in form.items() if isinstance(value, str)}
-    too_long = next((key for key, value in texts.items() if len(value) > _LONGEST), None)
+    too_long = next((key for key, value in texts.items() if len(value) > _LONGEST_OF.get(key, _LONGEST)), None)
     if too_long is not None:
         raise _fault(too_long, "this is too long")
 
@@ -76,10 +78,10 @@ def read_form(form: Mapping[str, object]) -> JsonObject:
                 login=Login(text("user"), _password(form), read_keys("ssh-key", text("sshKeys"), "this"))
             ),
             networks=tuple(name for name in text("networks").replace(",", " ").split() if name),
+            # On a box the files would be those of the daemon, and the form would tell anybody which there are.
+            may_be_file=False,
         )
     )
-    if options.disk is not None and options.disk.file is not None:
-        raise _fault("image", _NO_FILES)
     return launch_manifest(options)
 
 

@@ -1,6 +1,6 @@
 """What a user chooses for a new VM, and whether the choices go together: the rules of `kvedge launch`.
 
-Called by the verb and by the web console's form. Looks whether a file is there; sends nothing.
+Called by the verb, and by the web console's form, for which no file is looked at. Sends nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvedge.client.errors import FlagError
-from kvedge.client.manifests.launch_disk import LaunchDisk, launch_disk, needs_disk
+from kvedge.client.manifests.launch_disk import LaunchDisk, find_file, is_remote, launch_disk
 from kvedge.client.manifests.vm_manifest import RUN_STRATEGIES, CloudInitData, LaunchOptions
 from kvedge.client.random_names import random_name
 from kvedge.client.session import check_name
@@ -18,7 +18,11 @@ _DEFAULT_MEMORY = "1Gi"
 
 @dataclass(frozen=True, slots=True)
 class LaunchChoice:
-    """As it was given: empty, or None, for what was left out. One of image, claim and DataSource is given."""
+    """As it was given: empty, or None, for what was left out. One of image, claim and DataSource is given.
+
+    `may_be_file` tells whether the image may be a file of this computer. One who asks from another computer must not
+    learn which files are here.
+    """
 
     image: str = ""
     claim: str = ""
@@ -35,6 +39,7 @@ class LaunchChoice:
     labels: tuple[tuple[str, str], ...] = ()
     cloud_init: CloudInitData = field(default_factory=CloudInitData)
     networks: tuple[str, ...] = ()
+    may_be_file: bool = True
 
 
 def launch_options(choice: LaunchChoice) -> LaunchOptions:
@@ -96,9 +101,10 @@ def _disk(choice: LaunchChoice) -> LaunchDisk | None:
         if not choice.disk:
             raise _fault("disk", "the disk that the DataSource is copied to needs a size, such as 20Gi")
         return LaunchDisk(choice.disk, {}, choice.storage_class, data_source=check_name(choice.data_source))
+    file = find_file(choice.image) if choice.may_be_file else None
     if choice.disk:
-        return launch_disk(choice.image, choice.disk, choice.storage_class, choice.run_strategy)
-    if choice.storage_class or needs_disk(choice.image):
+        return launch_disk(choice.image, file, choice.disk, choice.storage_class, choice.run_strategy)
+    if choice.storage_class or is_remote(choice.image) or file is not None:
         why = "--storage-class" if choice.storage_class else f"{choice.image} is a file or a URL, and"
         text = f"{why} needs --disk SIZE, such as --disk 20Gi: the disk that the image is copied to"
         raise FlagError("disk", "needed here, such as 20Gi: the image is copied to a disk of this size", text)

@@ -1,6 +1,6 @@
 """The lasting disk of `launch --disk`: where its image comes from, and the DataVolume that is filled with it.
 
-Called by the verb and by the manifest. Looks whether a file is there; sends nothing.
+Called by the rules of a launch. Looks whether a file is there when it is asked for one; sends nothing.
 """
 
 from __future__ import annotations
@@ -61,34 +61,50 @@ def is_path(image: str) -> bool:
     return image.startswith(_PATHS)
 
 
-def needs_disk(image: str) -> bool:
-    """Whether an image can be the source of a disk alone: a URL or a file is no container disk."""
-    return image.startswith((*_WEB, _REGISTRY)) or _file(image) is not None
+def is_remote(image: str) -> bool:
+    """Whether it is a URL, of the web or of a registry: such an image is the source of a disk alone."""
+    return image.startswith((*_WEB, _REGISTRY))
 
 
-def launch_disk(image: str, size: str, storage_class: str, run_strategy: str) -> LaunchDisk:
-    """What fills the disk: a URL, a file that is uploaded, or an image, which the node pulls unless it has it.
+def find_file(image: str) -> Path | None:
+    """The file of this computer that is meant, whether it is there or not; None for the name of an image or a URL."""
+    if is_remote(image):
+        return None
+    if is_path(image):
+        return _at_home(image)
+    path = Path(image)
+    return path if image.lower().endswith(_ENDINGS) and _is_file(path) else None
+
+
+def launch_disk(image: str, file: Path | None, size: str, storage_class: str, run_strategy: str) -> LaunchDisk:
+    """What fills the disk: a URL, the file, which is uploaded, or an image, which the node pulls unless it has it.
 
     Raises:
-        UsageError: when a path leads to no file.
+        UsageError: when the file is not there.
     """
     if image.startswith(_WEB):
         return LaunchDisk(size, {"http": {"url": image}}, storage_class)
-    file = _file(image)
     if file is None:
         # A box takes an image of its own store without asking a network.
         registry = {"url": f"{_REGISTRY}{image.removeprefix(_REGISTRY)}", "pullMethod": "node"}
         return LaunchDisk(size, {"registry": registry}, storage_class)
-    if not file.is_file():
+    if not _is_file(file):
         raise UsageError(f"{image}: there is no such file")
     waits = run_strategy in _WAITING_STRATEGIES
     return LaunchDisk(size, {"upload": {}}, storage_class, file, {BIND_IMMEDIATELY: ""} if waits else {})
 
 
-def _file(image: str) -> Path | None:
-    """The file that is meant, whether it is there or not; None for the name of an image."""
-    if image.startswith((*_WEB, _REGISTRY)):
-        return None
-    path = Path(image).expanduser() if is_path(image) else Path(image)
-    is_meant = is_path(image) or (image.lower().endswith(_ENDINGS) and path.is_file())
-    return path if is_meant else None
+def _at_home(image: str) -> Path:
+    try:
+        return Path(image).expanduser()
+    except RuntimeError:
+        # Nobody of that name is here: as a shell does, we take it as it is written.
+        return Path(image)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # No file has a name of that length, and none is found behind a directory that we may not enter.
+        return False

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+from typing import NoReturn
+
 import pytest
 
 from kvedge.client.errors import FlagError
@@ -51,6 +55,8 @@ def test_fields_of_another_source_count_for_nothing() -> None:
         ({"sshKeys": "-----BEGIN PRIVATE KEY-----"}, "sshKeys"),
         ({"password": "a\nb"}, "password"),
         ({"user": "x" * 20_000}, "user"),
+        ({"image": f"{'x' * 5000}.qcow2"}, "image"),
+        ({"name": "x" * 3000}, "name"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
@@ -58,6 +64,27 @@ def test_what_makes_no_sense_is_told_at_its_field(change: dict[str, str], field:
     with pytest.raises(FlagError) as refused:
         read_form({**_FORM, **change})
     assert field_of_flag(refused.value.flag) == field
+
+
+@pytest.mark.parametrize(
+    "image", ["disk.qcow2", "~root/disk.img", "~nobody-of-that-name/a", "https://example.org/a.iso"]
+)
+@pytest.mark.parametrize("disk", ["", "20Gi"])
+def test_no_form_makes_the_console_look_for_a_file(image: str, disk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(path: Path) -> NoReturn:
+        raise AssertionError(f"{path} was looked for")
+
+    monkeypatch.setattr(Path, "is_file", look)
+    monkeypatch.setattr(Path, "expanduser", look)
+    with contextlib.suppress(FlagError):
+        read_form({**_FORM, "image": image, "disk": disk})
+
+
+def test_an_image_that_is_called_as_a_file_is_an_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "disk.qcow2").touch()
+    monkeypatch.chdir(tmp_path)
+    document = read_form({**_FORM, "image": "disk.qcow2"})
+    assert document["spec"]["template"]["spec"]["volumes"][0]["containerDisk"] == {"image": "disk.qcow2"}
 
 
 def test_the_server_s_paths_lead_to_fields() -> None:

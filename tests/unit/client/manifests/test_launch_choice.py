@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvedge.client.errors import FlagError
+from kvedge.client.errors import FlagError, UsageError
 from kvedge.client.manifests.launch_choice import LaunchChoice, launch_options, read_keys
 from kvedge.client.manifests.vm_manifest import launch_manifest
 
@@ -57,3 +58,21 @@ def test_keys_come_one_a_line_or_with_commas() -> None:
     )
     with pytest.raises(FlagError, match="is a private key"):
         read_keys("ssh-key", "-----BEGIN OPENSSH PRIVATE KEY-----", "k")
+
+
+@pytest.mark.parametrize("may_be_file", [True, False])
+def test_a_file_of_this_computer_is_looked_for_where_it_may_be_one(may_be_file: bool, tmp_path: Path) -> None:
+    image = tmp_path / "disk.qcow2"
+    image.touch()
+    options = launch_options(LaunchChoice(image=str(image), name="web", disk="1Gi", may_be_file=may_be_file))
+    assert options.disk is not None
+    assert options.disk.file == (image if may_be_file else None)
+
+
+def test_a_name_that_is_too_long_for_a_file_is_an_image() -> None:
+    assert launch_options(LaunchChoice(image=f"{'x' * 5000}.qcow2", name="web")).disk is None
+
+
+def test_the_home_of_nobody_has_no_file() -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        launch_options(LaunchChoice(image="~nobody-of-that-name/a.img", name="web", disk="1Gi"))
