@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from kvedge.cli.sessions import open_session, session_options
 from kvedge.cli.verb_command import VerbCommand
@@ -17,6 +18,14 @@ from kvedge.cli.verb_command import VerbCommand
 if TYPE_CHECKING:
     from kvedge.client.session import Session
     from kvedge.client.usage.guest_usage import GuestUse, Look
+
+# What makes sense for looks alone, by parameter.
+_OF_LOOKS: Final = {
+    "all_namespaces": "--all-namespaces",
+    "sort": "--sort",
+    "interval": "--interval",
+    "watch": "--watch",
+}
 
 
 @click.command(cls=VerbCommand)
@@ -61,6 +70,8 @@ def top(
 
     if history and not vm:
         raise UsageError("--history: name the VM: kvedge top VM --history day")
+    if history:
+        _check_alone(click.get_current_context())
     session = open_session(kubeconfig, namespace)
     if history and vm:
         _print_history(session, vm, history, output)
@@ -75,6 +86,15 @@ def top(
         if not watch:
             return
         before = after
+
+
+def _check_alone(context: click.Context) -> None:
+    """A history is read once, of one VM: what is for looks at several would be ignored."""
+    from kvedge.client.errors import UsageError
+
+    for name, flag in _OF_LOOKS.items():
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise UsageError(f"--history and {flag} exclude each other")
 
 
 def _print_history(session: Session, vm: str, span: str, output: str) -> None:

@@ -73,3 +73,19 @@ def test_programs_get_what_a_vm_has_used(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_history_is_of_one_vm() -> None:
     done = CliRunner().invoke(top_verb.top, ["--history", "day"])
     assert "--history: name the VM: kvedge top VM --history day" in f"{done.output}{done.exception}"
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        (["-A"], "--all-namespaces"),
+        (["--sort", "cpu"], "--sort"),
+        (["--interval", "2"], "--interval"),
+        (["--watch"], "--watch"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_history_takes_no_flags_of_looks(given: list[str], flag: str) -> None:
+    done = CliRunner().invoke(top_verb.top, ["web", "--history", "day", *given])
+    assert done.exit_code != 0
+    assert f"--history and {flag} exclude each other" in f"{done.output}{done.exception}"
