@@ -191,7 +191,7 @@ class ConsoleApp:
     def _writer(self, write: Write) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
             session = self._session(request)
-            body = await _body(request.clone(client_max_size=_LARGEST_MANIFEST))
+            body = await _manifest_body(request)
             return web.json_response(await self._run(write, session.user, dict(request.match_info), body))
 
         return answer
@@ -326,6 +326,15 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise web.HTTPBadRequest(reason="the body is not a JSON object")
     return document
+
+
+async def _manifest_body(request: web.Request) -> dict[str, Any]:
+    try:
+        return await _body(request.clone(client_max_size=_LARGEST_MANIFEST))
+    except web.HTTPRequestEntityTooLarge as error:
+        # Bytes are counted here, and characters where manifests are read: one of many wide ones comes to its end here.
+        reason = "this manifest is too long for the console: apply it with kubectl"
+        raise web.HTTPRequestEntityTooLarge(_LARGEST_MANIFEST, reason=reason) from error
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:

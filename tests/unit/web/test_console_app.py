@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kvedge.web import console_app
+from kvedge.web.yaml_text import LONGEST
 from tests.unit.web.console_pages import Pages, browse
 
 
@@ -28,3 +29,13 @@ def test_what_nobody_expected_is_logged_and_answered_as_a_failure(
     [record] = [record for record in caplog.records if record.name == console_app.__name__]
     assert record.exc_info is not None
     assert "not for the page" in str(record.exc_info[1])
+
+
+def test_a_manifest_that_is_too_long_is_answered_with_what_to_do() -> None:
+    async def test(pages: Pages) -> None:
+        wide = {"yaml": "\N{CJK UNIFIED IDEOGRAPH-6F22}" * (LONGEST // 2)}
+        status, said = await pages.post("/new/check/default", pages.sign_in("ann"), wide)
+        message = "this manifest is too long for the console: apply it with kubectl"
+        assert (status, said) == (413, {"message": message})
+
+    browse(test)
