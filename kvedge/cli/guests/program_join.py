@@ -1,6 +1,7 @@
 """A stream to a guest joined with a program of this computer, by a local port that takes one connection.
 
-Called by vnc_session and usbredir_session. Listens on this computer and may start the program.
+Called by vnc_session and usbredir_session; spice_session, which has a socket of its own, runs its viewer by it. Listens
+on this computer and may start the program.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
@@ -20,8 +21,9 @@ from kvedge.runtime.program import foreign_environment
 # A program that has not come by then never will.
 _PROGRAM_SECONDS: Final = 60.0
 # Neither a screen nor a device has a rest to wait for when its program is gone.
-_REST_SECONDS: Final = 0.0
+REST_SECONDS: Final = 0.0
 
+T = TypeVar("T")
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -62,16 +64,11 @@ async def join_program(
         if program is None:
             on_listening(host, port)
             reader, writer = await arrived
-            await join_socket(stream, reader, writer, _REST_SECONDS)
+            await join_socket(stream, reader, writer, REST_SECONDS)
             return
-        process = await _start(program.command(write_place(host, port)))
-        try:
-            reader, writer = await _wait_for_program(arrived, process, program.word)
-            await join_socket(stream, reader, writer, _REST_SECONDS)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+        async with run_program(program.command(write_place(host, port))) as process:
+            reader, writer = await wait_for_program(arrived, program.word, process)
+            await join_socket(stream, reader, writer, REST_SECONDS)
 
 
 def write_place(host: str, port: int) -> str:
@@ -79,22 +76,43 @@ def write_place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _start(command: Sequence[str]) -> asyncio.subprocess.Process:
+@contextlib.asynccontextmanager
+async def run_program(command: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program that is ended with what it is for.
+
+    Raises:
+        Refused: when it cannot be run.
+    """
     try:
-        return await asyncio.create_subprocess_exec(*command, env=foreign_environment(os.environ))
+        process = await asyncio.create_subprocess_exec(*command, env=foreign_environment(os.environ))
     except OSError as error:
         raise Refused(f"{command[0]} cannot be run: {error.strerror}", Exit.HOST) from error
-
-
-async def _wait_for_program(arrived: asyncio.Future[_Ends], process: asyncio.subprocess.Process, word: str) -> _Ends:
-    ended = asyncio.create_task(process.wait())
     try:
-        waited: set[asyncio.Future[Any]] = {arrived, ended}
-        await asyncio.wait(waited, timeout=_PROGRAM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def wait_for_program(
+    arrival: Awaitable[T], word: str, process: asyncio.subprocess.Process | None, seconds: float = _PROGRAM_SECONDS
+) -> T:
+    """What `arrival` tells once the program is here; without a `process` somebody else's is waited for.
+
+    Raises:
+        Refused: when it does not come in time, or has ended before.
+    """
+    arrived = asyncio.ensure_future(arrival)
+    ended = asyncio.create_task(process.wait()) if process is not None else None
+    waited: list[asyncio.Future[Any]] = [arrived] if ended is None else [arrived, ended]
+    try:
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if arrived.done():
             return arrived.result()
-        if ended.done():
+        if ended is not None and ended.done():
             raise Refused(f"{word} ended with code {ended.result()} before it connected", Exit.FAILED)
-        raise Refused(f"{word} did not connect within {_PROGRAM_SECONDS:.0f} s", Exit.TIMED_OUT)
+        raise Refused(f"{word} did not connect within {seconds:.0f} s", Exit.TIMED_OUT)
     finally:
-        ended.cancel()
+        for wait in waited:
+            wait.cancel()

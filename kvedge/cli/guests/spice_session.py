@@ -9,11 +9,11 @@ nothing here has to be kept secret for longer than the viewer looks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import tempfile
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,17 +21,17 @@ import aiohttp
 import click
 
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.guests.program_join import REST_SECONDS, run_program, wait_for_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
 from kvedge.client.streams.spice_file import NotOneLine, render_viewer_file
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.streams.stream_join import join_socket
 from kvedge.client.subresources import VMI
-from kvedge.runtime.program import foreign_environment
 
 _CALL: Final = "spice"
-# A screen that nobody looks at has no rest to wait for.
-_REST_SECONDS: Final = 0.0
+# What people call the program.
+_VIEWER: Final = "the viewer"
 
 
 def show(session: Session, vmi: str, viewer: str | None, seconds: float) -> None:
@@ -81,51 +81,39 @@ async def _serve(channels: _Channels, directory: Path, title: str, viewer: str |
     # The directory should go, too.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with server:
-        if viewer is None:
-            # A caller behind a pipe waits for this line.
-            print(json.dumps({"file": str(file), "socket": str(socket)}, separators=(",", ":")), flush=True)
-            await _wait(seconds, channels.came, stopped)
-            await _wait(None, channels.gone, stopped)
-            return
-        process = await _start(viewer, file)
-        ended = asyncio.create_task(_note_end(process, stopped))
         try:
-            await _wait(seconds, channels.came, stopped)
-            if not channels.came.is_set() and process.returncode is not None:
-                raise Refused(f"the viewer ended with code {process.returncode} before it connected", Exit.FAILED)
-            await stopped.wait()
+            if viewer is None:
+                # A caller behind a pipe waits for this line.
+                print(json.dumps({"file": str(file), "socket": str(socket)}, separators=(",", ":")), flush=True)
+                await _wait_until_left(channels, stopped, seconds)
+            else:
+                await _run_viewer([viewer, str(file)], channels, stopped, seconds)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await ended
+            # The server's end waits for its connections from Python 3.12.1 on: Ctrl-C would wait for the viewer.
+            server.close()
+            await channels.close()
 
 
-async def _start(viewer: str, file: Path) -> asyncio.subprocess.Process:
+async def _wait_until_left(channels: _Channels, stopped: asyncio.Event, seconds: float) -> None:
+    await wait_for_program(_wait_for_one(channels.came.wait(), stopped.wait()), _VIEWER, None, seconds)
+    await _wait_for_one(channels.gone.wait(), stopped.wait())
+
+
+async def _run_viewer(command: Sequence[str], channels: _Channels, stopped: asyncio.Event, seconds: float) -> None:
+    """Until it ends by itself: a viewer may show why its connections were lost."""
+    async with run_program(command) as process:
+        await wait_for_program(_wait_for_one(channels.came.wait(), stopped.wait()), _VIEWER, process, seconds)
+        await _wait_for_one(process.wait(), stopped.wait())
+
+
+async def _wait_for_one(*events: Coroutine[Any, Any, object]) -> None:
+    """Until the first of them has come."""
+    waits = [asyncio.create_task(event) for event in events]
     try:
-        return await asyncio.create_subprocess_exec(viewer, str(file), env=foreign_environment(os.environ))
-    except OSError as error:
-        raise Refused(f"{viewer} cannot be run: {error.strerror}", Exit.HOST) from error
-
-
-async def _note_end(process: asyncio.subprocess.Process, stopped: asyncio.Event) -> None:
-    await process.wait()
-    stopped.set()
-
-
-async def _wait(seconds: float | None, *events: asyncio.Event) -> None:
-    """Until one of the events is set.
-
-    Raises:
-        Refused: when none is in time.
-    """
-    waits: set[asyncio.Task[Any]] = {asyncio.create_task(event.wait()) for event in events}
-    try:
-        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()
-    if not done:
-        raise Refused(f"the viewer did not connect within {seconds:.0f} s", Exit.TIMED_OUT)
 
 
 class _Channels:
@@ -135,7 +123,8 @@ class _Channels:
         self._client = client
         self._vmi = vmi
         self._first: aiohttp.ClientWebSocketResponse | None = first
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._is_over = False
         # Whether a viewer has come, and whether it has left.
         self.came = asyncio.Event()
         self.gone = asyncio.Event()
@@ -144,11 +133,14 @@ class _Channels:
         """Lead one connection to the guest; called by the socket's server."""
         task = asyncio.current_task()
         assert task is not None
-        self._open.add(task)
+        if self._is_over:
+            writer.close()
+            return
+        self._open[task] = writer
         self.came.set()
         try:
             stream = await self._next_stream()
-            await join_socket(stream, reader, writer, _REST_SECONDS)
+            await join_socket(stream, reader, writer, REST_SECONDS)
         except StreamRefused as refused:
             click.echo(f"a channel of the viewer was refused: {refused}", err=True)
         except (OSError, aiohttp.ClientError):
@@ -156,7 +148,7 @@ class _Channels:
             pass
         finally:
             writer.close()
-            self._open.discard(task)
+            del self._open[task]
             if not self._open:
                 self.gone.set()
 
@@ -165,8 +157,11 @@ class _Channels:
         return first or await self._client.open(VMI, self._vmi, _CALL)
 
     async def close(self) -> None:
-        """End all of them."""
-        for task in self._open:
+        """End all of them, and take none any more; it may be called again."""
+        self._is_over = True
+        for task, writer in self._open.items():
+            # A viewer that takes nothing any more must not hold up the end.
+            writer.transport.abort()
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
         if self._first is not None:
