@@ -93,6 +93,7 @@ BARE = {
     "handler/launchers/node_stats.py": "one answer, which those who wait for it get, its exception too",
     "api/subresources/health_check.py": "one answer, which those who wait for it get, its exception too",
     "api/subresources/stream_calls.py": "watches one stream, and ends it whatever happens",
+    "storage/backups/patience.py": "one look at a file system, which never ends where its server hangs",
     "standalone/apiserver/aggregation/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
     "standalone/apiserver/routes/remote_streams.py": "the directions of one command's streams, which end together",
     "standalone/apiserver/store/object_store.py": "after an exception nobody knows what is written: it ends the role",

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.storage.backups.lock_rules import CLOCKS_DIFFER, read_lock, read_moment, why_kept
-from kvedge.storage.backups.patience import Patience, Stalled
+from kvedge.storage.backups.patience import Patience, Stalled, read_room
 from kvedge.storage.backups.place_access import AccessError, make_environment, make_options
 from kvedge.storage.backups.restic_words import judge_words
 
@@ -37,6 +37,9 @@ _LONGEST_WORDS: Final = 32 << 10
 # How long nothing may move, and how long a place may take to say that it is there.
 _STALL_SECONDS: Final = 600.0
 _FIRST_SECONDS: Final = 120.0
+# On a full disk: restic ends by itself at once, or never. It writes packs of 16 MiB and what it must note of them.
+_FULL_SECONDS: Final = 15.0
+_LEAST_ROOM: Final = 32 << 20
 # A repository of ours has a record for each backup of a VM: more are nobody's.
 _LARGEST_LIST: Final = 64 << 20
 _LARGEST_RECORD: Final = 1 << 20
@@ -276,10 +279,14 @@ class ResticClient:
         """What it prints, the last `most` bytes of it. It is ended when it has moved nothing for so long."""
         with tempfile.TemporaryFile() as printed, self._open_words() as said:
             process = self._start(words, subprocess.DEVNULL if stdin is None else stdin, printed, said)
-            patience = Patience(process.pid, seconds)
+            patience, was_quiet = Patience(process.pid, seconds), False
             try:
                 while (code := _wait(process)) is None:
                     patience.check()
+                    is_quiet = stdin is not None and patience.quiet_seconds >= _FULL_SECONDS
+                    if is_quiet and not was_quiet:
+                        self._check_room()
+                    was_quiet = is_quiet
                     if watch is not None and stdin is not None:
                         # The place in the file is shared with the program that reads it.
                         watch(os.lseek(stdin.fileno(), 0, os.SEEK_CUR))
@@ -295,6 +302,13 @@ class ResticClient:
                 raise BackupFailure(f"the repository's list has more than {most >> 20} MiB: use one for fewer VMs")
             printed.seek(max(0, size - most))
             return printed.read(most)
+
+    def _check_room(self) -> None:
+        """Raises BackupFailure for a place of this host that is full: restic 0.14 may hang there, and says nothing."""
+        room = None if ":" in self._where else read_room(self._where)
+        if room is not None and room < _LEAST_ROOM:
+            words = f"no space left on device: {room >> 20} MiB are free in {self._where}"
+            raise BackupFailure(f"restic, for {self._where}: {judge_words(words).text}")
 
     @contextmanager
     def _open_words(self) -> Iterator[BinaryIO]:
@@ -335,7 +349,7 @@ class ResticClient:
         words = judge_words(self._words(said)).text
         return BackupFailure(
             f"restic, for {_without_password(self._where)}: {why}: the server takes what it is sent, and does not"
-            f" answer: is it overloaded, or its disk gone? It has said: {words}"
+            f" answer: is it overloaded, or its disk full or gone? It has said: {words}"
         )
 
     def _words(self, said: BinaryIO) -> str:

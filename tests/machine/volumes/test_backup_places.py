@@ -151,6 +151,18 @@ def test_a_full_disk_and_one_that_is_read_only_say_so_and_can_be_read(site: Site
             ResticClient(f"{place}/another", site.secret).ensure()
 
 
+def test_a_restic_that_hangs_on_a_full_disk_is_ended_and_the_room_is_told(site: Site, tmp_path: Path) -> None:
+    """As restic 0.14 does now and then: it waits for itself once a pack could not be written."""
+    hanging = tmp_path / "restic"
+    hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
+    hanging.chmod(0o755)
+    with mounted(tmp_path / "usb", "tmpfs", "size=16m") as place, (tmp_path / "volumes/v0/disk.img").open("rb") as disk:
+        client = ResticClient(str(place), site.secret, program=str(hanging))
+        with pytest.raises(BackupFailure, match=r"\b1\d MiB are free in .*make room there") as caught:
+            client.keep(disk, "root.img", ["kvedge"], "kvedge-default")
+    assert not caught.value.fatal
+
+
 def test_a_server_that_takes_a_call_and_never_answers_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restic_client, "_FIRST_SECONDS", 2.0)
     site.give(accessKeyId="a", secretKey="b")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kvedge.storage.backups.patience import Patience, Stalled
+from kvedge.storage.backups.patience import Patience, Stalled, read_room
 
 
 class Clock:
@@ -49,3 +50,17 @@ def test_one_of_which_nothing_is_known_is_not_given_up() -> None:
     patience = Patience(0, 10, clock)
     clock.now = 100
     patience.check()
+
+
+def test_the_time_in_which_nothing_moved_is_told(copier: subprocess.Popen[bytes]) -> None:
+    clock = Clock()
+    patience = Patience(copier.pid, 10, clock)
+    patience.check()
+    clock.now = 4
+    patience.check()
+    assert patience.quiet_seconds == 4
+
+
+def test_a_place_has_room_and_of_one_that_is_not_there_nobody_knows(tmp_path: Path) -> None:
+    assert (read_room(str(tmp_path)) or 0) > 0
+    assert read_room(str(tmp_path / "absent")) is None
