@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.support.dependent_tests import DependentTests
 from tests.support.run_costs import RunCosts
 from tests.support.run_end import RunEnd
+from tests.support.second_chance import SecondChance
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -50,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Called by pytest at its start, in each of its processes."""
     config.pluginmanager.register(DependentTests())
     RunEnd.register(config)
+    SecondChance.register(config)
     config.pluginmanager.register(RunCosts())
 
 

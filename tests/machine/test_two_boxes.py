@@ -117,7 +117,7 @@ def test_a_running_vm_moves_to_another_box_with_its_disk(boxes: tuple[Box, Box])
     assert old.firmware is not None
     assert new.firmware.uuid == old.firmware.uuid
     assert new.devices.interfaces[0].mac_address == old.devices.interfaces[0].mac_address
-    assert two.vm("rover").run_strategy == "Always"
+    wait_until(lambda: two.vm("rover").run_strategy == "Always", "it is to run there")
     stopped = wait_until(lambda: (vm := one.vm("rover")).run_strategy == "Halted" and vm, "it is halted here")
     assert stopped.metadata.annotations[MOVED_TO] == own_address()
     assert MOVES_TO not in stopped.metadata.annotations
@@ -125,7 +125,7 @@ def test_a_running_vm_moves_to_another_box_with_its_disk(boxes: tuple[Box, Box])
     assert one.qemu_pids(before.metadata.uid) == []
     assert len(two.qemu_pids(after.metadata.uid)) == 1
     assert one.client.get(PersistentVolumeClaim, "default", CLAIM).status.phase == "Bound"
-    assert one.client.list(Secret, CREDENTIALS_NAMESPACE) == []
+    wait_until(lambda: one.client.list(Secret, CREDENTIALS_NAMESPACE) == [], "the target's kubeconfig is forgotten")
     wait_until(lambda: not listens(), "the target listens no more", 30.0)
     refused = one.cli("start", "rover", check=False)
     assert refused.returncode != 0

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -258,14 +258,13 @@ class Box:
 
     def launcher_pids(self, vmi_uid: str) -> list[int]:
         """The monitor and the launcher proper, oldest first."""
-        found = [
+        return [
             pid
             for pid, command in processes()
             if "launcher" in command
             and vmi_uid in command
             and os.path.basename(command[0]).startswith(("python", "kvedge"))
         ]
-        return sorted(found)
 
 
 def end_guest(client: KubeClient, namespace: str, name: str) -> None:
@@ -276,14 +275,22 @@ def end_guest(client: KubeClient, namespace: str, name: str) -> None:
         client.request("PUT", path, {"gracePeriod": 0})
 
 
-def processes() -> Iterator[tuple[int, list[str]]]:
-    """All processes of this host with their command lines."""
+def processes() -> list[tuple[int, list[str]]]:
+    """All processes of this host with their command lines, oldest first: numbers begin anew after the highest one."""
+    found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 if command[0]:
-                    yield int(entry.name), command
+                    found.append((_begun(entry), int(entry.name), command))
+    return [(pid, command) for _, pid, command in sorted(found)]
+
+
+def _begun(process: Path) -> int:
+    """In ticks of the kernel since it began itself."""
+    # The command's name, in parentheses, may have spaces.
+    return int((process / "stat").read_text().rpartition(")")[2].split()[19])
 
 
 def small_vm(name: str, image: str, run_strategy: str = "Always", **spec: object) -> JsonObject:

@@ -1,8 +1,7 @@
 """Tests that build on what the ones before them in their file have left: a plugin of pytest for tests/conftest.py.
 
-`@pytest.mark.incremental`: when one of them has failed for good, the rest of them in the file are not run, and say
-which one it was; each would wait in vain for as long as it may. `@pytest.mark.once`: what it does to a guest that it
-shares cannot be done twice, so it gets no second chance. Both may be marks of a whole file.
+`@pytest.mark.incremental`: when one of them has failed, the rest of them in the file are not run, and say which one it
+was; each would wait in vain for as long as it may. It may be the mark of a whole file.
 
 All tests of a file are run by one process, which knows what has failed.
 """
@@ -14,7 +13,6 @@ from typing import Final
 import pytest
 
 INCREMENTAL: Final = "incremental"
-ONCE: Final = "once"
 
 
 class DependentTests:
@@ -24,14 +22,6 @@ class DependentTests:
         # The first failed one of each file.
         self._failed: dict[str, str] = {}
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Called by pytest once it knows all tests."""
-        if not config.pluginmanager.hasplugin("rerunfailures"):
-            return
-        for item in items:
-            if item.get_closest_marker(ONCE):
-                item.add_marker(pytest.mark.flaky(reruns=0))
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Called by pytest before each test and its fixtures."""
@@ -40,7 +30,7 @@ class DependentTests:
             pytest.skip(f"not run: it builds on {first}, which has failed")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Called by pytest for each part of a test; what is tried again has not failed yet."""
+        """Called by pytest for each part of a test."""
         if report.outcome == "failed" and INCREMENTAL in report.keywords:
             self._failed.setdefault(_file(report.nodeid), report.nodeid.partition("::")[2])
 

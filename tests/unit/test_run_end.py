@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -58,29 +57,14 @@ def run(directory: Path, *options: str, ends: bool) -> tuple[int, str]:
     (directory / "test_slow.py").write_text(SLOW)
     (directory / "test_other.py").write_text(OTHER)
     ini = directory / "pytest.ini"
-    ini.write_text("[pytest]\ntimeout = 30\n")
+    ini.write_text("[pytest]\ntimeout = 5\n")
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ini), "-p", "no:cacheprovider", *options]
     place = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, cwd=directory, env=place, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-RERUNS = ("--reruns", "1", "--rerun-except", "from pytest-timeout")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        (),
-        pytest.param(
-            ("-n", "2", "--dist", "loadfile", *RERUNS),
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("pytest_rerunfailures") is None, reason="needs pytest-rerunfailures"
-            ),
-        ),
-    ],
-    ids=["one process", "two processes"],
-)
+@pytest.mark.parametrize("options", [(), ("-n", "2", "--dist", "loadfile")], ids=["one process", "two processes"])
 def test_it_fails_what_is_tested_takes_all_down_and_tells_what_was_not_run(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:

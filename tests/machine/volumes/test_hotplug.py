@@ -23,7 +23,7 @@ from tests.support.hotplug_guest import HotplugGuest, a_claim, blank_volume, hot
 from tests.support.image_server import played_server
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.machine, pytest.mark.timeout(400), pytest.mark.incremental, pytest.mark.once]
+pytestmark = [pytest.mark.machine, pytest.mark.timeout(400), pytest.mark.incremental]
 
 IMAGE = "local/guest:1"
 NAME = "plugged"
