@@ -15,7 +15,7 @@ from kvedge.resources.alarms.alarm_state import Alarm
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 _MOST: Final = 1000
 _MOST_IN_ROW: Final = 32

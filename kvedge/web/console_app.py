@@ -7,7 +7,6 @@ the session, and has no rights of its own. Every request passes `judge_request` 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
@@ -22,18 +21,20 @@ from kvedge.client.session import Session
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
 from kvedge.kube.errors import KubeError
+from kvedge.runtime.serving.connection_bounds import KNOWS
 from kvedge.web.live_feed import feed
 from kvedge.web.page_calls import READS, WRITES, Read, Write
 from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
 from kvedge.web.request_rules import judge_request
-from kvedge.web.shown_text import showable
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
 from kvedge.web.stream_bridge import join
+from kvedge.web.texts.shown_text import showable
+from kvedge.web.texts.yaml_text import LONGEST
+from kvedge.web.user_shares import TooManyPages, UserShares
 from kvedge.web.vm_calls import ACTIONS, act, find_run
 from kvedge.web.web_failures import failure_document, failure_of
 from kvedge.web.web_user import WebUser
-from kvedge.web.yaml_text import LONGEST
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +51,6 @@ _LARGEST_MANIFEST: Final = 2 * LONGEST
 _LARGEST_MESSAGE: Final = 1 << 20
 _PING_SECONDS: Final = 30.0
 _END_LOOK_SECONDS: Final = 5.0
-_FEEDS: Final = 32
-_STREAMS: Final = 32
-# Calls of the API server under way at once, for all pages.
-_CALLS: Final = 8
 _LONGEST_REASON: Final = 120
 
 
@@ -85,12 +82,12 @@ class ConsoleApp:
         self._cookie = cookie
         self._is_secure = all(origin.startswith("https:") for origin in own_origins.values())
         self._files = read_page_files()
-        self._calls = asyncio.Semaphore(_CALLS)
-        self._open = {"feed": 0, "stream": 0}
+        self._shares = UserShares(is_of_many=strangers is not None)
 
     def application(self) -> web.Application:
         """For a server."""
         app = web.Application(middlewares=[self._guard], client_max_size=_LARGEST_BODY)
+        app[KNOWS] = lambda request: self._find_session(request) is not None
         app.router.add_get("/", self._page, allow_head=False)
         app.router.add_get("/static/{path:.+}", self._file, allow_head=False)
         app.router.add_get("/ways", self._ways, allow_head=False)
@@ -118,6 +115,8 @@ class ConsoleApp:
             return _failure(error.status, error.reason)
         except SignInRefused as error:
             return _failure(403, str(error))
+        except TooManyPages as error:
+            return _failure(503, str(error))
         except (KubeError, ClientError) as error:
             failure = failure_of(error)
             return web.json_response(failure.document, status=failure.status, headers=page_headers())
@@ -174,7 +173,7 @@ class ConsoleApp:
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         session = self._session(request)
-        with self._count("feed", _FEEDS):
+        with self._shares.page("feed", session.owner):
             socket = web.WebSocketResponse(heartbeat=_PING_SECONDS, max_msg_size=1024, compress=False)
             await socket.prepare(request)
             await self._while_signed_in(
@@ -184,7 +183,8 @@ class ConsoleApp:
 
     def _reader(self, read: Read) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
-            return web.json_response(await self._run(read, self._session(request).user, dict(request.match_info)))
+            session = self._session(request)
+            return web.json_response(await self._run(session, read, session.user, dict(request.match_info)))
 
         return answer
 
@@ -192,7 +192,7 @@ class ConsoleApp:
         async def answer(request: web.Request) -> web.StreamResponse:
             session = self._session(request)
             body = await _manifest_body(request)
-            return web.json_response(await self._run(write, session.user, dict(request.match_info), body))
+            return web.json_response(await self._run(session, write, session.user, dict(request.match_info), body))
 
         return answer
 
@@ -218,7 +218,7 @@ class ConsoleApp:
         target = self._tickets.redeem(session, _ticket_of(request))
         if await self._ask(find_run, session, target.namespace, target.name) != target.uid:
             raise SignInRefused("the VM was started anew since: open the stream again")
-        with self._count("stream", _STREAMS):
+        with self._shares.page("stream", session.owner):
             socket = web.WebSocketResponse(
                 heartbeat=_PING_SECONDS, max_msg_size=_LARGEST_MESSAGE, protocols=(_STREAM_PROTOCOL,), compress=False
             )
@@ -227,28 +227,21 @@ class ConsoleApp:
             return socket
 
     async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: Any) -> T:
-        return await self._run(call, session.user.session, *arguments)
+        return await self._run(session, call, session.user.session, *arguments)
 
-    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
-        async with self._calls:
+    async def _run(self, session: WebSession[WebUser], call: Callable[..., T], *arguments: Any) -> T:
+        async with self._shares.call(session.owner):
             return await asyncio.to_thread(call, *arguments)
 
     def _session(self, request: web.Request) -> WebSession[WebUser]:
-        found = self.desk.find(request.cookies.get(self._cookie, ""))
+        found = self._find_session(request)
         if found is None:
             way = "sign in" if self._strangers else "run `kvedge web` and open the link that it prints"
             raise web.HTTPUnauthorized(reason=f"not signed in: {way}")
         return found
 
-    @contextlib.contextmanager
-    def _count(self, what: str, most: int) -> Any:
-        if self._open[what] >= most:
-            raise web.HTTPServiceUnavailable(reason="too many pages are open: close one")
-        self._open[what] += 1
-        try:
-            yield
-        finally:
-            self._open[what] -= 1
+    def _find_session(self, request: web.Request) -> WebSession[WebUser] | None:
+        return self.desk.find(request.cookies.get(self._cookie, ""))
 
     async def _while_signed_in(
         self, session: WebSession[WebUser], socket: web.WebSocketResponse, work: Awaitable[str]

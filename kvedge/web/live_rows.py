@@ -17,7 +17,7 @@ from kvedge.kube.informer import Informer
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 # A watch has a bookmark each minute; without one for so long the rows may be old.
 _SILENT_SECONDS: Final = 150.0

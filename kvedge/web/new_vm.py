@@ -17,9 +17,9 @@ from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.web.form_fields import read_form
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
+from kvedge.web.texts.yaml_text import check_object, read_yaml, write_yaml
 from kvedge.web.web_failures import failure_of
-from kvedge.web.yaml_text import check_object, read_yaml, write_yaml
 
 _SECONDS: Final = 20.0
 _MOST: Final = "500"

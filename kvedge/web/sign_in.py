@@ -23,6 +23,7 @@ _SESSIONS: Final = 8
 # Of all users of a console on a box: each has two watches.
 _ALL_SESSIONS: Final = 32
 _TICKETS: Final = 64
+_TICKETS_EACH: Final = 16
 # As many wrong secrets in a minute; 256 bits are not guessed, and this keeps a script from filling the processor.
 _TRIES: Final = 10
 _TRY_SECONDS: Final = 60.0
@@ -158,7 +159,8 @@ class TicketDesk(Generic[T]):
         """
         now = self._clock()
         self._tickets = {ticket: entry for ticket, entry in self._tickets.items() if entry[2] > now}
-        if len(self._tickets) >= _TICKETS:
+        own = sum(entry[0].owner == session.owner for entry in self._tickets.values())
+        if own >= _TICKETS_EACH or len(self._tickets) >= _TICKETS:
             raise SignInRefused("too many streams were asked for: wait half a minute")
         ticket = secrets.token_urlsafe(32)
         self._tickets[ticket] = (session, target, now + TICKET_SECONDS)

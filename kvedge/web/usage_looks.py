@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kvedge.client.usage.guest_usage import GuestUse, Look, compare
+from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
 
 # A look is a call of each node: pages that ask sooner get the last one.
@@ -28,6 +29,7 @@ class UsageLooks:
         self._lock = threading.Lock()
         self._last: Look | None = None
         self._uses: dict[tuple[str, str], GuestUse] = {}
+        self._failure: tuple[KubeError, float] | None = None
 
     def use_of(self, namespace: str, name: str) -> JsonObject:
         """What one guest uses, and at which moment, in seconds; rates come with the second look.
@@ -36,14 +38,24 @@ class UsageLooks:
             KubeError: when the server refuses, or does not answer.
         """
         with self._lock:
-            if self._last is None or self._clock() - self._last.moment >= _KEPT_SECONDS:
-                self._look_again()
-            assert self._last is not None
+            last = self._last
+            if last is None or self._clock() - last.moment >= _KEPT_SECONDS:
+                last = self._look_again()
             found = self._uses.get((namespace, name))
-            return {"moment": self._last.moment, "use": found.document() if found is not None else None}
+            return {"moment": last.moment, "use": found.document() if found is not None else None}
 
-    def _look_again(self) -> None:
-        before, self._last = self._last, self._look()
-        if before is None or self._last.moment - before.moment > _LONGEST_SECONDS:
-            before = self._last
-        self._uses = {(use.namespace, use.name): use for use in compare(before, self._last)}
+    def _look_again(self) -> Look:
+        if self._failure is not None and self._clock() - self._failure[1] < _KEPT_SECONDS:
+            # A server that takes long to fail would be asked by one waiting page after the other.
+            raise self._failure[0]
+        try:
+            found = self._look()
+        except KubeError as error:
+            self._failure = error, self._clock()
+            raise
+        self._failure = None
+        before, self._last = self._last, found
+        if before is None or found.moment - before.moment > _LONGEST_SECONDS:
+            before = found
+        self._uses = {(use.namespace, use.name): use for use in compare(before, found)}
+        return found

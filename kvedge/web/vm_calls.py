@@ -17,8 +17,8 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.web.texts.yaml_text import LONGEST, write_yaml
 from kvedge.web.vm_view import view_of
-from kvedge.web.yaml_text import LONGEST, write_yaml
 
 # What a page may ask for, and of which object.
 ACTIONS: Final = {"start": VM, "stop": VM, "restart": VM, "pause": VMI, "unpause": VMI}

@@ -11,9 +11,9 @@ from kvedge.client.errors import RefusedError
 from kvedge.client.session import Session, check_name
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.web.shown_text import showable
-from kvedge.web.text_diff import differing_lines
-from kvedge.web.yaml_text import LONGEST, check_object, read_yaml, write_yaml
+from kvedge.web.texts.shown_text import showable
+from kvedge.web.texts.text_diff import differing_lines
+from kvedge.web.texts.yaml_text import LONGEST, check_object, read_yaml, write_yaml
 
 _SECONDS: Final = 20.0
 _LONGEST_LINE: Final = 1024

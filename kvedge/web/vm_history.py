@@ -25,7 +25,7 @@ from kvedge.kube.kube_client import Preconditions
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 _SECONDS: Final = 20.0
 _MOST: Final = 200

@@ -15,7 +15,7 @@ from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 _MOST: Final = 64
 _LONGEST_MESSAGE: Final = 1024

@@ -12,7 +12,7 @@ from kvedge.client.errors import ClientError, FlagError, NotFoundError
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.web.form_fields import field_of_flag, field_of_path
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 _MOST_CAUSES: Final = 32
 _LONGEST: Final = 1024

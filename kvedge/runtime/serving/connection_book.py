@@ -81,6 +81,14 @@ class ConnectionBook:
         if self._known.get(connection.protocol) is connection:
             self._move(connection, self._at_work, self._idle)
 
+    def hand_over(self, connection: Connection, owner: str) -> None:
+        """Somebody else owns it from now on; it is among those that neither rest nor work until it does either."""
+        if self._known.get(connection.protocol) is connection:
+            self.forget(connection.protocol)
+            connection.owner = owner
+            self._known[connection.protocol] = connection
+            self._counts[owner] = self.count(owner) + 1
+
     def longest_idle(self, owner: str) -> Connection | None:
         """The one that has waited longest for a request."""
         return next(iter(self._idle.get(owner, {}).values()), None)

@@ -1,13 +1,15 @@
 """How many connections a server of a role holds at once, and which it gives up when there are too many.
 
 Made by `HttpsServer`, in its event loop. A client that shows a certificate of the authority that the server asks for is
-known. All others can be anybody who reaches the port, a guest included, and must not cost the known ones anything.
+known, and so is one whose requests the application knows (`KNOWS`). All others can be anybody who reaches the port, a
+guest included, and must not cost the known ones anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -23,6 +25,9 @@ MOST_UNKNOWN: Final = 512
 # A call of an unknown client takes milliseconds. A longer one gives way to others when there are too many.
 _SHORT_SECONDS: Final = 5.0
 
+# What an application may have: whether a request is of somebody who has signed in.
+KNOWS: Final[web.AppKey[Callable[[web.Request], bool]]] = web.AppKey("knows")
+
 # The owners of connections: all that show a certificate of the authority count as one.
 _KNOWN: Final = "known"
 _UNKNOWN: Final = ""
@@ -31,7 +36,9 @@ _UNKNOWN: Final = ""
 class ConnectionBounds:
     """Watches over the connections of one application."""
 
-    def __init__(self) -> None:
+    def __init__(self, knows: Callable[[web.Request], bool] | None = None) -> None:
+        """`knows`: whether a request makes its connection one of a known client."""
+        self._knows = knows
         self._loop = asyncio.get_running_loop()
         self._book = ConnectionBook()
 
@@ -62,6 +69,8 @@ class ConnectionBounds:
             # The client has gone.
             return await handler(request)
         connection = self._find_connection(request.protocol, request.transport)
+        if connection.owner == _UNKNOWN and self._knows is not None and self._knows(request):
+            self._become_known(connection)
         self._book.work(connection)
         try:
             return await handler(request)
@@ -72,6 +81,10 @@ class ConnectionBounds:
         """A request may be there before the handshake is told of."""
         owner = _KNOWN if transport.get_extra_info("peercert") else _UNKNOWN
         return self._book.of(protocol) or self._book.take_in(protocol, owner, transport)
+
+    def _become_known(self, connection: Connection) -> None:
+        if self._book.count(_KNOWN) < MOST_KNOWN or self._give_up_one_of(_KNOWN):
+            self._book.hand_over(connection, _KNOWN)
 
     def _give_up_one_of(self, owner: str) -> bool:
         spared = [self._book.longest_idle(owner)]

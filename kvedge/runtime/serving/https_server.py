@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from kvedge.runtime.serving.connection_acceptor import ConnectionAcceptor
-from kvedge.runtime.serving.connection_bounds import ConnectionBounds
+from kvedge.runtime.serving.connection_bounds import KNOWS, ConnectionBounds
 from kvedge.runtime.serving.loop_thread import LoopThread, Serving, bind_socket, sockets_of, wait_closed
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
@@ -119,7 +119,8 @@ class HttpsServer:
         loop = asyncio.get_running_loop()
         pool = ThreadPoolExecutor(_BLOCKING_CALLS, thread_name_prefix=f"{self._name}-call")
         loop.set_default_executor(pool)
-        application, bounds = make_application(), ConnectionBounds()
+        application = make_application()
+        bounds = ConnectionBounds(application.get(KNOWS))
         application.middlewares.insert(0, bounds.watch)
         runner = web.AppRunner(
             application,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kvedge.client.errors import FlagError
 from kvedge.resources.codec import JsonObject
 from kvedge.web.sign_in import SignInRefused
-from kvedge.web.yaml_text import read_yaml
+from kvedge.web.texts.yaml_text import read_yaml
 
 # RFC 6750; a longer one fits into no header.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{8,8192}")

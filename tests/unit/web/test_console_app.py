@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import aiohttp
 import pytest
 
 from kvedge.web import console_app
-from kvedge.web.yaml_text import LONGEST
+from kvedge.web.texts.yaml_text import LONGEST
 from tests.unit.web.console_pages import Pages, browse
 
 
@@ -39,3 +40,27 @@ def test_a_manifest_that_is_too_long_is_answered_with_what_to_do() -> None:
         assert (status, said) == (413, {"message": message})
 
     browse(test)
+
+
+def test_one_user_with_many_pages_leaves_room_for_another() -> None:
+    async def test(pages: Pages) -> None:
+        ann, bob = pages.sign_in("ann"), pages.sign_in("bob")
+        opened = [await pages.open_live(ann) for _ in range(12)]
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await pages.open_live(ann)
+        assert refused.value.status == 503
+        opened.append(await pages.open_live(bob))
+        for socket in opened:
+            await socket.close()
+
+    browse(test)
+
+
+def test_a_user_alone_may_open_as_many_as_there_are() -> None:
+    async def test(pages: Pages) -> None:
+        ann = pages.sign_in("ann")
+        opened = [await pages.open_live(ann) for _ in range(32)]
+        for socket in opened:
+            await socket.close()
+
+    browse(test, of_many=False)

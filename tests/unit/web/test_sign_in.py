@@ -112,10 +112,18 @@ def test_tickets_that_nobody_uses_have_an_end() -> None:
     desk: SignInDesk[str] = SignInDesk(clock)
     session = desk.find(desk.sign_in(desk.make_link_secret("ann")))
     assert session is not None
+    others = [desk.find(desk.begin("bob", f"bob-{number}")) for number in range(4)]
     tickets: TicketDesk[str] = TicketDesk(clock)
-    for _ in range(64):
-        tickets.issue(session, _TARGET)
+    for each in (session, *others[:3]):
+        assert each is not None
+        for _ in range(16):
+            tickets.issue(each, _TARGET)
+        # One user's share is used up.
+        with pytest.raises(SignInRefused, match="wait"):
+            tickets.issue(each, _TARGET)
+    last = others[3]
+    assert last is not None
     with pytest.raises(SignInRefused, match="wait"):
-        tickets.issue(session, _TARGET)
+        tickets.issue(last, _TARGET)
     clock.now += TICKET_SECONDS
     assert tickets.issue(session, _TARGET)

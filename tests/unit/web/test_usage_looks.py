@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvedge.client.usage.guest_usage import Figures, Look
+from kvedge.kube.errors import KubeError
 from kvedge.web.usage_looks import UsageLooks
 
 
@@ -12,10 +15,13 @@ class Played:
     def __init__(self) -> None:
         self.now = 100.0
         self.looked = 0
+        self.trouble: KubeError | None = None
         self.looks = UsageLooks(self.look, lambda: self.now)
 
     def look(self) -> Look:
         self.looked += 1
+        if self.trouble is not None:
+            raise self.trouble
         return Look(self.now, {("shop", "web"): Figures("n1", answers=True, sums={"cpu": self.now * 1.5})})
 
 
@@ -25,6 +31,19 @@ def test_the_first_look_has_no_rates_and_the_second_has() -> None:
     assert (first["moment"], first["use"]["cpus"]) == (100.0, None)
     played.now += 5
     assert played.looks.use_of("shop", "web")["use"]["cpus"] == 1.5
+
+
+def test_a_failure_is_told_to_all_that_ask_at_the_same_time() -> None:
+    played = Played()
+    played.trouble = KubeError(503, "ServiceUnavailable", "no answer")
+    for _ in range(5):
+        with pytest.raises(KubeError, match="no answer"):
+            played.looks.use_of("shop", "web")
+        played.now += 0.3
+    assert played.looked == 1
+    played.trouble = None
+    played.now += 1
+    assert played.looks.use_of("shop", "web")["use"] is not None
 
 
 def test_pages_that_ask_at_the_same_time_share_a_look() -> None:

@@ -58,6 +58,27 @@ def test_the_one_that_waits_longest_comes_first_by_owner() -> None:
     in_loop(look)
 
 
+def test_one_that_is_handed_over_counts_for_its_new_owner() -> None:
+    async def look(book: ConnectionBook) -> None:
+        connection, other = take(book, ""), take(book, "")
+        for each in (connection, other):
+            book.rest(each)
+        book.hand_over(connection, "ann")
+        assert (book.count(""), book.count("ann"), book.longest_idle(""), book.longest_idle("ann")) == (
+            1,
+            1,
+            other,
+            None,
+        )
+        book.work(connection)
+        assert (book.longest_at_work("ann"), book.longest_at_work("")) == (connection, None)
+        book.forget(connection.protocol)
+        book.hand_over(connection, "joe")
+        assert (book.count("ann"), book.count("joe"), len(book)) == (0, 0, 1), "one that is gone is nobody's"
+
+    in_loop(look)
+
+
 def test_one_that_is_given_up_is_closed_and_counts_no_more() -> None:
     async def look(book: ConnectionBook) -> None:
         connection = take(book, "joe")

@@ -112,6 +112,7 @@ def served() -> Iterator[HttpsServer]:
 
         made = web.Application()
         made.add_routes([web.get("/", quick), web.get("/slow", slow)])
+        made[connection_bounds.KNOWS] = lambda request: "Cookie" in request.headers
         return made
 
     server = HttpsServer(LOCAL, 0, "test")
@@ -155,3 +156,18 @@ def test_a_connection_without_a_request_is_closed(served: HttpsServer, monkeypat
     assert status_of(used) == 200
     used.close()
     unused.close()
+
+
+def test_who_has_signed_in_gives_way_to_no_stranger(served: HttpsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_bounds, "MOST_UNKNOWN", 2)
+    monkeypatch.setattr(connection_bounds, "_SHORT_SECONDS", 0.0)
+    (known,) = quiet(served.port, 1)
+    known.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\nCookie: mine\r\n\r\n")
+    strangers = quiet(served.port, 1)
+    strangers[0].sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    strangers += quiet(served.port, 4)
+    wait_until(lambda: sum(map(is_open, strangers)) == 2, "all but two of the strangers are closed")
+    assert not is_open(strangers[0]), "what it was at counts for nothing"
+    assert is_open(known)
+    for connection in (known, *strangers):
+        connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.client.errors import FlagError
-from kvedge.web.yaml_text import LONGEST, check_object, read_yaml, write_yaml
+from kvedge.web.texts.yaml_text import LONGEST, check_object, read_yaml, write_yaml
 
 
 def test_what_is_written_is_read_back_without_what_servers_note() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.web.text_diff import differing_lines
+from kvedge.web.texts.text_diff import differing_lines
 
 
 def numbered(*numbers: int) -> str:

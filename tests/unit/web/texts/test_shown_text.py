@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.web.shown_text import showable
+from kvedge.web.texts.shown_text import showable
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Texts that users and guests wrote: shown, read as YAML, compared."""
