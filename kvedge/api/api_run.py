@@ -32,6 +32,7 @@ from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.expand_calls import ExpandCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy
+from kvedge.api.subresources.graphs.graph_calls import GraphCalls
 from kvedge.api.subresources.memory_dump_calls import MemoryDumpCalls
 from kvedge.api.subresources.migration_calls import MigrationCalls
 from kvedge.api.subresources.power_calls import PowerCalls
@@ -159,7 +160,8 @@ class ApiRun:
         migrations = MigrationCalls(self._client)
         dumps = MemoryDumpCalls(self._client, lambda: self.configuration.current.gates)
         expansion = ExpandCalls(self._client, self._current_cluster)
-        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion)
+        graphs = GraphCalls(self._client, lambda: self.configuration.current.gates)
+        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion, graphs)
         served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
         application.add_routes(served.routes())
         metrics = MetricsServer(

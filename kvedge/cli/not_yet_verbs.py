@@ -10,7 +10,6 @@ from typing import Final
 # Verb of virtctl → why not, and what to do.
 NOT_YET: Final[dict[str, str]] = {
     "guestfs": "use virtctl guestfs; `guestfish --ro -a FILE` looks into an image before `kvedge image import`",
-    "objectgraph": "`kvedge describe vm NAME` shows what belongs to a VM",
     "template": "there are no templates of VMs: `kvedge launch --dry-run -o yaml` makes a manifest to start from",
 }
 

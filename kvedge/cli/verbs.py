@@ -30,6 +30,10 @@ _MACHINES: Final[dict[str, Verb]] = {
     "reset": Verb("machines.pause_verbs", "Reset a guest at once, as its reset button would."),
     "soft-reboot": Verb("machines.pause_verbs", "Ask a guest to reboot, by its agent or by ACPI."),
     "evacuate-cancel": Verb("machines.evacuation_verb", "Have a guest stay that an eviction has marked to leave."),
+    "objectgraph": Verb(
+        "machines.graph_verb",
+        "Show the objects that a VM names, as a tree.",
+    ),
     "migrate": Verb(
         "machines.migrate_verbs", "Move a running VM to another node or box, or its disks to another class."
     ),

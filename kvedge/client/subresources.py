@@ -60,8 +60,7 @@ def put(session: Session, resource: str, name: str, call: str, body: JsonObject 
         RefusedError: when the guest cannot.
         KubeError: with the server's words.
     """
-    sent = None if body is None else {key: value for key, value in body.items() if value is not None}
-    _call_guest(session, "PUT", resource, name, call, sent)
+    _call_guest(session, "PUT", resource, name, call, _present(body))
 
 
 def get_object(session: Session, resource: str, name: str) -> Any:
@@ -70,9 +69,9 @@ def get_object(session: Session, resource: str, name: str) -> Any:
     return _ask(session, resource, name, lambda: session.client.request("GET", path))
 
 
-def get(session: Session, resource: str, name: str, call: str) -> Any:
+def get(session: Session, resource: str, name: str, call: str, body: JsonObject | None = None) -> Any:
     """Ask for a document; as :func:`put`."""
-    return _call_guest(session, "GET", resource, name, call, None)
+    return _call_guest(session, "GET", resource, name, call, _present(body))
 
 
 def get_content(session: Session, resource: str, name: str, call: str, query: dict[str, str] | None = None) -> bytes:
@@ -80,6 +79,10 @@ def get_content(session: Session, resource: str, name: str, call: str, query: di
     path = subresource_path(session.namespace, resource, name, call)
     client = session.client.hurry(_SECONDS)
     return _ask(session, resource, name, lambda: client.content(path, query))
+
+
+def _present(body: JsonObject | None) -> JsonObject | None:
+    return None if body is None else {key: value for key, value in body.items() if value is not None}
 
 
 def _words(error: Unavailable) -> str:

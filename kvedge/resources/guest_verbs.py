@@ -45,6 +45,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   migration  the api role makes a migration of the VMI
 #   memory    the api role writes into the VM that a dump is wanted, or its claim is to be let go
 #   document  the api role answers with an object
+#   graph     the api role answers with what belongs to the VM or VMI
 #   change    the launcher does it
 #   command   as change; a refusal of the launcher is told as KubeVirt tells those of its commands
 #   facts     the launcher's answer, as a document
@@ -63,6 +64,7 @@ Way = Literal[
     "migration",
     "memory",
     "document",
+    "graph",
     "change",
     "command",
     "facts",
@@ -216,7 +218,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VM_PLURAL, "memorydump", "PUT", "memory", "edit", listed=False),
     GuestVerb(VM_PLURAL, "removememorydump", "PUT", "memory", "edit", listed=False),
     GuestVerb(VM_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
-    _make_later(VM_PLURAL, "objectgraph", "view", method="GET"),
+    GuestVerb(VM_PLURAL, "objectgraph", "GET", "graph", "view"),
     _change("pause", "Pause", "running", "pausable"),
     _change("unpause", "Unpause", "no-snapshot", "vmi-running", "paused"),
     _change("reset", "Reset"),
@@ -251,7 +253,7 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     _make_later(VMI_PLURAL, "backup", "nobody"),
     _make_later(VMI_PLURAL, "redefine-checkpoint", "nobody"),
     GuestVerb(VMI_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
-    _make_later(VMI_PLURAL, "objectgraph", "view", method="GET"),
+    GuestVerb(VMI_PLURAL, "objectgraph", "GET", "graph", "view"),
     _vmi("usbredir", "GET", "stream", "edit", ("usb-slots", "node"), socket=USB_SOCKET, slots=USB_SLOTS, listed=False),
     _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
     _make_later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),

@@ -25,7 +25,8 @@ class SecondChance:
     @classmethod
     def register(cls, config: pytest.Config) -> None:
         """Have it in a run that is asked for the names."""
-        if (place := os.environ.get(VARIABLE)) and not hasattr(config, "workerinput"):
+        # Runs of pytest that tests begin are not asked.
+        if (place := os.environ.pop(VARIABLE, "")) and not hasattr(config, "workerinput"):
             config.pluginmanager.register(cls(Path(place)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -22,6 +22,7 @@ from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.expand_calls import ExpandCalls
 from kvedge.api.subresources.front_proxy_rules import FrontProxy, caller_of
+from kvedge.api.subresources.graphs.graph_calls import GraphCalls
 from kvedge.api.subresources.guest_calls import GuestCalls, Handler, flags_for_relay
 from kvedge.api.subresources.guest_rules import check_guest
 from kvedge.api.subresources.health_check import HealthCheck
@@ -34,6 +35,7 @@ from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import StreamWatch
 from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.kube.errors import KubeError
+from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.role_users import UserInfo
@@ -64,6 +66,7 @@ class SubresourceServer:
         migrations: MigrationCalls,
         dumps: MemoryDumpCalls,
         expansion: ExpandCalls,
+        graphs: GraphCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
     ) -> None:
@@ -83,6 +86,7 @@ class SubresourceServer:
             "migration": lambda verb, version: _accept_with_warnings(migrations.call, verb),
             "memory": lambda verb, version: _accept(dumps.call, verb),
             "document": lambda verb, version: self._expand_spec,
+            "graph": lambda verb, version: _tell(graphs.call, verb),
             "change": lambda verb, version: guests.change(verb),
             "command": lambda verb, version: guests.change(verb),
             "facts": lambda verb, version: guests.facts(verb),
@@ -207,6 +211,17 @@ def _accept(call: Callable[[GuestVerb, str, str, bytes], None], verb: GuestVerb,
         body = await request.read()
         await asyncio.to_thread(call, verb, where["namespace"], where["name"], body)
         return web.Response(status=status)
+
+    return handle
+
+
+def _tell(call: Callable[[GuestVerb, str, str, bytes], JsonObject], verb: GuestVerb) -> Handler:
+    """Handle a verb that is answered with an object."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        where = request.match_info
+        body = await request.read()
+        return web.json_response(await asyncio.to_thread(call, verb, where["namespace"], where["name"], body))
 
     return handle
 

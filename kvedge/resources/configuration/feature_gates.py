@@ -47,6 +47,8 @@ IGNITION_SUPPORT: Final = "ExperimentalIgnitionSupport"
 RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
 # With this gate, on unless somebody disables it, a guest may speak by passt.
 PASST_GATE: Final = "PasstBinding"
+# With this gate users may ask what belongs to a VM.
+OBJECT_GRAPH: Final = "ObjectGraph"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
@@ -69,6 +71,7 @@ PRESENT: Final = frozenset(
         "ImageVolume",
         INCREMENTAL_BACKUP,
         "NonRoot",
+        OBJECT_GRAPH,
         "PSA",
         "PanicDevices",
         PASST_GATE,

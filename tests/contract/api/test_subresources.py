@@ -459,8 +459,9 @@ def test_a_vmi_of_the_vms_name_that_is_not_its_own_is_not_reached(
 
 
 def test_what_comes_later_is_answered_with_501(admin: KubeClient, running: JsonObject) -> None:
-    with pytest.raises(KubeError, match=r"virtualmachines/objectgraph: not supported by kvedge 0\.1") as refusal:
-        admin.request("GET", f"{SUB}/virtualmachines/small/objectgraph")
+    call = "virtualmachineinstances/sev/fetchcertchain"
+    with pytest.raises(KubeError, match=rf"{call}: not supported by kvedge 0\.1") as refusal:
+        admin.request("GET", f"{SUB}/virtualmachineinstances/small/sev/fetchcertchain")
     assert refusal.value.status == 501
 
 

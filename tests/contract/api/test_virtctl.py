@@ -291,7 +291,7 @@ def test_guestfs_names_the_image_of_a_node_that_has_libguestfs_or_says_what_is_t
 def test_virtctl_says_what_is_not_supported(virtctl: Kubectl, vmi: JsonObject) -> None:
     done = virtctl.try_run("objectgraph", "web")
     assert done.returncode == 1
-    assert "virtualmachines/objectgraph: not supported by kvedge" in done.stderr
+    assert "ObjectGraph feature gate not enabled" in done.stderr
 
 
 def test_migrate_and_migrate_cancel(virtctl: Kubectl, admin: KubeClient, vmi: JsonObject, second_node: str) -> None:

@@ -80,9 +80,9 @@ VIRTCTL = [
 def test_each_verb_of_virtctl_is_there_or_refused_by_name() -> None:
     assert {*VIRTCTL} <= {*VERBS, *NOT_YET, "help"}
     assert not {*VERBS} & {*NOT_YET}
-    done = kvedge_cli("objectgraph", "web")
+    done = kvedge_cli("template", "list")
     assert done.returncode == Exit.USAGE
-    assert done.stderr == ("error: kvedge has no objectgraph: `kvedge describe vm NAME` shows what belongs to a VM\n")
+    assert done.stderr.startswith("error: kvedge has no template: there are no templates of VMs: `kvedge launch ")
     assert "`kvedge clone VM [TARGET]` clones a VM" in kvedge_cli("create", "clone", "--name", "x").stderr
 
 

@@ -100,7 +100,7 @@ def api_routes(version: str) -> set[tuple[str, str]]:
     cluster: Any = SimpleNamespace(version=None)
     nothing: Any = SimpleNamespace(call=None)
     base = f"/apis/{SUBRESOURCE_GROUP}/{version}"
-    routes = SubresourceServer(cluster, *(nothing,) * 7, lambda: None).routes()
+    routes = SubresourceServer(cluster, *(nothing,) * 8, lambda: None).routes()
     return {
         (route.method, route.path.removeprefix(base)) for route in routes if f"{route.path}/".startswith(f"{base}/")
     }

@@ -1,0 +1,1 @@
+"""What belongs to a VM: the tree of objects that its specification names."""
