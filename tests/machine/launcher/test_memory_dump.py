@@ -7,7 +7,7 @@ import os
 import select
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -67,6 +67,22 @@ def wait_over(pod: LauncherPod, name: str) -> m.MemoryDump:
     return wait_until(over, "the dump is over", seconds=60)
 
 
+def once_it_goes_on(order: Callable[[], m.DomainStatus]) -> m.DomainStatus:
+    """The answer to an order after a dump: until the launcher has seen that the guest goes on, it has to wait."""
+
+    def try_it() -> m.DomainStatus | None:
+        try:
+            return order()
+        except grpc.RpcError as refused:
+            if refused.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return None
+
+    found = wait_until(try_it, "the order is taken")
+    assert found is not None
+    return found
+
+
 def test_the_memory_is_an_elf_core_and_the_guest_goes_on(pod: LauncherPod) -> None:
     path = a_file(pod)
     pod.sync()
@@ -81,10 +97,10 @@ def test_the_memory_is_an_elf_core_and_the_guest_goes_on(pod: LauncherPod) -> No
     # Asked for again it is not made again; another one is, in place of the one before.
     before = path.stat().st_mtime_ns
     dump(pod, "one")
-    dump(pod, "two")
+    once_it_goes_on(lambda: dump(pod, "two"))
     wait_over(pod, "two")
     assert path.stat().st_mtime_ns > before
-    assert pod.call("Pause").reason == m.DOMAIN_REASON_USER
+    assert once_it_goes_on(lambda: pod.call("Pause")).reason == m.DOMAIN_REASON_USER
     dump(pod, "three")
     assert wait_over(pod, "three").state == m.MEMORY_DUMP_STATE_COMPLETE
     status = pod.call("GetDomain")
@@ -117,7 +133,7 @@ def test_a_guest_goes_on_when_there_is_no_room_for_its_memory(tmp_path: Path, se
         assert found.state == m.MEMORY_DUMP_STATE_FAILED
         assert found.message
         pod.wait_state(m.DOMAIN_STATE_RUNNING)
-        assert pod.call("Pause").state == m.DOMAIN_STATE_PAUSED
+        assert once_it_goes_on(lambda: pod.call("Pause")).state == m.DOMAIN_STATE_PAUSED
 
 
 def test_a_guest_goes_on_when_its_launcher_is_killed_while_its_memory_is_written(pod: LauncherPod) -> None:
@@ -160,7 +176,7 @@ def test_a_guest_goes_on_when_its_launcher_is_killed_while_its_memory_is_written
     assert pod.qemu_pids() == [qemu]
     path.unlink()
     a_file(pod)
-    dump(pod, "two")
+    once_it_goes_on(lambda: dump(pod, "two"))
     assert wait_over(pod, "two").state == m.MEMORY_DUMP_STATE_COMPLETE
     assert loaded_bytes(path) >= RAM
 
