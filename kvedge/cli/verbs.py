@@ -92,6 +92,7 @@ _OBJECTS: Final[dict[str, Verb]] = {
     ),
     "logs": Verb("objects.logs_verb", "Show a launcher's log: `kvedge logs vmi/web`."),
     "image": Verb("objects.image_verbs", "Images for container disks, kept on this box."),
+    "tasks": Verb("objects.task_verb", "Show what is under way: imports, copies, snapshots, backups, migrations."),
     "volume": Verb("objects.volume_verbs", "Volumes: the claims on which disks of VMs last."),
     "network": Verb(
         "objects.network_verbs", "Networks: the LAN, or one of VMs among themselves, besides the Pod network."

@@ -1,16 +1,22 @@
-"""What the pages of nodes, volumes and alarms ask of the API server, with the user's own rights; nothing is changed.
+"""What the pages of nodes, volumes, networks, tasks and alarms ask of the API server, with the user's own rights.
 
-Called by `page_calls` in threads of their own. Raises what the client raises.
+Called by `page_calls` in threads of their own. Changes nothing. Raises what the client raises.
 """
 
 from __future__ import annotations
 
 import contextlib
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kvedge.client.alarms import fetch_alarms
+from kvedge.client.networks.network_calls import NoNetworks, list_networks
+from kvedge.client.networks.network_rows import network_rows
+from kvedge.client.networks.network_rows import users_of as networks_users
 from kvedge.client.session import Session
+from kvedge.client.tasks.task_calls import list_tasks
+from kvedge.client.tasks.task_rows import task_rows
 from kvedge.client.volumes.volume_rows import users_of, volume_rows
 from kvedge.kube.errors import Forbidden
 from kvedge.resources.codec import JsonObject
@@ -18,9 +24,10 @@ from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.web.cluster_view import alarms_view, nodes_view, volumes_view
+from kvedge.web.cluster_view import alarms_view, networks_view, nodes_view, tasks_view, volumes_view
 
 _SECONDS: Final = 20.0
+_LATELY: Final = timedelta(hours=1)
 
 
 def read_nodes(session: Session, place: str | None) -> JsonObject:
@@ -38,6 +45,24 @@ def read_volumes(session: Session, place: str | None) -> JsonObject:
     claims = client.list(PersistentVolumeClaim, place)
     users = users_of(client.list(VirtualMachine, place), client.list(VirtualMachineInstance, place))
     return volumes_view(volume_rows(claims, users, datetime.now(UTC)))
+
+
+def read_networks(session: Session, place: str | None) -> JsonObject:
+    """The networks that VMs join besides the Pod network, and the VMs on them as far as the user sees these."""
+    here = replace(session, client=session.client.hurry(_SECONDS))
+    try:
+        found = list_networks(here, place)
+    except NoNetworks:
+        # Their kind comes with the first one, on one box.
+        return networks_view([])
+    vms, vmis = here.client.list(VirtualMachine, place), here.client.list(VirtualMachineInstance, place)
+    return networks_view(network_rows(found, networks_users(vms, vmis), datetime.now(UTC)))
+
+
+def read_tasks(session: Session, place: str | None) -> JsonObject:
+    """What is under way, and what has ended of late."""
+    found, _ = list_tasks(replace(session, client=session.client.hurry(_SECONDS)), place)
+    return tasks_view(task_rows(found, datetime.now(UTC), _LATELY))
 
 
 def read_alarms(session: Session, place: str | None) -> JsonObject:

@@ -1,4 +1,4 @@
-"""What the pages of nodes, volumes and alarms show, made of objects. Pure.
+"""What the pages of nodes, volumes, networks, tasks and alarms show, made of objects. Pure.
 
 Called by `cluster_calls`. Every text goes through `showable`, every list has an end.
 """
@@ -10,14 +10,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kvedge.client.alarms import alarm_document
+from kvedge.client.networks.network_rows import NetworkRow
+from kvedge.client.tasks.task_rows import TaskRow
 from kvedge.client.volumes.volume_rows import VolumeRow
 from kvedge.resources.alarms.alarm_state import Alarm
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Node
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.backup_tasks import BackupTask
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
 
 _MOST: Final = 1000
+# What ends at a user's wish and leaves everything as it was.
+_CANCELLED: Final = VirtualMachineInstanceMigration.KIND.kind
+# About claims, two VMs, or many.
+_NOT_OF_A_VM: Final = frozenset(cls.KIND.kind for cls in (DataVolume, VirtualMachineClone, BackupTask))
 _MOST_IN_ROW: Final = 32
 _LONGEST: Final = 1024
 
@@ -32,6 +42,22 @@ def nodes_view(nodes: Iterable[Node], vmis: Iterable[VirtualMachineInstance]) ->
 def volumes_view(rows: Sequence[VolumeRow]) -> JsonObject:
     """A row for each claim, by namespace and name."""
     return {"rows": [_make_showable(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+
+
+def networks_view(rows: Sequence[NetworkRow]) -> JsonObject:
+    """A row for each network besides the Pod network, by namespace and name."""
+    return {"rows": [_make_showable(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+
+
+def tasks_view(rows: Sequence[TaskRow]) -> JsonObject:
+    """A row for each piece of work, what is under way first; `cancel` and `ofVm` say what the page may make of it."""
+    shown = [_make_showable(row.document()) | _marks_of(row) for row in rows[:_MOST]]
+    return {"rows": shown, "more": max(0, len(rows) - _MOST)}
+
+
+def _marks_of(row: TaskRow) -> JsonObject:
+    may_end = row.kind == _CANCELLED and row.is_active and not row.is_ending
+    return {"cancel": may_end, "ofVm": row.kind not in _NOT_OF_A_VM}
 
 
 def alarms_view(alarms: Iterable[Alarm]) -> JsonObject:

@@ -56,6 +56,8 @@ READS: Final[Mapping[str, Read]] = {
     f"{_VM}/use": lambda user, names: user.looks.use_of(names["namespace"], names["name"]),
     "/nodes": _of_place(cluster_calls.read_nodes),
     "/volumes": _of_place(cluster_calls.read_volumes),
+    "/networks": _of_place(cluster_calls.read_networks),
+    "/tasks": _of_place(cluster_calls.read_tasks),
     "/alarms": _of_place(cluster_calls.read_alarms),
     "/rights/{namespace}": lambda user, names: own_rights.read_rights(user.session, names["namespace"]),
     "/new/defaults": lambda user, names: {"namespace": user.session.namespace},

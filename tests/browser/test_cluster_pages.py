@@ -1,8 +1,9 @@
-"""Nodes, volumes, alarms and a guest's graphs in a browser."""
+"""Nodes, volumes, networks, tasks, alarms and a guest's graphs in a browser."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from kvedge.kube.errors import AlreadyExists
@@ -17,9 +18,13 @@ from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
 from tests.support.api_role_fixtures import EchoNode
+from tests.support.api_servers import ApiServerUnderTest
+from tests.support.kvedge_cli import KvedgeCli
 
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 _CONFIGS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
+_MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancemigrations"
+_NODES = "/api/v1/nodes"
 _HOSTILE = "<img src=x>\u202e"
 
 
@@ -63,6 +68,49 @@ def test_nodes_volumes_and_alarms_are_shown(admin: KubeClient, guest: JsonObject
     asyncio.run(test())
     admin.request("DELETE", f"{_CLAIMS}/kept")
     admin.request("DELETE", f"{_CONFIGS}/kvedge-alarms")
+
+
+def test_networks_and_tasks_are_shown_and_a_migration_is_cancelled(
+    admin: KubeClient, server: ApiServerUnderTest, guest: JsonObject, link: str, viewer_link: str, tmp_path: Path
+) -> None:
+    program = KvedgeCli(server.write_kubeconfig("admin", ["system:masters"]))
+    program.run("network", "create", "lan")
+    # The guest could go there.
+    node = {"name": "second", "labels": {"kubevirt.io/schedulable": "true"}}
+    admin.request("POST", _NODES, {"apiVersion": "v1", "kind": "Node", "metadata": node})
+    about = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration"}
+    admin.request("POST", _MIGRATIONS, {**about, "metadata": {"name": "away"}, "spec": {"vmiName": "small"}})
+    assert json.loads(program.run("tasks", "-o", "json"))[0]["about"] == "small"
+    assert program.run("tasks", "-A").split()[:3] == ["NAMESPACE", "TASK", "NAME"]
+
+    async def look() -> None:
+        async with chromium_page(tmp_path / "viewer") as page:
+            await open_page(page, viewer_link, "Tasks")
+            await page.wait_text("migration")
+            assert await page.evaluate("[...document.querySelectorAll('td button')].every(each => each.hidden)")
+            is_faultless(page, viewer_link)
+
+    async def test() -> None:
+        async with chromium_page(tmp_path / "admin") as page:
+            await open_page(page, link, "Networks")
+            await page.wait_text("isolated")
+            await page.click("nav a", "Tasks")
+            await page.wait("document.querySelector('td button:not([hidden])')", "it can be cancelled")
+            await page.click("td button", "Cancel")
+            await page.wait("document.querySelector('dialog[open]')", "it is asked")
+            await page.click("dialog button", "Stay")
+            await page.wait_text("default/small stays")
+            # Its controller would take it down now.
+            await page.wait_text("is being ended")
+            assert await page.evaluate("document.querySelectorAll('td button').length") == 0
+            is_faultless(page, link)
+
+    for name in ("viewer", "admin"):
+        (tmp_path / name).mkdir()
+    asyncio.run(look())
+    asyncio.run(test())
+    admin.request("DELETE", f"{_NODES}/second")
+    program.run("network", "delete", "lan")
 
 
 def test_a_guest_that_runs_has_graphs(guest: JsonObject, echo_node: EchoNode, link: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-// Nodes, volumes and alarms: tables that are read again while they are open.
+// Nodes, volumes, networks, tasks and alarms: tables that are read again while they are open.
 
-import { CallFailed, read } from "./calls.js";
-import { age, element, table } from "./dom.js";
+import { CallFailed, read, vmPath, write } from "./calls.js";
+import { age, button, confirm, element, note, table } from "./dom.js";
 import { vmLink } from "./list_page.js";
 
 const PAUSE = 10000;
@@ -10,6 +10,8 @@ const PAUSE = 10000;
 const listed = (nodes) => nodes.flatMap((node, index) => (index ? [", ", node] : [node]));
 const lines = (texts) => texts.map((text) => element("div", {}, text));
 const cell = (...children) => element("span", {}, children.flat());
+// VMs of other namespaces are told as namespace/name.
+const placeOf = (vm, namespace) => (vm.includes("/") ? vm.split("/") : [namespace, vm]);
 const vmOf = (namespace, name) => element("a", { href: vmLink({ namespace, name }) }, name);
 
 const about = ({ kind, namespace, name, part }) => cell(
@@ -51,6 +53,42 @@ export const nodesPage = tablePage("Nodes", "nodes", "No nodes.",
 export const volumesPage = tablePage("Volumes", "volumes", "No volumes.",
   ["Namespace", "Name", "State", "Size", "Class", "Mode", "Used by", "Age"],
   (one) => [one.namespace, one.name, one.status, one.size, one.storageClass, one.mode, cell(listed(one.usedBy.map((vm) => vmOf(one.namespace, vm)))), age(one.created)]);
+
+export const networksPage = tablePage("Networks", "networks", "No networks besides the Pod network.",
+  ["Namespace", "Name", "Kind", "Bridge or NIC", "VLANs", "Used by", "Age"],
+  (one) => [one.namespace, one.name, one.kind, one.bridge || one.nic, one.vlans, cell(listed(one.usedBy.map((vm) => vmOf(...placeOf(vm, one.namespace))))), age(one.created)]);
+
+async function cancel({ namespace, about: vm }) {
+  if (!(await confirm(`Have ${namespace}/${vm} stay where it is?`, "Stay"))) return;
+  try {
+    await write(`${vmPath(namespace, vm)}/migrations/cancel`);
+    note(`${namespace}/${vm} stays`);
+  } catch (error) {
+    if (!(error instanceof CallFailed)) throw error;
+    note(error.message, true);
+  }
+}
+
+// Asked once for each namespace while the page's program runs.
+const rights = new Map();
+function mayCancel(namespace) {
+  if (!rights.has(namespace)) rights.set(namespace, read(`rights/${encodeURIComponent(namespace)}`).catch(() => { rights.delete(namespace); return {}; }));
+  return rights.get(namespace);
+}
+
+function cancelButton(one) {
+  const made = button("Cancel", () => cancel(one), { "aria-label": `Cancel the ${one.task} of ${one.about}`, hidden: true });
+  mayCancel(one.namespace).then(({ cancelMigration }) => { made.hidden = !cancelMigration; });
+  return made;
+}
+
+const done = ({ percent, task, name }) => percent === null ? "" : cell(element("progress", { max: 100, value: percent, "aria-label": `${task} ${name}` }), ` ${percent} %`);
+
+export const tasksPage = tablePage("Tasks", "tasks", "Nothing is under way, and nothing has failed.",
+  ["Task", "Namespace", "Name", "About", "State", "Done", "Began", "Message", "Acts"],
+  (one) => [one.task, one.namespace, one.name, one.ofVm && one.about ? vmOf(one.namespace, one.about) : one.about,
+    element("span", { class: one.state === "Failed" ? "bad" : "" }, one.state), done(one), age(one.begun), one.message,
+    one.cancel ? cancelButton(one) : ""]);
 
 export const alarmsPage = tablePage("Alarms", "alarms", "No alarms.",
   ["Severity", "Alarm", "About", "For", "What is wrong", "What to do"],

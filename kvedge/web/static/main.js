@@ -1,7 +1,7 @@
 // Signs in with the link's secret, then shows the page that the address names.
 
 import { read, write } from "./calls.js";
-import { alarmsPage, nodesPage, volumesPage } from "./cluster_pages.js";
+import { alarmsPage, networksPage, nodesPage, tasksPage, volumesPage } from "./cluster_pages.js";
 import { consolePage } from "./console_page.js";
 import { element } from "./dom.js";
 import { listPage } from "./list_page.js";
@@ -15,7 +15,7 @@ const main = document.getElementById("main");
 const places = document.getElementById("places");
 const live = new Live();
 // Pages by the first part of the address, those of one VM by what follows its name.
-const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], alarms: ["Alarms", alarmsPage] };
+const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], networks: ["Networks", networksPage], tasks: ["Tasks", tasksPage], alarms: ["Alarms", alarmsPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
 const UNAUTHORIZED = 401;
 let leave = () => {};

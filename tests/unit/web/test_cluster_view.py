@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from kvedge.client.networks.network_rows import network_rows
+from kvedge.client.tasks.task_rows import task_rows
 from kvedge.client.volumes.volume_rows import volume_rows
 from kvedge.resources.alarms.alarm_rules import RULES
 from kvedge.resources.alarms.alarm_state import Alarm, State
+from kvedge.resources.codec import decode
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Node, NodeAddress, NodeSpec, NodeStatus
-from kvedge.web.cluster_view import alarms_view, nodes_view, volumes_view
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.web.cluster_view import alarms_view, networks_view, nodes_view, tasks_view, volumes_view
 from tests.support.builders import a_claim, a_vmi
 
 _NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -46,6 +52,33 @@ def test_volumes_tell_who_uses_them_and_have_an_end() -> None:
     view = volumes_view(rows)
     assert (len(view["rows"]), view["more"]) == (1000, 1)
     assert view["rows"][0]["usedBy"] == ["web"]
+
+
+def test_networks_tell_who_is_on_them() -> None:
+    document = {"metadata": {"name": "lan", "namespace": "shop"}, "spec": {"config": "{}"}}
+    rows = network_rows([decode(NetworkAttachmentDefinition, document)], {("shop", "lan"): ["web", "other/till"]}, _NOW)
+    view = networks_view(rows)
+    [row] = view["rows"]
+    assert (row["name"], row["kind"], row["usedBy"]) == ("lan", "other", ["web", "other/till"])
+    assert view["more"] == 0
+
+
+def test_only_a_migration_under_way_can_be_cancelled_and_only_vms_are_links() -> None:
+    found = [
+        decode(VirtualMachineInstanceMigration, {"metadata": {"name": "m"}, "spec": {"vmiName": "web"}}),
+        decode(
+            VirtualMachineInstanceMigration,
+            {"metadata": {"name": "n"}, "spec": {"vmiName": "web"}, "status": {"phase": "Failed"}},
+        ),
+        decode(DataVolume, {"metadata": {"name": "root"}, "status": {"phase": "\u202e"}}),
+    ]
+    rows = tasks_view(task_rows(found, _NOW, timedelta(hours=1)))["rows"]
+    assert {(row["name"], row["cancel"], row["ofVm"]) for row in rows} == {
+        ("m", True, True),
+        ("n", False, True),
+        ("root", False, False),
+    }
+    assert not any("\u202e" in row["message"] for row in rows)
 
 
 def test_an_alarm_comes_with_what_to_do() -> None:

@@ -1,0 +1,1 @@
+"""What is under way: imports, copies, snapshots, backups and migrations, as one list."""
