@@ -21,6 +21,7 @@ import pytest
 from kvedge.api.api_service import ApiRole
 from kvedge.api.exports import export_proxy
 from kvedge.api.exports.export_proxy import ExportProxy
+from kvedge.api.exports.export_rules import MOST_OF_ONE
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.shared_authority import existing_authority
@@ -63,7 +64,7 @@ class Exporter:
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         context = ssl.create_default_context(cadata=self.ca)
         context.check_hostname = False
-        connection = http.client.HTTPSConnection(self.host, self.port, context=context, timeout=60)
+        connection = http.client.HTTPSConnection(self.host, self.port, context=context, timeout=200)
         try:
             connection.request(method, path, headers={"x-kubevirt-export-token": token, **headers})
             answer = connection.getresponse()
@@ -213,20 +214,25 @@ def test_downloads_of_one_namespace_are_counted(exporter: Exporter, monkeypatch:
     read = ExportedDisk.read
 
     def wait_and_read(self: ExportedDisk, position: int, length: int) -> bytes:
-        go.wait(60)
+        go.wait(180)
         return read(self, position, length)
 
     monkeypatch.setattr(ExportedDisk, "read", wait_and_read)
     path = f"{BASE}/volumes/disk/disk.img"
-    threads = [threading.Thread(target=exporter.ask, args=(path,), kwargs={"Range": "bytes=0-9"}) for _ in range(20)]
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(exporter.ask(path, Range="bytes=0-9")[0]))
+        for _ in range(MOST_OF_ONE + 4)
+    ]
     for each in threads:
         each.start()
     try:
-        wait_until(lambda: exporter.ask(path, "HEAD")[0] == 503, "no more are let in", 20)
+        wait_until(lambda: answers.count(503) == 4, "no more are let in", 20)
     finally:
         go.set()
         for each in threads:
             each.join()
+    assert sorted(answers) == [206] * MOST_OF_ONE + [503] * 4
     assert exporter.ask(path, "HEAD")[0] == 200
 
 
