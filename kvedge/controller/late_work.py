@@ -35,14 +35,17 @@ class LateWork:
         shared: Sequence[Informer[Any]],
         loop: _Loop,
         perhaps: Sequence[Informer[Any]] = (),
+        beside: Sequence[ReconcileLoop] = (),
     ) -> None:
         """`shared` are started and stopped by others; `loop` follows all of them.
 
         `perhaps` are started and stopped here, and nothing waits for them: others may bring their kinds, or never.
+        `beside` are loops that `loop` starts and stops, and whose failure is its own.
         """
         self._informers = (*informers, *perhaps)
         self._waiting = (*informers, *shared)
         self._loop = loop
+        self._beside = beside
         self._stopped = threading.Event()
         self._thread = BackgroundThread(f"{name}-start", self._begin)
 
@@ -62,7 +65,7 @@ class LateWork:
 
     def failure(self) -> str | None:
         """Why it no longer works, or None."""
-        parts: tuple[Informer[Any] | ReconcileLoop, ...] = (*self._informers, self._loop.loop)
+        parts: tuple[Informer[Any] | ReconcileLoop, ...] = (*self._informers, self._loop.loop, *self._beside)
         return next((why for each in parts if (why := each.failure()) is not None), None)
 
     @property

@@ -56,6 +56,9 @@ _WINDOWS_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 30.0
 _SOON_SECONDS: Final = 1.0
 _FROZEN: Final = "frozen"
+_ASKED: Final = "the guest's agent is asked to freeze its file systems"
+# After an agent has refused.
+_NEXT_TRY: Final = timedelta(seconds=5)
 _OTHER_WAY: Final = "stop or pause the VM, or annotate the snapshot with kvedge.io/snapshot-method=claim-copies"
 
 
@@ -129,8 +132,9 @@ def plan_after_moment(
 def thaw(view: SnapshotView) -> tuple[SnapshotAction, ...]:
     """What lets a guest go on that was frozen for this snapshot; nothing when none is."""
     content = view.content
+    asked = view.freeze is not None and view.freeze.is_own and view.vmi is not None
     if content is None or FROZEN_UNTIL not in content.metadata.annotations:
-        return ()
+        return (Thaw(view.vmi),) if asked and view.vmi is not None else ()
     forget = Patch(content, {"metadata": {"annotations": {FROZEN_UNTIL: None}}})
     vmi = view.vmi
     if vmi is None or vmi.is_final or vmi.metadata.uid != content.metadata.annotations.get(RUN):
@@ -190,10 +194,19 @@ def _plan_freeze(
     if is_on:
         text = f"the guest's agent has not frozen its file systems yet; if it has none that can be frozen, {_OTHER_WAY}"
         return _wait(view, content, vm, now, text, _SOON_SECONDS)
-    plan = _wait(view, content, vm, now, view.refusal, _SOON_SECONDS)
-    seconds = _WINDOWS_SECONDS if is_windows(vmi) else _FROZEN_SECONDS
-    mark = {"metadata": {"annotations": {FROZEN_UNTIL: rfc3339(now + timedelta(seconds=seconds))}}}
-    return SnapshotPlan((*plan.actions, Freeze(vmi, _FROZEN_SECONDS), Patch(content, mark)), plan.told, _SOON_SECONDS)
+    call = view.freeze
+    plan = _wait(view, content, vm, now, (call.fault if call is not None else "") or _ASKED, _SOON_SECONDS)
+    if call is not None and (call.ended is None or (call.fault and now < call.ended + _NEXT_TRY)):
+        return plan
+    if call is not None and call.begun is not None and not call.fault:
+        # From when it was asked: its launcher counts from later on.
+        seconds = _WINDOWS_SECONDS if is_windows(vmi) else _FROZEN_SECONDS
+        until = rfc3339(call.begun + timedelta(seconds=seconds))
+        if content.metadata.annotations.get(FROZEN_UNTIL) != until:
+            mark = {"metadata": {"annotations": {FROZEN_UNTIL: until}}}
+            return SnapshotPlan((*plan.actions, Patch(content, mark)), plan.told, _SOON_SECONDS)
+    freeze = Freeze(vmi, _FROZEN_SECONDS, view.snapshot.metadata.uid)
+    return SnapshotPlan((*plan.actions, freeze), plan.told, _SOON_SECONDS)
 
 
 def _fix_moment(

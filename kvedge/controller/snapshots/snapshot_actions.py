@@ -106,18 +106,21 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Have a guest's file systems frozen by its agent; they thaw by themselves after so many seconds.
-
-    Nothing that follows in the plan is done when it fails.
+    """Begin to have a guest's file systems frozen by its agent, for the snapshot of this UID: what comes of it is seen
+    by later plans. They thaw by themselves after so many seconds.
     """
 
     vmi: VirtualMachineInstance
     seconds: int
+    snapshot: str
 
 
 @dataclass(frozen=True, slots=True)
 class Thaw:
-    """Have them thawed now; what fails is left to the launcher, which has promised to."""
+    """Have them thawed now, or as soon as a freeze that goes on has ended.
+
+    What fails is left to the launcher, which has promised to.
+    """
 
     vmi: VirtualMachineInstance
 

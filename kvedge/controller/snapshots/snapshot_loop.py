@@ -1,7 +1,7 @@
 """Brings one snapshot after the other to its end, and keeps its status true.
 
 Run by the controller role. Reads informers, asks :func:`plan_snapshot`, and has `snapshot_writes` do what it says. One
-worker, so that of two snapshots of a VM one sees that the other has it.
+worker, so that of two snapshots of a VM one sees that the other has it; guests are frozen by workers of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
 from kvedge.controller.snapshots.driver_snapshots import is_paused
+from kvedge.controller.snapshots.guest_freezes import GuestFreezes
 from kvedge.controller.snapshots.live_copies import withdraw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
 from kvedge.controller.snapshots.snapshot_sights import (
@@ -78,7 +79,9 @@ class SnapshotSources:
     events: EventRecorder
     clock: Clock
 
-    def writes(self, more: Mapping[type, Informer[Any]] | None = None) -> SnapshotWrites:
+    def writes(
+        self, more: Mapping[type, Informer[Any]] | None = None, freezes: GuestFreezes | None = None
+    ) -> SnapshotWrites:
         """What the loops write with; `more` are informers of kinds that one of them writes besides."""
         informers: dict[type, Informer[Any]] = {
             VirtualMachineSnapshot: self.snapshots,
@@ -91,14 +94,15 @@ class SnapshotSources:
             PersistentVolumeClaim: self.claims,
             **(more or {}),
         }
-        return SnapshotWrites(self.client, self.events, informers)
+        return SnapshotWrites(self.client, self.events, informers, freezes)
 
 
 def make_snapshot_work(sources: SnapshotSources) -> LateWork:
     """What takes snapshots. The informers of other kinds are started and stopped by others."""
     shared = (sources.vms, sources.vmis, sources.pods, sources.attachments, sources.claims, sources.data_volumes)
     own, perhaps = (sources.snapshots, sources.contents), (sources.driver_snapshots,)
-    return LateWork("snapshots", own, shared, SnapshotLoop(sources), perhaps)
+    loop = SnapshotLoop(sources)
+    return LateWork("snapshots", own, shared, loop, perhaps, (loop.freezes.loop,))
 
 
 class SnapshotLoop:
@@ -109,7 +113,8 @@ class SnapshotLoop:
         self._sources = sources
         self._snapshots, self._contents = sources.snapshots, sources.contents
         self._vms, self._data_volumes = sources.vms, sources.data_volumes
-        self._writes = sources.writes()
+        self.freezes = GuestFreezes(sources.client, sources.clock, self._look_at_vm)
+        self._writes = sources.writes(freezes=self.freezes)
         # By the snapshot's UID: why the server did not take what was to be made.
         self._refusals: dict[str, str] = {}
         self._snapshots.add_index(_OF_VM, lambda item: (f"{item.metadata.namespace}/{item.spec.source.name}",))
@@ -126,8 +131,9 @@ class SnapshotLoop:
         sources.driver_snapshots.on_change(self._on_driver_snapshot)
 
     def stop(self) -> None:
-        """End the worker."""
+        """End the worker, and those that freeze guests."""
         self.loop.stop()
+        self.freezes.stop()
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass for one snapshot, and for what one of this name has left behind.
@@ -162,6 +168,7 @@ class SnapshotLoop:
         if content is not None:
             sources |= set(claim_names(content).values())
         vmi, client = self._sources.vmis.get(namespace, name), self._sources.client
+        freeze = self.freezes.find(vmi, snapshot.metadata.uid)
         claims = {
             claim: there for claim in (*sources, *copies) if (there := self._sources.claims.get(namespace, claim))
         }
@@ -179,6 +186,7 @@ class SnapshotLoop:
             classes=find_classes(client, snapshot, content, vm, claims),
             driver_snapshots=find_driver_snapshots(self._sources.driver_snapshots, content),
             unfilled=find_unfilled(self._sources.claims, content) if snapshot.metadata.deletion_timestamp else (),
+            freeze=freeze,
         )
 
     def _find_pods(self, namespace: str, claims: set[str]) -> Sequence[str]:
@@ -210,6 +218,7 @@ class SnapshotLoop:
         assert item is not None
         if new is None:
             self._refusals.pop(item.metadata.uid, None)
+            self.freezes.drop(item.metadata.uid)
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))
 
     def _on_content(self, old: VirtualMachineSnapshotContent | None, new: VirtualMachineSnapshotContent | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
@@ -30,6 +31,19 @@ class DriverClasses:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeCall:
+    """What has become of asking a guest's agent to freeze: since when it is asked, when that ended, and what failed.
+
+    `is_own` is false while it goes on for another snapshot, or for nobody any more.
+    """
+
+    is_own: bool
+    begun: datetime | None = None
+    ended: datetime | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotView:
     """One snapshot and what it is taken of.
 
@@ -39,7 +53,7 @@ class SnapshotView:
     `types` are the VM's copies of its instance type and preference, by the member of its spec. `classes` are those by
     which the drivers of its claims take snapshots, while it has not begun; `driver_snapshots` are the VolumeSnapshots
     of the content, by name; None when it is not known which there are. `unfilled` are claims that a driver is still to
-    fill from these, looked for once the snapshot is deleted.
+    fill from these, looked for once the snapshot is deleted. `freeze` is the call that freezes the guest.
     """
 
     snapshot: VirtualMachineSnapshot
@@ -55,6 +69,7 @@ class SnapshotView:
     classes: DriverClasses = field(default_factory=DriverClasses)
     driver_snapshots: Mapping[str, VolumeSnapshot] | None = field(default_factory=dict)
     unfilled: Sequence[str] = ()
+    freeze: FreezeCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

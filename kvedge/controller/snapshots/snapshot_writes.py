@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from kvedge.controller.snapshots.guest_freezes import GuestFreezes, thaw_guest
 from kvedge.controller.snapshots.snapshot_actions import (
     About,
     Create,
@@ -29,7 +30,6 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import JsonPatch, at_version
 from kvedge.kube.reconcile_loop import Again
-from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.backup_tests import BackupTest
@@ -40,14 +40,9 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, V
 from kvedge.resources.types.protection.vm_backups import VirtualMachineBackup
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.resources.types.vmi import VirtualMachineInstance
 
 # When the cache turned out to be behind: the watch needs a moment.
 _CAUGHT_UP_SECONDS: Final = 0.05
-_GUESTS: Final = "/apis/subresources.kubevirt.io/v1"
-# A guest first writes out what it has in memory; its launcher waits 30 s for that.
-_FREEZE_SECONDS: Final = 45.0
-_THAW_SECONDS: Final = 15.0
 # Of what was planned last when a plan does not settle.
 _LONGEST_WORDS: Final = 500
 
@@ -86,8 +81,16 @@ class PassLimits:
 class SnapshotWrites:
     """The one way of the loops' workers to write; `informers` are those of the kinds that they write."""
 
-    def __init__(self, client: KubeClient, events: EventRecorder, informers: Mapping[type, Informer[Any]]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        events: EventRecorder,
+        informers: Mapping[type, Informer[Any]],
+        freezes: GuestFreezes | None = None,
+    ) -> None:
+        """`freezes` is for those whose plans freeze guests."""
         self._client = client
+        self._freezes = freezes
         self._events = events
         self._informers = informers
 
@@ -104,9 +107,6 @@ class SnapshotWrites:
             try:
                 behind = self._do(action)
             except KubeError as error:
-                if isinstance(action, Freeze):
-                    # What was to follow is done on a frozen guest, or not at all.
-                    return str(error), None
                 if isinstance(error, (Conflict, NotFound)) or is_unjudged(error) or not _is_judged(action):
                     raise
                 refusal = refusal or str(error)
@@ -193,25 +193,13 @@ class SnapshotWrites:
                 self._informers[VirtualMachine].observe(patched)
             case Delete(item):
                 delete_observed(self._client, self._informers[type(item)], item)
-            case Freeze(vmi, seconds):
-                self._ask_guest(vmi, "freeze", {"unfreezeTimeout": f"{seconds}s"}, _FREEZE_SECONDS)
+            case Freeze():
+                assert self._freezes is not None, "only snapshots freeze guests"
+                self._freezes.begin(action)
             case Thaw(vmi):
-                try:
-                    self._ask_guest(vmi, "unfreeze", None, _THAW_SECONDS)
-                except KubeError as error:
-                    facts = {"vmi": f"{vmi.metadata.namespace}/{vmi.metadata.name}", "why": str(error)}
-                    log.warning("a guest is not thawed; its launcher will do it", extra={"facts": facts})
+                if self._freezes is None or not self._freezes.give_up(vmi):
+                    thaw_guest(self._client, vmi)
         return False
-
-    def _ask_guest(self, vmi: VirtualMachineInstance, verb: str, body: JsonObject | None, seconds: float) -> None:
-        """Call a verb of a guest, as a user would.
-
-        Raises:
-            KubeError: when it is refused.
-        """
-        meta = vmi.metadata
-        path = f"{_GUESTS}/namespaces/{meta.namespace}/virtualmachineinstances/{meta.name}/{verb}"
-        self._client.hurry(seconds).request("PUT", path, body)
 
 
 def _is_judged(action: SnapshotAction) -> bool:

@@ -19,7 +19,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     Told,
 )
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
-from kvedge.controller.snapshots.snapshot_view import DriverClasses, RestoreView, SnapshotView
+from kvedge.controller.snapshots.snapshot_view import DriverClasses, FreezeCall, RestoreView, SnapshotView
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import condition
 from kvedge.resources.types.data_volumes import CdiCondition, DataVolume
@@ -84,8 +84,9 @@ class World:
         self.binds_late: set[str] = set()
         self.unfilled: list[str] = []
         self.guest_orders: list[str] = []
-        # A guest whose agent refuses.
+        # A guest whose agent does not answer yet.
         self.freezes = True
+        self.freeze: FreezeCall | None = None
 
     @staticmethod
     def make_volume(name: str, phase: str = "Succeeded", owner: str = "") -> DataVolume:
@@ -115,6 +116,7 @@ class World:
             classes=self.classes,
             driver_snapshots=self.driver_snapshots,
             unfilled=self.unfilled,
+            freeze=self.freeze,
         )
         return plan_snapshot(view, self.now)
 
@@ -197,8 +199,6 @@ class World:
             if not plan.actions:
                 return plan
             for action in plan.actions:
-                if isinstance(action, Freeze) and not self.freezes:
-                    return plan
                 self._do(action)
             self.told += plan.told
             if self.content is not None and (write := plan_letting_go(self.content, self.unfilled)) is not None:
@@ -223,10 +223,14 @@ class World:
                 assert self.driver_snapshots is not None
                 self.driver_snapshots[item.metadata.name] = item
                 self.guest_orders.append(f"snapshot {item.spec.source.persistent_volume_claim_name}")
+            case Freeze() if not self.freezes:
+                self.freeze = FreezeCall(True, self.now)
             case Freeze(vmi, seconds):
                 self.guest_orders.append(f"freeze {seconds}")
                 vmi.status.fs_freeze_status = "frozen"
+                self.freeze = FreezeCall(True, self.now, self.now)
             case Thaw(vmi):
+                self.freeze = None
                 self.guest_orders.append("thaw")
                 vmi.status.fs_freeze_status = ""
             case Patch(item, body):

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kvedge.controller.snapshots.snapshot_actions import Freeze, Thaw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go
 from kvedge.controller.snapshots.snapshot_sights import find_unfilled
-from kvedge.controller.snapshots.snapshot_view import DriverClasses
+from kvedge.controller.snapshots.snapshot_view import DriverClasses, FreezeCall
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import FROZEN_UNTIL, HELD_BY, METHOD, RUN
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.protection.snapshots import SnapshotError
 from kvedge.resources.types.vmi import GuestOsInfo
+from kvedge.runtime.clock import rfc3339
 from tests.support.builders import a_claim
 from tests.unit.controller.snapshots.snapshot_world import COPIES, NEW, World
 
@@ -111,13 +114,52 @@ def test_nothing_is_taken_while_the_agent_does_not_freeze() -> None:
     world = a_world("AgentConnected")
     world.freezes = False
     world.settle()
-    world.refusal = "the guest agent does not answer"
+    assert waits_for(world) == "the guest's agent is asked to freeze its file systems"
+    world.freeze = FreezeCall(True, world.now, world.now, "the guest agent does not answer")
+    world.freezes = True
+    world.wait(4)
     world.settle()
     assert world.driver_snapshots == {}
-    assert waits_for(world) == world.refusal
-    world.refusal, world.freezes = "", True
+    assert waits_for(world) == "the guest agent does not answer"
+    world.wait(2)
     world.settle()
     assert world.guest_orders == ["freeze 60", "snapshot web-root", "snapshot web-data"]
+
+
+def test_a_guest_counts_as_frozen_from_when_its_agent_was_asked() -> None:
+    world = a_world("AgentConnected")
+    world.freezes = False
+    world.settle()
+    begun = world.now
+    world.wait(40)
+    world.freeze = FreezeCall(True, begun, world.now)
+    assert world.vmi is not None
+    world.vmi.status.fs_freeze_status = "frozen"
+    world.settle()
+    assert content_of(world).metadata.annotations[FROZEN_UNTIL] == rfc3339(begun + timedelta(seconds=60))
+
+
+def test_a_freeze_that_goes_on_for_another_snapshot_is_waited_for_and_left_alone() -> None:
+    world = a_world("AgentConnected")
+    world.freeze = FreezeCall(False, world.now)
+    assert not any(isinstance(each, (Freeze, Thaw)) for each in world.settle().actions)
+    assert world.guest_orders == []
+    world.delete("snapshot")
+    world.settle()
+    assert world.guest_orders == []
+
+
+@pytest.mark.parametrize("content", ["there", "gone"])
+def test_a_snapshot_that_is_deleted_while_its_guest_is_asked_to_freeze_has_it_thawed(content: str) -> None:
+    world = a_world("AgentConnected")
+    world.freezes = False
+    world.settle()
+    if content == "gone":
+        world.content = None
+    world.delete("snapshot")
+    world.settle()
+    assert world.guest_orders == ["thaw"]
+    assert not is_locked(world)
 
 
 def test_a_guest_that_has_nothing_to_freeze_is_not_taken_for_frozen() -> None:

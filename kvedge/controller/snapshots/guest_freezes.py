@@ -1,0 +1,160 @@
+"""Has guests frozen by their agents, beside the loop of snapshots: one that is slow holds up nobody else's thaw.
+
+Held by `snapshot_loop`; `snapshot_writes` begins and ends what plans say. Calls the verbs of guests that users have. In
+memory alone: a controller that is killed has the guest frozen again, and launchers thaw theirs by themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from kvedge.controller.snapshots.snapshot_actions import Freeze
+from kvedge.controller.snapshots.snapshot_view import FreezeCall
+from kvedge.kube.errors import KubeError
+from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.reconcile_loop import ReconcileLoop
+from kvedge.kube.work_queue import Key
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# So many guests are asked at the same time; others wait, and are not frozen while they do.
+WORKERS: Final = 8
+_GUESTS: Final = "/apis/subresources.kubevirt.io/v1"
+# A guest first writes out what it has in memory; its launcher waits 30 s for that.
+_FREEZE_SECONDS: Final = 45.0
+_THAW_SECONDS: Final = 15.0
+
+
+@dataclass(slots=True)
+class _Call:
+    order: Freeze
+    # The words of the try before it, while it goes on.
+    fault: str = ""
+    begun: datetime | None = None
+    ended: datetime | None = None
+    is_given_up: bool = False
+
+
+class GuestFreezes:
+    """One call a VM at the most; its worker thaws a guest that nobody wants frozen any more."""
+
+    def __init__(self, client: KubeClient, clock: Clock, on_end: Callable[[str, str], None]) -> None:
+        """`on_end` is called with namespace and name of a VM whose call is over."""
+        self._client = client
+        self._clock = clock
+        self._on_end = on_end
+        self._calls: dict[Key, _Call] = {}
+        self._lock = threading.Lock()
+        self.loop = ReconcileLoop("snapshot-freezes", self._freeze, WORKERS)
+
+    def begin(self, order: Freeze) -> None:
+        """Have the guest frozen, unless a call for it goes on."""
+        key = _key(order.vmi)
+        with self._lock:
+            last = self._calls.get(key)
+            if last is not None and last.ended is None:
+                return
+            is_again = last is not None and last.order.snapshot == order.snapshot
+            self._calls[key] = _Call(order, last.fault if last is not None and is_again else "")
+        # Its threads begin with the first guest: most nodes never have one.
+        self.loop.start()
+        self.loop.add(key)
+
+    def find(self, vmi: VirtualMachineInstance | None, snapshot: str) -> FreezeCall | None:
+        """The call for this guest: one that goes on, or the last one for the snapshot of this UID."""
+        if vmi is None:
+            return None
+        with self._lock:
+            call = self._calls.get(_key(vmi))
+            if call is None:
+                return None
+            is_own = call.order.snapshot == snapshot and call.order.vmi.metadata.uid == vmi.metadata.uid
+            if call.ended is not None and not is_own:
+                return None
+            return FreezeCall(is_own and not call.is_given_up, call.begun, call.ended, call.fault)
+
+    def give_up(self, vmi: VirtualMachineInstance) -> bool:
+        """Nobody wants this guest frozen any more: whether the worker that still asks it will thaw it."""
+        with self._lock:
+            call = self._calls.get(_key(vmi))
+            if call is not None and call.begun is not None and call.ended is None:
+                call.is_given_up = True
+                return True
+            self._calls.pop(_key(vmi), None)
+            return False
+
+    def drop(self, snapshot: str) -> None:
+        """The snapshot of this UID is gone, and so is who would have its guest thawed."""
+        with self._lock:
+            guests = [call.order.vmi for call in self._calls.values() if call.order.snapshot == snapshot]
+        for vmi in guests:
+            self.give_up(vmi)
+
+    def stop(self) -> None:
+        """Ask no further guest."""
+        self.loop.stop()
+
+    def _freeze(self, key: Key) -> None:
+        with self._lock:
+            call = self._calls.get(key)
+            if call is None or call.begun is not None:
+                return
+            call.begun = self._clock.now()
+        fault = "its guest could not be asked to freeze its file systems"
+        try:
+            ask_freeze(self._client, call.order)
+            fault = ""
+        except KubeError as error:
+            fault = str(error)
+        finally:
+            self._end(key, call, fault)
+
+    def _end(self, key: Key, call: _Call, fault: str) -> None:
+        with self._lock:
+            call.fault = fault
+            if not call.is_given_up:
+                call.ended = self._clock.now()
+        if call.is_given_up:
+            # A call that failed late may have frozen it all the same.
+            try:
+                thaw_guest(self._client, call.order.vmi)
+            finally:
+                with self._lock:
+                    self._calls.pop(key, None)
+        self._on_end(*key)
+
+
+def ask_freeze(client: KubeClient, order: Freeze) -> None:
+    """Have a guest frozen, as a user would.
+
+    Raises:
+        KubeError: when it is refused.
+    """
+    _ask(client, order.vmi, "freeze", {"unfreezeTimeout": f"{order.seconds}s"}, _FREEZE_SECONDS)
+
+
+def thaw_guest(client: KubeClient, vmi: VirtualMachineInstance) -> None:
+    """Have it thawed; what fails is left to the launcher, which has promised to."""
+    try:
+        _ask(client, vmi, "unfreeze", None, _THAW_SECONDS)
+    except KubeError as error:
+        facts = {"vmi": f"{vmi.metadata.namespace}/{vmi.metadata.name}", "why": str(error)}
+        log.warning("a guest is not thawed; its launcher will do it", extra={"facts": facts})
+
+
+def _ask(client: KubeClient, vmi: VirtualMachineInstance, verb: str, body: JsonObject | None, seconds: float) -> None:
+    meta = vmi.metadata
+    path = f"{_GUESTS}/namespaces/{meta.namespace}/virtualmachineinstances/{meta.name}/{verb}"
+    client.hurry(seconds).request("PUT", path, body)
+
+
+def _key(vmi: VirtualMachineInstance) -> Key:
+    return Key(vmi.metadata.namespace, vmi.metadata.name)
