@@ -47,7 +47,7 @@ def choose_class(
 
 
 def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) -> DriverClasses:
-    """The classes for these claims; those without one are left out.
+    """The classes for these claims, or why none of several is chosen; claims without any are left out.
 
     Raises:
         KubeError: when the server does not answer.
@@ -60,7 +60,9 @@ def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) ->
     if not classes:
         return DriverClasses()
     chosen: dict[str, str | None] = {}
+    unclear: dict[str, str] = {}
     found: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for claim in claims:
         name = claim.spec.storage_class_name or ""
         if name not in chosen:
@@ -72,10 +74,12 @@ def read_classes(client: KubeClient, claims: Iterable[PersistentVolumeClaim]) ->
                     else choose_class(storage_class, _get(client, StorageProfile, name), classes)
                 )
             except ValueError as error:
-                return DriverClasses(problem=str(error))
-        if (of_claim := chosen[name]) is not None:
+                chosen[name], unclear[name] = None, str(error)
+        if name in unclear:
+            doubts[claim.metadata.name] = unclear[name]
+        elif (of_claim := chosen[name]) is not None:
             found[claim.metadata.name] = of_claim
-    return DriverClasses(found)
+    return DriverClasses(found, doubts)
 
 
 def _is_default(item: VolumeSnapshotClass) -> bool:

@@ -170,7 +170,7 @@ def _plan_creation(
         if source is None or source.metadata.deletion_timestamp is not None:
             return fail_snapshot(view, now, f"PVC {claim} of volume {backup.volume_name} is gone")
         if claim not in view.classes.by_claim:
-            why = view.classes.problem or f"no VolumeSnapshotClass is left for PVC {claim}"
+            why = view.classes.doubts.get(claim) or f"no VolumeSnapshotClass is left for PVC {claim}"
             return fail_snapshot(view, now, why)
         made.append(Create(make_driver_snapshot(content, backup, view.classes.by_claim[claim], vm.metadata.name)))
         told.append(Told("Normal", "SuccessfulVolumeSnapshotCreate", f"Successfully created VolumeSnapshot {name}"))

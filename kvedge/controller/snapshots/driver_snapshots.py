@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.controller.snapshots.volume_copies import claim_like, lasting_claims
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import (
@@ -68,6 +69,16 @@ def choose_driver(
         return True
     # Windows thaws by itself after 10 s, and nobody is told.
     return is_paused(vmi) or (has_agent(vmi) and not is_windows(vmi))
+
+
+def find_class_doubt(
+    snapshot: VirtualMachineSnapshot, vm: VirtualMachine, vmi: VirtualMachineInstance | None, classes: DriverClasses
+) -> str:
+    """Why the drivers cannot take yet what is theirs to take; empty when they can, or are not needed."""
+    unclear = next((why for _, why in sorted(classes.doubts.items())), "")
+    if not unclear or not choose_driver(snapshot, vm, vmi, {*classes.by_claim, *classes.doubts}):
+        return ""
+    return f"{unclear}, or the snapshot with {METHOD}={CLAIM_COPIES}"
 
 
 def hold_of(vmi: VirtualMachineInstance) -> str:

@@ -24,10 +24,10 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 
 @dataclass(frozen=True, slots=True)
 class DriverClasses:
-    """By the claim's name, the VolumeSnapshotClass of its driver; `problem` says why one cannot be chosen."""
+    """By the claim's name, the VolumeSnapshotClass of its driver; `doubts` say of others why none can be chosen."""
 
     by_claim: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

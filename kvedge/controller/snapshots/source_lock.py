@@ -5,6 +5,7 @@ Called by `snapshot_plan`. Pure. One operation at a time has a VM: the others wa
 
 from __future__ import annotations
 
+from kvedge.controller.snapshots.driver_snapshots import find_class_doubt
 from kvedge.controller.snapshots.live_copies import find_live_obstacle
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
@@ -41,10 +42,11 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
             return f"{source} volume {fault}: {volume}"
     if view.vmi is not None and runs(view.vmi):
         obstacle = find_live_obstacle(vm, view.vmi)
-        return f"{source} {obstacle}" if obstacle else view.classes.problem
-    if view.pods:
+        if obstacle:
+            return f"{source} {obstacle}"
+    elif view.pods:
         return f"{source} is offline but {len(view.pods)} pods using PVCs [{' '.join(view.pods)}]"
-    return view.classes.problem
+    return find_class_doubt(view.snapshot, vm, view.vmi, view.classes)
 
 
 def runs(vmi: VirtualMachineInstance | None) -> bool:

@@ -92,9 +92,29 @@ def test_a_server_without_the_kind_or_without_the_right_has_no_classes(tmp_path:
 
 def test_two_classes_are_told_of(tmp_path: Path) -> None:
     answers = listing(("b", "csi.example.com"), ("a", "csi.example.com")), answer_class, refusing(404, "NotFound")
-    found, _ = read(tmp_path, *answers)
-    assert found.by_claim == {}
-    assert found.problem.startswith("2 matching VolumeSnapshotClasses for disks")
+    found, asked = read(tmp_path, *answers)
+    text = (
+        "2 matching VolumeSnapshotClasses for disks: annotate one of a, b with"
+        " snapshot.storage.kubernetes.io/is-default-class=true"
+    )
+    assert found == DriverClasses(doubts={"web-root": text, "web-data": text})
+    assert len(asked) == 3, "one look does for all claims of the class"
+
+
+def test_two_classes_of_one_driver_leave_the_claims_of_another_one_theirs(tmp_path: Path) -> None:
+    classes = listing(("b", "csi.example.com"), ("a", "csi.example.com"), ("other", "csi.other.com"))
+
+    def answer_other(exchange: Exchange) -> None:
+        exchange.answer(200, {"metadata": {"name": "others"}, "provisioner": "csi.other.com"})
+
+    answers = classes, answer_class, refusing(404, "NotFound"), answer_other, refusing(404, "NotFound")
+    with scripted_api(*answers) as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        kinds = {"web-root": "disks", "web-data": "others"}
+        found = read_classes(client, [a_claim(name, storage_class_name=kind) for name, kind in kinds.items()])
+        client.close()
+    assert found.by_claim == {"web-data": "other"}
+    assert list(found.doubts) == ["web-root"]
 
 
 @pytest.mark.parametrize("why", ["own copies are asked for", "it is final", "it has begun", "no VM"])

@@ -24,6 +24,8 @@ from kvedge.runtime.clock import rfc3339
 from tests.support.builders import a_claim
 from tests.unit.controller.snapshots.snapshot_world import COPIES, NEW, World
 
+DOUBT = "2 matching VolumeSnapshotClasses for disks: annotate one of fast, slow with x=true"
+
 
 def a_world(*holds: str, disks: int = 2, **spec: Any) -> World:
     """A VM whose claims' driver takes snapshots; it runs if something is said of its guest."""
@@ -249,11 +251,45 @@ def test_our_own_copies_are_made_where_drivers_could_not_take_one_moment(why: st
 
 def test_two_classes_without_a_default_are_told_and_nothing_is_locked() -> None:
     world = a_world()
-    world.classes = DriverClasses(problem="2 matching VolumeSnapshotClasses for disks: annotate one")
+    world.classes = DriverClasses({"web-root": "fast"}, {"web-data": DOUBT})
     world.settle()
     assert world.content is None
-    assert world.reason() == "Source not locked 2 matching VolumeSnapshotClasses for disks: annotate one"
+    remedy = "or the snapshot with kvedge.io/snapshot-method=claim-copies"
+    assert world.reason() == f"Source not locked {DOUBT}, {remedy}"
     assert not is_locked(world)
+    world.use_driver()
+    world.settle()
+    assert content_of(world).metadata.annotations[METHOD] == "volume-snapshots"
+
+
+@pytest.mark.parametrize("why", ["another claim has no driver", "asked for", "no agent", "Windows", "another VM's"])
+def test_two_classes_hold_up_no_snapshot_that_needs_no_driver(why: str) -> None:
+    world = a_world(*{"no agent": ["NoAgent"], "Windows": ["AgentConnected", "Windows"]}.get(why, []))
+    unclear = {"another claim has no driver": ["web-data"], "another VM's": ["other"]}.get(
+        why, ["web-root", "web-data"]
+    )
+    world.classes = DriverClasses({}, dict.fromkeys(unclear, DOUBT))
+    if why == "asked for":
+        assert world.snapshot is not None
+        world.snapshot.metadata.annotations = {METHOD: "claim-copies"}
+    world.settle()
+    expected = "live-copies" if world.vmi is not None else "claim-copies"
+    assert content_of(world).metadata.annotations[METHOD] == expected
+    assert is_locked(world)
+
+
+def test_classes_that_became_two_once_it_had_begun_are_why_it_fails() -> None:
+    world = a_world("AgentConnected")
+    world.freezes = False
+    world.settle()
+    world.classes = DriverClasses(doubts={"web-root": DOUBT, "web-data": DOUBT})
+    world.freeze = FreezeCall(True, world.now, world.now)
+    assert world.vmi is not None
+    world.vmi.status.fs_freeze_status = "frozen"
+    world.settle()
+    assert status(world).phase == "Failed"
+    assert DOUBT in status(world).error.message
+    assert world.guest_orders == ["thaw"]
 
 
 def test_an_error_of_the_driver_is_told_and_ends_with_the_deadline() -> None:
