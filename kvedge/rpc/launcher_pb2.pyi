@@ -89,6 +89,7 @@ class NicAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NIC_ACTION_ATTACH: _ClassVar[NicAction]
     NIC_ACTION_DETACH: _ClassVar[NicAction]
     NIC_ACTION_LINK: _ClassVar[NicAction]
+    NIC_ACTION_SERVE: _ClassVar[NicAction]
 
 class DiskAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -153,6 +154,7 @@ NIC_ACTION_UNSPECIFIED: NicAction
 NIC_ACTION_ATTACH: NicAction
 NIC_ACTION_DETACH: NicAction
 NIC_ACTION_LINK: NicAction
+NIC_ACTION_SERVE: NicAction
 DISK_ACTION_UNSPECIFIED: DiskAction
 DISK_ACTION_ATTACH: DiskAction
 DISK_ACTION_DETACH: DiskAction

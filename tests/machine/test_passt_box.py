@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import resource
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from kvedge.launcher.passt.passt_command import needed_descriptors
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.types.core import Pod
+from kvedge.resources.types.core import Event, Pod
 from kvedge.rpc.launcher_pb2 import Passt
 from tests.support.box import Box, small_vm
 from tests.support.family_guest import USER_DATA, in_guest, run_here, seen_from_guest, server_command
@@ -147,6 +148,39 @@ def test_a_restart_brings_the_guest_back_with_one_passt(box: Box) -> None:
         each for each in box.wait_phase(NAME, "Running").status.conditions if each.type == "LiveMigratable"
     )
     assert (condition.status, condition.reason) == ("False", "InterfaceNotLiveMigratable")
+
+
+def said_of_network(box: Box) -> tuple[str, str]:
+    """What the VMI's condition says, and the state of the link."""
+    status = box.wait_phase(NAME, "Running").status
+    found = next((each for each in status.conditions if each.type == "Synchronized"), None)
+    return "" if found is None else f"{found.reason}: {found.message}", status.interfaces[0].link_state
+
+
+@pytest.mark.parametrize("launcher", ["goes on", "is told by a handler that begins anew"])
+def test_a_passt_that_dies_is_told_and_a_restart_of_the_guest_brings_another(box: Box, launcher: str) -> None:
+    box.wait_answer(NAME, 240)
+    assert said_of_network(box) == ("", "up")
+    if launcher != "goes on":
+        box.end(signal.SIGKILL)
+    (killed,) = passts()
+    os.kill(killed, signal.SIGKILL)
+    if launcher != "goes on":
+        box.start()
+    told = "NetworkCutOff: interface default has no network: passt has ended; restart the VM"
+    wait_until(lambda: said_of_network(box) == (told, "down"), "the VMI says that nobody serves its NIC", 60, 0.5)
+    uid = box.wait_phase(NAME, "Running").metadata.uid
+    wait_until(
+        lambda: any(
+            each.reason == "NetworkCutOff" and each.involved_object.uid == uid and "passt has ended" in each.message
+            for each in box.client.list(Event, "default")
+        ),
+        "an event",
+    )
+    box.cli("restart", NAME)
+    wait_until(lambda: len(passts()) == 1, "another passt", 120)
+    box.wait_answer(NAME, 240)
+    wait_until(lambda: said_of_network(box) == ("", "up"), "it is served again", 60, 0.5)
 
 
 @pytest.mark.skipif(MOST_FILES >= ALL_PORTS, reason="this host lets passt have all ports")

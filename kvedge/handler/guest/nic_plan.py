@@ -13,7 +13,7 @@ from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import pod_interfaces
 from kvedge.resources.types.pod_networks import absent_interfaces, is_there, lan_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.rpc.launcher_pb2 import NIC_ACTION_ATTACH, NIC_ACTION_DETACH, DomainStatus, NicTrouble
+from kvedge.rpc.launcher_pb2 import NIC_ACTION_ATTACH, NIC_ACTION_DETACH, NIC_ACTION_SERVE, DomainStatus, NicTrouble
 
 # The NICs that the launcher was told of: name and state of each.
 ToldNics: TypeAlias = frozenset[tuple[str, str]]
@@ -61,7 +61,15 @@ def find_released_nics(vmi: VirtualMachineInstance, status: DomainStatus) -> lis
 def nic_troubles(status: DomainStatus | None) -> Iterator[str]:
     """What is in the way of NICs that come or go, each a sentence."""
     for trouble in status.nic_troubles if status is not None else ():
-        yield _sentence(trouble)
+        if trouble.action != NIC_ACTION_SERVE:
+            yield _sentence(trouble)
+
+
+def unserved_nics(status: DomainStatus | None) -> Iterator[str]:
+    """Which NICs nobody serves any more, each a sentence with the remedy."""
+    for trouble in status.nic_troubles if status is not None else ():
+        if trouble.action == NIC_ACTION_SERVE:
+            yield f"interface {trouble.name} has no network: {trouble.message}; restart the VM"
 
 
 def _sentence(trouble: NicTrouble) -> str:

@@ -22,7 +22,7 @@ from kvedge.handler.guest.last_word import read_last_word
 from kvedge.handler.guest.launcher_sync import LauncherSync
 from kvedge.handler.guest.memory_dump_pass import MemoryDumpPass
 from kvedge.handler.guest.moving_guests import Mobility, MovingGuests
-from kvedge.handler.guest.nic_plan import nic_troubles
+from kvedge.handler.guest.nic_plan import nic_troubles, unserved_nics
 from kvedge.handler.guest.pass_events import PassEvents
 from kvedge.handler.guest.pass_memory import PassMemories, PassMemory
 from kvedge.handler.guest.vmi_status import Observation, status_patch
@@ -183,6 +183,8 @@ class SyncLoop:
         self._told.note_disk_errors(vmi, view, memory)
         for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):
             self._told.tell_once(vmi, memory, "HotplugFailed", text)
+        for text in unserved_nics(view.status):
+            self._told.tell_once(vmi, memory, "NetworkCutOff", text)
         if plan.silence:
             self._told.note_silence(vmi, memory, plan.silence)
         changed = self._report(key, vmi, view, self._phase(vmi, view, plan, failure_phase), plan, memory, hotplug, copy)

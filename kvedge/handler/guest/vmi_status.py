@@ -25,7 +25,7 @@ from kvedge.handler.guest.growth_status import (
     vcpu_condition,
 )
 from kvedge.handler.guest.migratable import LauncherCan, choose_method, judge_migratable, judge_storage_migratable
-from kvedge.handler.guest.nic_plan import nic_troubles
+from kvedge.handler.guest.nic_plan import nic_troubles, unserved_nics
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
@@ -347,9 +347,9 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     if seen.phase in FINAL_PHASES:
         return wanted
     troubles = hotplug_troubles(seen.status, seen.hotplug)
-    of_nics = list(nic_troubles(seen.status))
-    if (troubles or of_nics or seen.cut_off) and seen.failure is None:
-        texts = [*of_nics, *seen.cut_off, *(text for _, text in sorted(troubles.items()))]
+    of_nics, cut_off = list(nic_troubles(seen.status)), (*seen.cut_off, *unserved_nics(seen.status))
+    if (troubles or of_nics or cut_off) and seen.failure is None:
+        texts = [*of_nics, *cut_off, *(text for _, text in sorted(troubles.items()))]
         reason = HOTPLUG_FAILED if troubles else NIC_HOTPLUG_FAILED if of_nics else NETWORK_CUT_OFF
         message = "; ".join(texts[:_MOST_TROUBLES])
         wanted["Synchronized"] = Condition(type="Synchronized", status="False", reason=reason, message=message)

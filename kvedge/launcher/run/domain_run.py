@@ -33,6 +33,7 @@ from kvedge.launcher.run.guest_stats import GuestStats
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
 from kvedge.launcher.run.memory_dumps import MemoryDumps
 from kvedge.launcher.run.nic_leases import NicLeases
+from kvedge.launcher.run.passt_watch import PasstWatch
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.screenshots import Screenshots
@@ -105,7 +106,11 @@ class DomainRun:
         )
         self.orders = DomainOrders(session, self.state, self.agent, self.view, self._dumps)
         self._metrics = MetricsKeeper(session, record.directory, root)
-        keepers = (self._disks, self._nics, self._cpus, self._memory, self._credentials, self._metrics)
+        self._passt = PasstWatch()
+        keepers = (
+            *(self._disks, self._nics, self._cpus, self._memory, self._credentials, self._metrics),
+            self._passt,
+        )
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
@@ -123,7 +128,7 @@ class DomainRun:
     def _is_unsettled(self) -> bool:
         """Whether the domain is to be looked at often."""
         moving = self.outgoing.is_unsettled or self._released.is_due or self.moves.is_open
-        return moving or self.copies.is_active or self._dumps.is_unsettled
+        return moving or self.copies.is_active or self._dumps.is_unsettled or self._passt.is_unsettled
 
     def start(self) -> None:
         """Find what runs already, and begin to watch."""
@@ -138,9 +143,16 @@ class DomainRun:
     def _look(self) -> None:
         self.view.look()
         self._let_released_run()
+        self._look_at_passt()
         self._dumps.go_on(self.view.facts())
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()
+
+    def _look_at_passt(self) -> None:
+        unserved = self._passt.look(self.view.facts(), time.monotonic())
+        if unserved != self.state.unserved_nic:
+            self.state.unserved_nic = unserved
+            self.view.look()
 
     def _let_released_run(self) -> None:
         """A guest that has come may not run yet; until it does, it moves no further."""

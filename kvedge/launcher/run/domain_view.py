@@ -34,7 +34,15 @@ from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
 from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.resources.disks.moved_places import find_place
-from kvedge.rpc.launcher_pb2 import INCOMING_OWNED, DiskError, DiskTarget, DomainNic, DomainStatus
+from kvedge.rpc.launcher_pb2 import (
+    INCOMING_OWNED,
+    NIC_ACTION_SERVE,
+    DiskError,
+    DiskTarget,
+    DomainNic,
+    DomainStatus,
+    NicTrouble,
+)
 from kvedge.runtime.milestones import AGENT_CONNECTED
 
 if TYPE_CHECKING:
@@ -160,7 +168,13 @@ class DomainView:
             status.disks.extend(_target(disk, self._root) for disk in facts.disks)
             status.disk_errors.extend(DiskError(name=name, no_space=full) for name, full in facts.disk_errors)
             status.nics.extend(
-                DomainNic(name=nic.name, mac=nic.mac, tap=nic.tap, down=nic.is_down, queues=nic.queues)
+                DomainNic(
+                    name=nic.name,
+                    mac=nic.mac,
+                    tap=nic.tap,
+                    down=nic.is_down or nic.name == self._state.unserved_nic,
+                    queues=nic.queues,
+                )
                 for nic in facts.nics
             )
         if not verdict.has_ended:
@@ -168,6 +182,10 @@ class DomainView:
             status.ungrown_disks.extend(self._state.growth_notes)
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
+            if self._state.unserved_nic:
+                status.nic_troubles.append(
+                    NicTrouble(name=self._state.unserved_nic, action=NIC_ACTION_SERVE, message="passt has ended")
+                )
             status.cpu_trouble = self._cpus.trouble()
             status.memory_trouble = self._memory.trouble()
             status.addresses.extend(self._nics.addresses())

@@ -26,6 +26,8 @@ class RunState:
         self.disk_notes: tuple[str, ...] = ()
         # What the last Sync found of disks that do not grow with their claims.
         self.growth_notes: tuple[str, ...] = ()
+        # The VMI's interface whose passt has ended.
+        self.unserved_nic = ""
         # Set once the run is over, and once somebody has recorded that.
         self.ended = threading.Event()
         self.acknowledged = threading.Event()

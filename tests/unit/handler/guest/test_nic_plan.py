@@ -8,7 +8,14 @@ from typing import Any, cast
 import pytest
 
 from kvedge.handler.guest.guest_network import GuestNetwork, Resolver
-from kvedge.handler.guest.nic_plan import NicsOfGuest, find_released_nics, nic_troubles, nics_of_guest, summarize_nics
+from kvedge.handler.guest.nic_plan import (
+    NicsOfGuest,
+    find_released_nics,
+    nic_troubles,
+    nics_of_guest,
+    summarize_nics,
+    unserved_nics,
+)
 from kvedge.handler.guest.running_nics import prepare_running
 from kvedge.network.errors import NetworkError
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -87,6 +94,14 @@ def test_troubles_are_sentences() -> None:
         "the link of interface lan cannot be changed: no",
     ]
     assert list(nic_troubles(None)) == []
+
+
+def test_a_nic_that_nobody_serves_any_more_is_no_nic_that_comes_or_goes() -> None:
+    trouble = pb.NicTrouble(name="default", action=pb.NIC_ACTION_SERVE, message="passt has ended")
+    status = pb.DomainStatus(nic_troubles=[trouble])
+    assert list(nic_troubles(status)) == []
+    assert list(unserved_nics(status)) == ["interface default has no network: passt has ended; restart the VM"]
+    assert list(unserved_nics(None)) == []
 
 
 class PlayedNetwork:

@@ -283,6 +283,19 @@ def test_what_keeps_a_nic_back_is_the_vmis_condition() -> None:
     )
 
 
+def test_a_nic_that_nobody_serves_any_more_is_the_vmis_condition_and_down() -> None:
+    status = nics("default")
+    trouble = pb.NicTrouble(name="default", action=pb.NIC_ACTION_SERVE, message="passt has ended")
+    status.nic_troubles.append(trouble)
+    status.nics[0].down = True
+    before = vmi(phase="Running")
+    after = patched(before, status_patch(before, Observation("Running", status=status, nics=(NIC,)), NOW))
+    (found,) = [item for item in after.status.conditions if item.type == "Synchronized"]
+    told = "interface default has no network: passt has ended; restart the VM"
+    assert (found.status, found.reason, found.message) == ("False", "NetworkCutOff", told)
+    assert [row.link_state for row in after.status.interfaces] == ["down"]
+
+
 def test_how_a_guest_can_move_is_told_while_it_runs_and_stays_while_nobody_knows() -> None:
     before = vmi(phase="Running")
     starting = pb.DomainStatus(state=pb.DOMAIN_STATE_STARTING, migrates=True)
