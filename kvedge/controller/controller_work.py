@@ -44,6 +44,7 @@ from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.configuration.configuration_bindings import live_plugins
+from kvedge.resources.configuration.feature_gates import DECLARATIVE_HOTPLUG, HOTPLUG_VOLUMES
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import Condition
 from kvedge.resources.names import APP
@@ -308,7 +309,7 @@ class ControllerWork:
     def _is_declarative(self) -> bool:
         # The deprecated gate leaves a run's volumes to the callers of addvolume.
         gates = self._configuration.current.gates
-        return gates.is_on("DeclarativeHotplugVolumes") and not gates.is_on("HotplugVolumes")
+        return gates.is_on(DECLARATIVE_HOTPLUG) and not gates.is_on(HOTPLUG_VOLUMES)
 
     def _stop_starting(self) -> None:
         # The loops may not have begun, and stop all the same.

@@ -16,6 +16,7 @@ from kvedge.resources.types.devices import Devices
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.durations import bound_grace
+from kvedge.resources.values.memory_blocks import MEMORY_BLOCK
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes, parse_quantity
 
 # KubeVirt's, for a VMI that says nothing.
@@ -33,7 +34,6 @@ PLUGS_CPUS: Final = frozenset({"amd64", "x86_64"})
 # in blocks.
 PLUGS_MEMORY: Final = frozenset({"amd64", "x86_64"})
 LEAST_MEMORY_AT_START: Final = 1 << 30
-MEMORY_BLOCK: Final = 2 << 20
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -27,6 +27,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.disks.exports import EXPORT_PORT, exporter_name, server_name, split_outside_path
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.exports import EXPORT_GROUP, VirtualMachineExport
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.tls.certificates import TlsMaterial
 from kvedge.runtime.tls.client_tls import ClientTls
 
@@ -112,12 +113,11 @@ class ExportProxy:
     async def _hand_on(
         self, request: web.Request, export: VirtualMachineExport, address: str, target: str
     ) -> web.StreamResponse:
-        host = f"[{address}]" if ":" in address else address
         try:
             answer = await self._open_session().request(
                 request.method,
                 # As it came: what is quoted stays so.
-                URL(f"https://{host}:{self.port}{target}", encoded=True),
+                URL(f"https://{join_address(address, self.port)}{target}", encoded=True),
                 headers=sent_headers(request.headers, export),
                 ssl=self._tls.current(),
                 server_hostname=server_name(export.metadata.uid),

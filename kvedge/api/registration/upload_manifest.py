@@ -22,6 +22,7 @@ from kvedge.resources.disks.uploads import (
     UPLOAD_VERSION,
 )
 from kvedge.resources.names import SYSTEM_NAMESPACE
+from kvedge.resources.values.host_ports import join_address
 
 # Where roles are Pods, this name leads to one of them, inside the cluster; an administrator names another way in.
 SERVICE_URL = f"https://{SERVICE}.{SYSTEM_NAMESPACE}.svc"
@@ -92,4 +93,4 @@ def slice_urls(slices: Sequence[JsonObject]) -> frozenset[str]:
 
 
 def _url(host: str, port: int) -> str:
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return f"https://{join_address(host, port)}"

@@ -19,7 +19,7 @@ from kvedge.kube.errors import Conflict, Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version, merge_difference
 from kvedge.resources.codec import encode
-from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.configuration.feature_gates import DECLARATIVE_HOTPLUG, HOTPLUG_VOLUMES, FeatureGates
 from kvedge.resources.guest_verbs import GuestVerb
 from kvedge.resources.types.data_volumes import CONFIG_NAME, CdiConfig
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -43,7 +43,7 @@ class MemoryDumpCalls:
     def dump(self, namespace: str, name: str, body: bytes) -> None:
         """Have the guest's memory written into a claim. Raises Refusal."""
         gates = self._gates()
-        if not (gates.is_on("DeclarativeHotplugVolumes") or gates.is_on("HotplugVolumes")):
+        if not (gates.is_on(DECLARATIVE_HOTPLUG) or gates.is_on(HOTPLUG_VOLUMES)):
             raise bad_request(NO_GATE)
         options = parse_options(MemoryDumpOptions, body)
 

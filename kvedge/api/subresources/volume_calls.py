@@ -35,7 +35,7 @@ from kvedge.api.subresources.volume_rules import (
 from kvedge.kube.errors import Invalid, KubeError, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.configuration.feature_gates import DECLARATIVE_HOTPLUG, HOTPLUG_VOLUMES, FeatureGates
 from kvedge.resources.guest_verbs import VM_PLURAL, GuestVerb
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -72,12 +72,12 @@ class VolumeCalls:
     @property
     def _is_possible(self) -> bool:
         gates = self._gates()
-        return gates.is_on("DeclarativeHotplugVolumes") or gates.is_on("HotplugVolumes")
+        return gates.is_on(DECLARATIVE_HOTPLUG) or gates.is_on(HOTPLUG_VOLUMES)
 
     def _change_vm(self, namespace: str, name: str, options: CallOptions, change: Change) -> None:
         path = VirtualMachine.KIND.path(namespace, name)
         self._write(path, VM, name, _TEMPLATE, options, change, lambda document: None)
-        if not self._gates().is_on("HotplugVolumes"):
+        if not self._gates().is_on(HOTPLUG_VOLUMES):
             return
         # The deprecated gate leaves a run's volumes to these calls alone: the VM's own run is changed as well.
         run = VirtualMachineInstance.KIND.path(namespace, name)
@@ -89,7 +89,7 @@ class VolumeCalls:
                 raise
 
     def _change_vmi(self, namespace: str, name: str, options: CallOptions, change: Change) -> None:
-        is_ephemeral = self._gates().is_on("HotplugVolumes")
+        is_ephemeral = self._gates().is_on(HOTPLUG_VOLUMES)
 
         def check(document: JsonObject) -> None:
             owner = _owner(document)

@@ -15,6 +15,7 @@ import aiohttp
 from kvedge.api.transfer_slots import TransferRefused
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, upload_server_name
 from kvedge.resources.types.import_job import UPLOAD_PORT
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.tls.certificates import TlsMaterial
 from kvedge.runtime.tls.client_tls import ClientTls
 
@@ -64,11 +65,10 @@ class WorkerClient:
             TransferRefused: 503 when the worker cannot be reached or hangs up.
             Exception: what `body` raises, perhaps wrapped by aiohttp.
         """
-        host = f"[{address}]" if ":" in address else address
         try:
             async with self._open_session().request(
                 method,
-                f"https://{host}:{self.port}{path}",
+                f"https://{join_address(address, self.port)}{path}",
                 headers=dict(headers),
                 data=body,
                 ssl=self._tls.current(),

@@ -15,7 +15,7 @@ import yaml
 
 from kvedge.kube.kubeconfigs.own_kubeconfig import NotOursError, read_own_kubeconfig
 from kvedge.resources.types.core import Node
-from kvedge.runtime.serving.https_server import join_address
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.settings import Settings
 from kvedge.runtime.tls.certificates import CertificateError, ends_at, life_of, renewal_due
 

@@ -17,6 +17,7 @@ from kvedge.appliance.cluster.leave_plan import plan_node
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.kube.self_review import ask_who
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.cluster_manifest import list_applied_documents
 from kvedge.resources.names import SCHEDULABLE
@@ -26,7 +27,6 @@ from kvedge.resources.types.kubevirt import KubeVirt
 
 _MANAGER: Final = "kvedge-install"
 _APPLY: Final = "application/apply-patch+yaml"
-_REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PLURALS: Final = {
     "Namespace": "namespaces",
@@ -121,8 +121,7 @@ def own_name(client: KubeClient) -> str:
     Raises:
         KubeError: when the API server refuses or does not answer.
     """
-    answer = client.request("POST", _REVIEW, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-    user = answer["status"]["userInfo"]
+    user = ask_who(client)
     return UserInfo(str(user.get("username", "")), tuple(user.get("groups") or ())).node
 
 

@@ -16,6 +16,7 @@ import aiohttp
 
 from kvedge.cli.exits import Exit, Refused
 from kvedge.client.streams.stream_join import join_socket
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.program import foreign_environment
 
 # A program that has not come by then never will.
@@ -66,14 +67,9 @@ async def join_program(
             reader, writer = await arrived
             await join_socket(stream, reader, writer, REST_SECONDS)
             return
-        async with run_program(program.command(write_place(host, port))) as process:
+        async with run_program(program.command(join_address(host, port))) as process:
             reader, writer = await wait_for_program(arrived, program.word, process)
             await join_socket(stream, reader, writer, REST_SECONDS)
-
-
-def write_place(host: str, port: int) -> str:
-    """ADDRESS:PORT, as programs take it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @contextlib.asynccontextmanager

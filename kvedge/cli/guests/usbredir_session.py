@@ -9,11 +9,12 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from kvedge.cli.guests.program_join import LocalProgram, join_program, write_place
+from kvedge.cli.guests.program_join import LocalProgram, join_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
+from kvedge.resources.values.host_ports import join_address
 
 # No other computer may hand devices over by us.
 _ADDRESS: Final = ("127.0.0.1", 0)
@@ -50,4 +51,4 @@ def make_command(program: str, device: str, place: str) -> list[str]:
 
 def _tell_place(host: str, port: int) -> None:
     # As virtctl has it; a caller behind a pipe waits for this line.
-    print(f"User can connect usbredir client at: {write_place(host, port)}", flush=True)
+    print(f"User can connect usbredir client at: {join_address(host, port)}", flush=True)

@@ -34,7 +34,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     Thaw,
     Told,
 )
-from kvedge.controller.snapshots.snapshot_report import NOT_READY, fail_snapshot, report_snapshot
+from kvedge.controller.snapshots.snapshot_report import GOING, NOT_READY, fail_snapshot, report_snapshot, soonest
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.source_lock import holds_lock, runs
 from kvedge.controller.snapshots.volume_copies import left_out_volumes, loses_data
@@ -49,7 +49,6 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339, seconds_since
 
-_GOING: Final = ("Progressing", "True", "Source locked and operation in progress")
 # A guest that nobody thaws does so after this long. Windows gives up after 10 s by itself, and tells nobody.
 _FROZEN_SECONDS: Final = 60
 _WINDOWS_SECONDS: Final = 10
@@ -95,7 +94,7 @@ def plan_driver(
     body = plan_content_status(view, content, now, complete=False)
     writes = (Patch(content, {"status": body}, "status"),) if body else ()
     fault = describe_driver_fault(content, found)
-    plan = _wait(view, content, vm, now, fault or _describe(found, names), _soonest(left, _LOOK_SECONDS))
+    plan = _wait(view, content, vm, now, fault or _describe(found, names), soonest(left, _LOOK_SECONDS))
     return SnapshotPlan((*writes, *plan.actions), plan.told, plan.again_after)
 
 
@@ -108,7 +107,7 @@ def plan_after_moment(
     found, names = view.driver_snapshots, copy_names(content)
     status = view.snapshot.status
     if found is None:
-        return report_snapshot(view, now, status, (NOT_READY, _GOING), again=_SOON_SECONDS)
+        return report_snapshot(view, now, status, (NOT_READY, GOING), again=_SOON_SECONDS)
     gone = next((name for name in names if not is_kept(found.get(name), content)), "")
     if gone:
         return fail_snapshot(view, now, f"VolumeSnapshot {gone} no longer exists")
@@ -122,8 +121,8 @@ def plan_after_moment(
         view,
         now,
         msgspec.structs.replace(status, error=content.status.error),
-        (NOT_READY, _GOING),
-        again=_soonest(left, _LOOK_SECONDS),
+        (NOT_READY, GOING),
+        again=soonest(left, _LOOK_SECONDS),
         message=fault or f"VolumeSnapshot {waiting} is not ready to use yet",
     )
     return SnapshotPlan((*writes, *plan.actions), plan.told, plan.again_after)
@@ -175,7 +174,7 @@ def _plan_creation(
         made.append(Create(make_driver_snapshot(content, backup, view.classes.by_claim[claim], vm.metadata.name)))
         told.append(Told("Normal", "SuccessfulVolumeSnapshotCreate", f"Successfully created VolumeSnapshot {name}"))
     # First of all: a guest is frozen until the last one is made.
-    plan = _wait(view, content, vm, now, view.refusal, _soonest(left, _LOOK_SECONDS))
+    plan = _wait(view, content, vm, now, view.refusal, soonest(left, _LOOK_SECONDS))
     return SnapshotPlan((*made, *plan.actions), tuple(told), plan.again_after)
 
 
@@ -226,7 +225,7 @@ def _fix_moment(
         indications=[each.indication for each in told],
         source_indications=told,
     )
-    plan = report_snapshot(view, now, status, (NOT_READY, _GOING))
+    plan = report_snapshot(view, now, status, (NOT_READY, GOING))
     return SnapshotPlan((*plan.actions, *thaw(view)), plan.told, _SOON_SECONDS)
 
 
@@ -260,7 +259,7 @@ def _wait(
     why: str,
     again: float | None,
 ) -> SnapshotPlan:
-    return report_snapshot(view, now, _status(view, content, vm), (NOT_READY, _GOING), again=again, message=why)
+    return report_snapshot(view, now, _status(view, content, vm), (NOT_READY, GOING), again=again, message=why)
 
 
 def _status(
@@ -279,7 +278,3 @@ def _status(
 def _describe(found: Mapping[str, VolumeSnapshot], names: list[str]) -> str:
     waiting = next((name for name in names if not is_taken(found.get(name))), "")
     return f"VolumeSnapshot {waiting} is not taken yet" if waiting else ""
-
-
-def _soonest(left: float | None, look: float) -> float:
-    return look if left is None else min(left, look)

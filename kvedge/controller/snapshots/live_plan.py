@@ -21,7 +21,7 @@ from kvedge.controller.snapshots.live_copies import (
     seal_claim,
 )
 from kvedge.controller.snapshots.snapshot_actions import Create, SnapshotAction, SnapshotPlan, Told
-from kvedge.controller.snapshots.snapshot_report import NOT_READY, fail_snapshot, report_snapshot
+from kvedge.controller.snapshots.snapshot_report import GOING, NOT_READY, fail_snapshot, report_snapshot, soonest
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import is_claim_sealed, left_out_volumes, loses_data
 from kvedge.resources.types.protection.snapshots import (
@@ -33,7 +33,6 @@ from kvedge.resources.types.protection.snapshots import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import BackupStatus
 
-_GOING: Final = ("Progressing", "True", "Source locked and operation in progress")
 # The answer comes with the VMI; this is for one that does not.
 _LOOK_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 5.0
@@ -89,7 +88,12 @@ def plan_live(
         return fail_snapshot(view, now, f"PVC {gone}, which a copy goes into, is gone")
     status = _with_moment(_status(view, content, vm), told, is_partial=loses_data(vm, view.claims))
     plan = report_snapshot(
-        view, now, status, (NOT_READY, _GOING), again=_soonest(left), message=told.backup_msg or _describe(view)
+        view,
+        now,
+        status,
+        (NOT_READY, GOING),
+        again=soonest(left, _LOOK_SECONDS),
+        message=told.backup_msg or _describe(view),
     )
     if not told.completed:
         return plan
@@ -115,8 +119,10 @@ def _plan_claims(
     assert view.vmi is not None
     if not made:
         made.append(ask(view.vmi, content))
-    plan = report_snapshot(view, now, _status(view, content, vm), (NOT_READY, _GOING), message=view.refusal)
-    return SnapshotPlan((*made, *plan.actions), tuple(told), _soonest(left, refused=bool(view.refusal)))
+    plan = report_snapshot(view, now, _status(view, content, vm), (NOT_READY, GOING), message=view.refusal)
+    return SnapshotPlan(
+        (*made, *plan.actions), tuple(told), soonest(left, _REFUSED_SECONDS if view.refusal else _LOOK_SECONDS)
+    )
 
 
 def _status(
@@ -155,8 +161,3 @@ def _describe(view: SnapshotView) -> str:
 
 def _is_going(view: SnapshotView, name: str) -> bool:
     return view.claims[name].metadata.deletion_timestamp is not None
-
-
-def _soonest(left: float | None, *, refused: bool = False) -> float:
-    look = _REFUSED_SECONDS if refused else _LOOK_SECONDS
-    return look if left is None else min(left, look)

@@ -26,12 +26,14 @@ from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, 
 from kvedge.controller.snapshots.snapshot_deadline import count_seconds_left
 from kvedge.controller.snapshots.snapshot_report import (
     COMPLETE,
+    GOING,
     NOT_READY,
     READY,
     fail_snapshot,
     find_last_wait,
     report_snapshot,
     say_error,
+    soonest,
     succeed_snapshot,
 )
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
@@ -102,15 +104,14 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
     status = view.snapshot.status
     if not holds_lock(view.snapshot, vm) and (obstacle := find_obstacle(view, vm)):
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
-        return report_snapshot(view, now, status, (NOT_READY, waiting), again=_soonest(left, _LOCK_SECONDS))
+        return report_snapshot(view, now, status, (NOT_READY, waiting), again=soonest(left, _LOCK_SECONDS))
     write = lock(view.snapshot, vm)
     if write is not None:
         return SnapshotPlan((write,))
     if not status.source_uid:
         # What it is taken of is written down before anything is made.
-        locked = ("Progressing", "True", "Source locked and operation in progress")
         marked = msgspec.structs.replace(status, source_uid=vm.metadata.uid)
-        return report_snapshot(view, now, marked, (NOT_READY, locked))
+        return report_snapshot(view, now, marked, (NOT_READY, GOING))
     if obstacle := find_obstacle(view, vm):
         # It began to run before it was locked: a new look, once it waits for nobody.
         released = unlock(view.snapshot.metadata.name, vm)
@@ -171,13 +172,12 @@ def _plan_copies(
         ),
         error=content.status.error,
     )
-    going = ("Progressing", "True", "Source locked and operation in progress")
     plan = report_snapshot(
-        view, now, status, (NOT_READY, going), again=left, message=view.refusal or describe_copies(copies)
+        view, now, status, (NOT_READY, GOING), again=left, message=view.refusal or describe_copies(copies)
     )
     # Copies first: all are begun before one is waited for.
     return SnapshotPlan(
-        (*made, *plan.actions), tuple(told), _soonest(left, _LOCK_SECONDS if view.refusal else _LOOK_SECONDS)
+        (*made, *plan.actions), tuple(told), soonest(left, _LOCK_SECONDS if view.refusal else _LOOK_SECONDS)
     )
 
 
@@ -287,8 +287,3 @@ def _stays(content: VirtualMachineSnapshotContent) -> bool:
 
 def _one(write: Patch | None) -> tuple[Patch, ...]:
     return () if write is None else (write,)
-
-
-def _soonest(*waits: float | None) -> float | None:
-    left = [wait for wait in waits if wait is not None]
-    return min(left) if left else None

@@ -28,6 +28,7 @@ from kvedge.runtime.clock import rfc3339
 NOT_READY: Final = ("Ready", "False", "Not ready")
 READY: Final = ("Ready", "True", "Ready")
 COMPLETE: Final = ("Progressing", "False", "Operation complete")
+GOING: Final = ("Progressing", "True", "Source locked and operation in progress")
 
 
 def find_last_wait(view: SnapshotView) -> str:
@@ -93,3 +94,8 @@ def say_error(snapshot: VirtualMachineSnapshot, text: str, now: datetime) -> Sna
     """An error with the time at which it was first so."""
     old = snapshot.status.error
     return old if old is not None and old.message == text else SnapshotError(time=rfc3339(now), message=text)
+
+
+def soonest(*waits: float | None) -> float | None:
+    """The shortest of these; None when nothing is waited for."""
+    return min((wait for wait in waits if wait is not None), default=None)

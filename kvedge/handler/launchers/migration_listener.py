@@ -15,7 +15,8 @@ from kvedge.handler.launchers.relay_core import LauncherDoor, MigrationDoor
 from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.network.errors import NetworkError
 from kvedge.network.links import Links
-from kvedge.runtime.serving.https_server import HttpsServer, ServerError, join_address
+from kvedge.resources.values.host_ports import join_address
+from kvedge.runtime.serving.https_server import HttpsServer, ServerError
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 
 log = logging.getLogger(__name__)

@@ -21,9 +21,10 @@ from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.told_refusals import ToldRefusals
 from kvedge.resources.moves.crossing import CROSSING_PORT
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.background import BackgroundThread
 from kvedge.runtime.clock import Clock, SystemClock
-from kvedge.runtime.serving.https_server import HttpsServer, ServerError, join_address, split_address
+from kvedge.runtime.serving.https_server import HttpsServer, ServerError, split_address
 from kvedge.runtime.tls.certificates import CertificateError, TlsFiles, TlsMaterial
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 

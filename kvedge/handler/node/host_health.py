@@ -20,6 +20,7 @@ from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.alarms.node_health import MOST_PLACES, Kvm, NodeHealth
 from kvedge.runtime.clock import rfc3339
 from kvedge.runtime.linux.clock import is_clock_synchronized
+from kvedge.runtime.linux.meminfo import read_meminfo
 from kvedge.runtime.mount_table import Mount, mount_table, parse_mounts
 
 _LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "vfat", "tmpfs"})
@@ -134,8 +135,7 @@ def _mount_of(path: Path, by_target: Mapping[str, Mount]) -> Mount | None:
 def _free_memory() -> int | None:
     """The percentage that the kernel says can still be had."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        sizes = read_meminfo()
         return round(100 * sizes["MemAvailable"] / sizes["MemTotal"])
-    except (OSError, KeyError, ValueError, IndexError, ZeroDivisionError):
+    except (OSError, KeyError, ValueError, ZeroDivisionError):
         return None

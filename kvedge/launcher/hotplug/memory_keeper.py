@@ -9,12 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.hotplug.amount_keeper import AmountKeeper
 from kvedge.launcher.hotplug.memory_plan import MemoryStep, plan_memory, refuse_growth
 from kvedge.rpc.launcher_pb2 import SyncRequest
+from kvedge.runtime.linux.meminfo import read_meminfo
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.domain_facts import DomainFacts
@@ -26,10 +26,8 @@ log = logging.getLogger(__name__)
 def read_free_memory() -> int | None:
     """The bytes that the kernel says can still be had on the node; None when it does not say."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(free.split()[1]) * 1024
-    except (OSError, StopIteration, ValueError, IndexError):
+        return read_meminfo()["MemAvailable"] * 1024
+    except (OSError, KeyError, ValueError):
         return None
 
 

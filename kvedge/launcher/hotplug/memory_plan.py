@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kvedge.launcher.libvirt.domain_facts import MemoryFacts
+from kvedge.resources.values.memory_blocks import MEMORY_BLOCK
 
-# Memory comes and goes in blocks of so many bytes, as `memory_xml` has it.
-_BLOCK: Final = 2 << 20
 _MIB: Final = 1 << 20
 
 
@@ -33,7 +32,7 @@ def plan_memory(wanted: int, facts: MemoryFacts) -> list[MemoryStep]:
     if not wanted or not facts.boot:
         return []
     beside = max(0, wanted - facts.boot)
-    requested = -(-beside // _BLOCK) * _BLOCK
+    requested = -(-beside // MEMORY_BLOCK) * MEMORY_BLOCK
     if requested > facts.room:
         has = (facts.boot + facts.room) // _MIB
         text = f"the guest was started with room for {has} MiB of memory, and is to have {-(-wanted // _MIB)} MiB"

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kvedge.runtime.linux.meminfo import parse_meminfo
+
 # Of one file: /proc/stat of a host with a thousand CPUs is a third of it.
 _LARGEST: Final = 1 << 20
 _WANTED_PAGES: Final = ("pswpin", "pswpout")
@@ -35,7 +37,7 @@ def read_host_facts(proc: str = "/proc", sys: str = "/sys") -> HostFacts:
     return HostFacts(
         sockets=len({_read(place).strip() for place in places} - {""}),
         cpu_seconds=parse_cpu_seconds(_read(f"{proc}/stat"), os.sysconf("SC_CLK_TCK")),
-        memory=parse_memory(_read(f"{proc}/meminfo")),
+        memory=parse_meminfo(_read(f"{proc}/meminfo")),
         swapped=parse_swapped(_read(f"{proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")),
     )
 
@@ -47,17 +49,6 @@ def parse_cpu_seconds(text: str, ticks: int) -> float:
     if words[:1] != ["cpu"] or len(numbers) < 3 or not all(word.isdecimal() for word in numbers):
         return -1.0
     return sum(map(int, numbers)) / ticks
-
-
-def parse_memory(text: str) -> dict[str, int]:
-    """Of /proc/meminfo, in KiB."""
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdecimal():
-            found[name] = int(words[0])
-    return found
 
 
 def parse_swapped(text: str, page_bytes: int) -> dict[str, int]:

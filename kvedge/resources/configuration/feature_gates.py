@@ -49,6 +49,11 @@ RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
 PASST_GATE: Final = "PasstBinding"
 # With this gate users may ask what belongs to a VM.
 OBJECT_GRAPH: Final = "ObjectGraph"
+# With one of these gates volumes come to guests that run; by the older one a run may have some that its VM has not.
+DECLARATIVE_HOTPLUG: Final = "DeclarativeHotplugVolumes"
+HOTPLUG_VOLUMES: Final = "HotplugVolumes"
+# With this gate a VM may have files of its node as disks.
+HOST_DISK: Final = "HostDisk"
 # kvedge always works in the way that these gates guard: they cannot be switched off.
 ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",

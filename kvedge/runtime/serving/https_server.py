@@ -50,11 +50,6 @@ def split_address(text: str) -> tuple[str, int]:
     return host, port
 
 
-def join_address(host: str, port: int) -> str:
-    """`host:port`, as :func:`split_address` takes it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 class HttpsServer:
     """Serves an application at `host:port` until it is stopped; port 0 takes a free one."""
 

@@ -22,6 +22,7 @@ from typing import Final
 
 from aiohttp import web
 
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.open_files import open_files
 from kvedge.runtime.serving.connection_acceptor import GOODBYE_SECONDS, ConnectionAcceptor
@@ -111,7 +112,7 @@ class EmbeddedApi:
     def address_for_clients(self, own_address: str) -> str:
         """The URL for clients elsewhere, where it listens on all addresses, of which this one is the host's."""
         host = own_address if self._config.bind in ("0.0.0.0", "::", "") else self._config.bind
-        return f"https://{f'[{host}]' if ':' in host else host}:{self._port}"
+        return f"https://{join_address(host, self._port)}"
 
     @property
     def pki(self) -> BoxPki:

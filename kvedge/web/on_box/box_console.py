@@ -18,9 +18,10 @@ from aiohttp import web
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, current_entries
 from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, read_kubeconfig
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.services import ServiceError
-from kvedge.runtime.serving.https_server import HttpsServer, ServerError, join_address, split_address
+from kvedge.runtime.serving.https_server import HttpsServer, ServerError, split_address
 from kvedge.runtime.tls.certificates import CertificateError, TlsFiles, TlsMaterial, hosts_of
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 from kvedge.web.console_app import ConsoleApp

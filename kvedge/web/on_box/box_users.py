@@ -14,6 +14,7 @@ from kvedge.client.kubeconfigs import FoundKubeconfig
 from kvedge.client.session import Session, connect
 from kvedge.client.usage.guest_usage import look
 from kvedge.kube.errors import Forbidden, Unauthenticated
+from kvedge.kube.self_review import ask_who
 from kvedge.resources.codec import JsonObject
 from kvedge.web.console_server import choose_namespace
 from kvedge.web.live_rows import LiveRows
@@ -22,7 +23,6 @@ from kvedge.web.sign_in import SignInRefused
 from kvedge.web.usage_looks import UsageLooks
 from kvedge.web.web_user import WebUser
 
-_REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ASK_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 20.0
 _NAME: Final = "console"
@@ -78,13 +78,11 @@ def find_name(session: Session) -> str:
         SignInRefused: when it does not know it, or no more.
         KubeError: when it cannot be asked.
     """
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        answer = session.client.hurry(_ASK_SECONDS).request("POST", _REVIEW, review)
+        name = ask_who(session.client.hurry(_ASK_SECONDS)).get("username")
     except (Unauthenticated, Forbidden) as error:
         # Nobody in particular has no right even to ask.
         raise SignInRefused("the API server does not know this token, or it has ended") from error
-    name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
     if not isinstance(name, str) or name in _NOBODY:
         raise SignInRefused("the API server does not know this token, or it has ended")
     return name

@@ -14,8 +14,9 @@ from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
 from kvedge.resources.host_devices.cpu_placement import is_realtime, mirrors_numa
 from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.values.memory_blocks import MEMORY_BLOCK
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
-from kvedge.resources.vmi_facts import MEMORY_BLOCK, guest_memory_field, most_memory_bytes
+from kvedge.resources.vmi_facts import guest_memory_field, most_memory_bytes
 
 _MIB: Final = 1024 * 1024
 _KIB: Final = 1024

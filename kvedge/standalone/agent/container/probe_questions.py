@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from kvedge.resources.codec import JsonObject, learn
+from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.durable_files import write_whole
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import ContainerSpec, ExecSpec, ProcessSpec
@@ -195,8 +196,12 @@ def _status(line: bytes) -> int:
 
 
 def _request(wanted: dict[str, Any], host: str, port: int, path: str) -> bytes:
-    shown = f"[{host}]" if ":" in host else host
-    headers = {"host": f"{shown}:{port}", "user-agent": "kube-probe/kvedge", "accept": "*/*", "connection": "close"}
+    headers = {
+        "host": join_address(host, port),
+        "user-agent": "kube-probe/kvedge",
+        "accept": "*/*",
+        "connection": "close",
+    }
     headers |= {str(item["name"]).lower(): str(item["value"]) for item in wanted.get("httpHeaders") or []}
     lines = [f"GET /{path.removeprefix('/')} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     if any(not line.isprintable() for line in lines):

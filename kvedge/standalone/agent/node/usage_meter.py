@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
+from kvedge.runtime.linux.meminfo import read_meminfo
 from kvedge.standalone.agent.container.cgroup_usage import CgroupUsage
 from kvedge.standalone.apiserver.routes.usage_source import MeasuredUsage, Usage
 
@@ -118,7 +119,6 @@ def read_node(proc: Path) -> CgroupUsage:
     line = (proc / "stat").read_text().partition("\n")[0]
     ticks = [int(word) for word in line.split()[1 : _COLUMNS + 1]]
     busy = sum(count for column, count in enumerate(ticks) if column not in _IDLE)
-    pairs = (line.split(":") for line in (proc / "meminfo").read_text().splitlines() if ":" in line)
-    memory = {name: int(value.split()[0]) for name, value in pairs}
+    memory = read_meminfo(proc)
     used = memory["MemTotal"] - memory.get("MemAvailable", memory["MemFree"])
     return CgroupUsage(busy * _SECOND // os.sysconf("SC_CLK_TCK"), used * _KIB)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.values.host_ports import join_address
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.stored import ObjectKey
 
@@ -26,8 +27,7 @@ class Backend:
     @property
     def authority(self) -> str:
         """Host and port as a URL has them."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return join_address(self.host, self.port)
 
 
 class NoBackend(Exception):

@@ -1,3 +1,4 @@
+# Tests: kvedge/launcher/hotplug/memory_plan.py, kvedge/resources/values/memory_blocks.py
 """How much memory a running guest is asked to have."""
 
 from __future__ import annotations

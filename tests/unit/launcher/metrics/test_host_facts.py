@@ -9,7 +9,6 @@ import pytest
 from kvedge.launcher.metrics.host_facts import (
     HostFacts,
     parse_cpu_seconds,
-    parse_memory,
     parse_swapped,
     read_host_facts,
 )
@@ -22,11 +21,6 @@ def test_the_time_of_all_cpus_is_that_of_users_nice_ones_and_the_kernel() -> Non
 @pytest.mark.parametrize("text", ["", "cpu", "cpu 1 2", "cpu 1 x 3 4", "intr 1 2 3 4"])
 def test_a_time_that_is_not_told_is_not_known(text: str) -> None:
     assert parse_cpu_seconds(text, 100) < 0
-
-
-def test_memory_is_in_kibibytes() -> None:
-    text = "MemTotal:       16384 kB\nMemFree:  512 kB\nHugePages_Total:       0\nOdd\nWorse: many kB\n"
-    assert parse_memory(text) == {"MemTotal": 16384, "MemFree": 512, "HugePages_Total": 0}
 
 
 def test_pages_that_were_swapped_are_kibibytes() -> None:

@@ -1,3 +1,4 @@
+# Tests: kvedge/resources/values/host_ports.py
 # Tests: kvedge/runtime/serving/https_server.py
 """Addresses as settings and Kubernetes write them."""
 
@@ -5,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.runtime.serving.https_server import ServerError, join_address, split_address
+from kvedge.resources.values.host_ports import join_address
+from kvedge.runtime.serving.https_server import ServerError, split_address
 
 
 @pytest.mark.parametrize(

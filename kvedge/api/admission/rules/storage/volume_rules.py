@@ -21,6 +21,7 @@ from kvedge.api.admission.rules.causes import (
 )
 from kvedge.api.admission.rules.platform_rules import path_in_image
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.configuration.feature_gates import HOST_DISK
 from kvedge.resources.disks.metrics_disk import GATE
 from kvedge.resources.disks.snapshot_names import is_volume_copy
 from kvedge.resources.disks.volume_facts import DISK, DISK_OR_CREATE, claim_of, is_memory_dump
@@ -155,7 +156,7 @@ def empty_disks_have_a_size(subject: Subject) -> Iterator[Cause]:
 
 def host_disks_are_allowed_and_complete(subject: Subject) -> Iterator[Cause]:
     """The gate is on, and a path and a type say which file is meant, and whether it may be made."""
-    is_on = subject.cluster.configuration.gates.is_on("HostDisk")
+    is_on = subject.cluster.configuration.gates.is_on(HOST_DISK)
     for index, volume in enumerate(subject.spec.volumes):
         if volume.host_disk is None:
             continue
