@@ -1,6 +1,6 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Nine helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
+Ten helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
 From a checkout the first two are started by an interpreter of their own instead.
 """
 
@@ -18,6 +18,10 @@ elif sys.argv[1:2] == ["launcher-probe"]:
     from kvedge.launcher.guest_probe import main as ask_guest
 
     sys.exit(ask_guest(sys.argv[2:]))
+elif sys.argv[1:2] == ["launcher-share"]:
+    from kvedge.launcher.shares.share_server import main as share_directory
+
+    sys.exit(share_directory(sys.argv[2:]))
 elif sys.argv[1:2] == ["launcher-virsh"]:
     from kvedge.launcher.virsh.virsh_command import main as show_domain
 

@@ -81,10 +81,13 @@ def _serve(options: LauncherOptions, preparation: PreparationProcess | None, mil
     from kvedge.launcher.run.domain_run import DomainRun
     from kvedge.launcher.run.run_record import RunRecord
     from kvedge.launcher.run.wind_down import wind_down
+    from kvedge.launcher.shares.guest_shares import hold_launcher_mark
     from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_MIGRATED
 
     milestones.note(IMPORTS_DONE)
     record = RunRecord(options, milestones)
+    # Held until the process ends.
+    hold_launcher_mark(options.root)
     if options.incoming and preparation is not None:
         from kvedge.launcher.incoming_process import await_guest
 

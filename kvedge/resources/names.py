@@ -122,6 +122,8 @@ LAUNCHER_SOCKET: Final = "launcher-sock"
 PRIVATE_DIRECTORY: Final = "/var/run/kubevirt-private"
 # In it: a directory for each claim with a file system.
 CLAIM_DIRECTORY: Final = f"{PRIVATE_DIRECTORY}/vmi-disks"
+# Where the launcher and the containers of shared directories meet.
+SHARES_DIRECTORY: Final = "/var/run/kubevirt/virtiofs-containers"
 EPHEMERAL_DISKS_DIRECTORY: Final = "/var/run/kubevirt-ephemeral-disks"
 LIBVIRT_RUNTIME_DIRECTORY: Final = "/var/run/libvirt"
 IMAGE_VOLUMES_DIRECTORY: Final = "/var/run/kubevirt-image-volume"

@@ -103,7 +103,7 @@ CANNOT_APPLY: Final = (
     ),
     KnownSpecs(r"With Huge Pages|CPU pinning and huge pages|with dedicated CPUs", "needs huge pages or a CPU manager"),
     KnownSpecs(r"test_id:6842|topology hints", "needs a CPU with an invariant time-stamp counter"),
-    KnownSpecs(r"Virtiofs should migrate", "virtiofs is refused"),
+    KnownSpecs(r"Virtiofs should migrate", "guests with virtiofs do not migrate"),
     KnownSpecs(r"horizontal pod autoscaler", "needs an autoscaler, which one box has not got", _BOX),
     KnownSpecs(r"cni ptp plugin|test_id:1751", "needs CNI's plugin ptp; one box joins bridges"),
     KnownSpecs(r"IPAM-assigned addresses", "needs CNI's IPAM; a box's networks are asked for addresses otherwise"),

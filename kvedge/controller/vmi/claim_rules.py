@@ -15,8 +15,9 @@ from kvedge.controller.vmi.launcher_pod_status import SYNCHRONIZED
 from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
+from kvedge.resources.disks.shared_directories import shared_volumes
 from kvedge.resources.disks.state_claims import STATE_LABEL, STATE_VOLUME, is_state_of, state_volumes
-from kvedge.resources.disks.volume_facts import claims, is_hotpluggable
+from kvedge.resources.disks.volume_facts import claim_of, claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.devices import Disk
@@ -105,6 +106,12 @@ def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimW
                 " volumeMode Filesystem; use disk instead of lun, or a claim with volumeMode Block"
             )
             yield _wait(WRONG_MODE, text)
+        elif claim.is_block and any(volume.name == each.name for _, each in shared_volumes(vmi.spec)):
+            text = (
+                f"filesystem {volume.name} is a directory, and PVC {name} has volumeMode Block; use a claim with"
+                " volumeMode Filesystem, or a disk"
+            )
+            yield _wait(WRONG_MODE, text)
         elif name in view.holders:
             yield replace(
                 _wait(IN_USE, in_use(volume.name, name, view.holders[name], "it starts")), again_after=IN_USE_SECONDS
@@ -157,11 +164,20 @@ def _use(vmi: VirtualMachineInstance, claim: str) -> _Use | None:
         if name == claim and volume.name in disks
     ]
     if not found:
-        return None
+        return _use_of_directory(vmi, claim)
     return _Use(
         writes=any(not _only_reads(volume, disk) for volume, disk in found),
         shares=all(bool(disk.shareable) for _, disk in found),
     )
+
+
+def _use_of_directory(vmi: VirtualMachineInstance, claim: str) -> _Use | None:
+    """Many may write the files of a directory, but for one that holds the image of another guest's disk."""
+    for _, volume in shared_volumes(vmi.spec):
+        if claim_of(volume) == claim:
+            source = volume.persistent_volume_claim
+            return _Use(writes=source is None or not source.read_only, shares=True)
+    return None
 
 
 def _only_reads(volume: Volume, disk: Disk) -> bool:

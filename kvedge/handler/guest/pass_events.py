@@ -77,6 +77,8 @@ class PassEvents:
             self.tell_once(vmi, memory, "ToleratedSmallPV", note[:_LONGEST_TROUBLE], "Normal")
         for note in view.status.ungrown_disks if view.status is not None else ():
             self.tell_once(vmi, memory, "DiskNotGrown", note[:_LONGEST_NOTE])
+        for name in view.status.lost_filesystems if view.status is not None else ():
+            self.tell_once(vmi, memory, "FilesystemLost", _explain_loss(name[:_LONGEST_TROUBLE]))
         if view.status is not None and view.status.HasField("access_credentials"):
             self._tell_credentials(vmi, memory, view.status.access_credentials)
 
@@ -131,3 +133,10 @@ class PassEvents:
             if reason:
                 self.recorder.record(vmi, "Warning", "SyncFailed", reason)
             self.recorder.record(vmi, "Warning", "Stopped", "The VirtualMachineInstance crashed.")
+
+
+def _explain_loss(filesystem: str) -> str:
+    return (
+        f"filesystem {filesystem}: its virtiofsd has ended while the guest runs, and QEMU takes no other: what uses it"
+        f" in the guest waits until the VM is restarted; the log of the Pod's container for {filesystem} may tell why"
+    )

@@ -40,6 +40,7 @@ from kvedge.launcher.node_cpus import keep_launcher_to, read_host_cpus
 from kvedge.launcher.passt.passt_program import find_obstacle
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
+from kvedge.launcher.shares.guest_shares import await_shares
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import (
@@ -91,6 +92,7 @@ class VmiPreparation:
             prepare_state(vmi, self._options)
             hooks = self._hooks(request)
             sources = prepare_volumes(vmi, self._options, copied, hooks.shape_iso) | coming
+            await_shares(vmi, self._options.root)
             context = self._context(vmi, request.interfaces, request.options, sources)
             if own := plan_pins(vmi, context, 0).emulator:
                 keep_launcher_to(own)
@@ -129,6 +131,7 @@ class VmiPreparation:
             architecture=this_architecture(),
             emulation=node.emulation or not _has_kvm(),
             emulator=_EMULATORS[this_architecture()],
+            root=self._options.root,
             serial_socket=f"{directory}/{SERIAL_SOCKET}",
             # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
             agent_channel=f"{directory}/{AGENT_SOCKET}",

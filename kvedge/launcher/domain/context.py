@@ -137,6 +137,8 @@ class DomainContext:
     # Why no guest can speak by passt on this node, and what to do; None where one can.
     passt_obstacle: tuple[str, str] | None = None
     kernel_boot: KernelFiles | None = None
+    # What is before the paths of the Pod: nothing in a Pod.
+    root: str = ""
     # The files of ACPI tables, by libvirt's word for their type.
     acpi_tables: Mapping[str, str] = field(default_factory=dict)
     # The file with Ignition's config.

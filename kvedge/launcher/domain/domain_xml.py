@@ -38,6 +38,7 @@ from kvedge.launcher.domain.elements.sysinfo_xml import add_firmware_files, add_
 from kvedge.launcher.domain.elements.tpm_xml import add_tpm
 from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
 from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
+from kvedge.launcher.domain.filesystem_xml import add_filesystems
 from kvedge.launcher.domain.placement.cputune_xml import add_cputune
 from kvedge.launcher.domain.placement.numa_plan import plan_numa
 from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
@@ -91,6 +92,7 @@ def _add_devices(
         add(devices, "emulator", context.emulator)
     add_disks(devices, vmi, platform, context, threads)
     add_controllers(devices, vmi, platform, passes_usb=needs_usb(context))
+    add_filesystems(devices, vmi, context.root)
     add_interfaces(devices, vmi, platform, context)
     add_serial(devices, spec, context)
     add_agent_channel(devices, context)

@@ -23,11 +23,7 @@ def check_supported(vmi: VirtualMachineInstance) -> None:
 def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
     domain = vmi.spec.domain
     devices = domain.devices
-    for name, value in (
-        ("filesystems", devices.filesystems),
-        ("autoattachVSOCK", devices.autoattach_vsock),
-    ):
-        yield f"spec.domain.devices.{name}", value
+    yield "spec.domain.devices.autoattachVSOCK", devices.autoattach_vsock
     yield from _list_unsupported_claims(vmi)
     yield "spec.domain.launchSecurity", domain.launch_security is not None
 

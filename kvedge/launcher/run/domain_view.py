@@ -32,6 +32,7 @@ from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
 from kvedge.launcher.run.status_board import StatusBoard
+from kvedge.launcher.shares.guest_shares import LostShares
 from kvedge.resources.disks.claim_places import IMAGE_FILE
 from kvedge.resources.disks.moved_places import find_place
 from kvedge.rpc.launcher_pb2 import (
@@ -88,6 +89,7 @@ class DomainView:
         self._dumps = dumps
         self.moves = moves
         self._root = root
+        self._shares = LostShares(root)
         self._looking = threading.Lock()
         self._facts: DomainFacts | None = None
         # The agent's part of the status, which changes no more often than the API can bear.
@@ -180,6 +182,7 @@ class DomainView:
         if not verdict.has_ended:
             status.small_disks.extend(self._state.disk_notes)
             status.ungrown_disks.extend(self._state.growth_notes)
+            status.lost_filesystems.extend(self._shares.look(facts, time.monotonic()))
             status.disk_troubles.extend(self._disks.troubles())
             status.nic_troubles.extend(self._nic_keeper.troubles())
             if self._state.unserved_nic:

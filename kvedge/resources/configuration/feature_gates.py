@@ -37,6 +37,8 @@ STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.ite
 # With this gate another webhook asks for the virtual functions of a Pod's networks. KubeVirt has it on unless somebody
 # disables it, and without that webhook no guest gets a function. Here it is on where it is named.
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
+# With this gate VMs may share the directories of claims with their guests.
+VIRTIOFS_OF_CLAIMS: Final = "EnableVirtioFsStorageVolumes"
 # With this gate VMs may have hostDevices.
 HOST_DEVICES_GATE: Final = "HostDevices"
 # With this gate there are KubeVirt's backups of running VMs.
@@ -67,6 +69,7 @@ PRESENT: Final = frozenset(
         "CPUNodeDiscovery",
         "DeclarativeHotplugVolumes",
         "DownwardMetrics",
+        VIRTIOFS_OF_CLAIMS,
         EXTERNAL_RESOURCES,
         "GPU",
         HOST_DEVICES_GATE,

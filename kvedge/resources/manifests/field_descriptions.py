@@ -171,7 +171,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "tpm": "A TPM 2.0, played by swtpm.",
         "gpus": "GPUs of the node, or parts of them.",
         "hostDevices": "Other devices of the node: PCI functions, USB devices. They need the feature gate HostDevices.",
-        "filesystems": _LATER,
+        "filesystems": "Directories of volumes that the guest mounts by virtiofs; each is called like its volume.",
         "clientPassthrough": "Four slots for USB devices of clients, which `virtctl usbredir` plugs in.",
         "downwardMetrics": "A serial port by which the guest reads metrics of its host, with the gate DownwardMetrics.",
         "autoattachPodInterface": "Whether a VM without networks gets one; true unless given.",
@@ -185,6 +185,10 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "networkInterfaceMultiqueue": "Whether virtio NICs have a queue for each CPU.",
         "useVirtioTransitional": "Whether virtio devices also speak the old protocol, for old guests.",
         "disableHotplug": "Whether the SCSI controller for hotplugged disks is left out.",
+    },
+    "Filesystem": {
+        "name": "The name of its volume, and the tag by which the guest mounts it.",
+        "virtiofs": "The one kind that there is.",
     },
     "Disk": {
         "name": "The name of its volume.",

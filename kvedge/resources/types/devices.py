@@ -261,6 +261,13 @@ class Gpu(KubeStruct, kw_only=True):
         return self.virtual_gpu_options.display if self.virtual_gpu_options is not None else None
 
 
+class Filesystem(KubeStruct, kw_only=True):
+    """A directory of the host that the guest mounts by its name: that of the volume with this name."""
+
+    name: str
+    virtiofs: JsonObject | None = None
+
+
 class Devices(KubeStruct, kw_only=True):
     """spec.domain.devices of a VMI."""
 
@@ -274,7 +281,7 @@ class Devices(KubeStruct, kw_only=True):
     tpm: TpmDevice | None = None
     gpus: list[Gpu] = []
     host_devices: list[HostDevice] = []
-    filesystems: list[JsonObject] = []
+    filesystems: list[Filesystem] = []
     client_passthrough: JsonObject | None = None
     panic_devices: list[PanicDevice] = []
     downward_metrics: JsonObject | None = None

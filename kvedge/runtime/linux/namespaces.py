@@ -1,7 +1,8 @@
 """Leaving and entering namespaces.
 
-Called by the network's and the handler's threads that work in another namespace, by the container starter, and by the
-probe of libvirt's capabilities. The calls concern the thread that makes them, or its children.
+Called by the network's and the handler's threads that work in another namespace, by the container starter, by the
+probe of libvirt's capabilities, and by what shares a directory with a guest. The calls concern the thread that makes
+them, or its children.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
 CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWIPC: Final = 0x08000000
+CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWPID: Final = 0x20000000
 CLONE_NEWNET: Final = 0x40000000
 

@@ -5,7 +5,8 @@ Run by test_golden_domains.py as a program of its own (a process can open one em
 go with it, so that taps and QEMUs of a failed run are gone too:
 `unshare --net --pid … python -m tests.machine.launcher.domain_starter <directory> <case>…`.
 What is started differs from the case where a machine without the case's hardware could not have it: KVM, huge pages,
-their NUMA cells, more than one CPU, a priority in real time, a SCSI disk or devices of the node to pass through.
+their NUMA cells, more than one CPU, a priority in real time, a SCSI disk, devices of the node to pass through, or what
+serves directories.
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ def _possible_here(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
     domain.devices.disks = [disk for disk in domain.devices.disks if disk.lun is None]
     domain.devices.interfaces = [nic for nic in domain.devices.interfaces if nic.sriov is None]
     domain.devices.gpus, domain.devices.host_devices = [], []
+    # What serves them runs beside the launcher: tests/machine/test_shared_directories.py starts both.
+    domain.devices.filesystems = []
     if domain.memory is not None:
         domain.memory.hugepages = None
     if domain.cpu is not None:

@@ -39,7 +39,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
-    NotYet("domain.devices.filesystems"),
     *(
         NotYet(f"domain.devices.{devices}[].{name}", remedy)
         for devices in ("gpus", "hostDevices")

@@ -1,8 +1,8 @@
-"""The volumes of a launcher Pod whose files become disks of the guest: ConfigMap, Secret, service account and others.
+"""The volumes of a launcher Pod whose files the guest gets, on a disk or as a directory: ConfigMap, Secret and others.
 
 Called by the Pod's volumes. Pure. A service account's files are projected as Kubernetes does it for every Pod: the
 token ends with the Pod, and after an hour, which API servers stretch to a year for this very request. A disk is written
-once, so that a guest that runs longer needs a restart.
+once, so that a guest that runs longer needs a restart; a directory changes with its object.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _PROJECTED_MODE: Final = 0o644
 
 
 def make_mounted_files(vmi: VirtualMachineInstance, taken: set[str]) -> list[tuple[PodVolume, VolumeMount]]:
-    """Each of these volumes that a disk or an ACPI table uses, and where its files are, in the VMI's order; names go to
-    `taken`."""
-    used = {disk.name for disk in vmi.spec.domain.devices.disks}
+    """Each of these volumes that a disk, a filesystem or an ACPI table uses, and where its files are, in the VMI's
+    order; names go to `taken`."""
+    devices = vmi.spec.domain.devices
+    used = {disk.name for disk in devices.disks} | {filesystem.name for filesystem in devices.filesystems}
     used |= {table.volume for table in acpi_tables(vmi.spec.domain).values()}
     made = []
     for volume in vmi.spec.volumes:

@@ -24,6 +24,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
     other_volumes,
     pull_secrets,
 )
+from kvedge.controller.vmi.launcher_pod.share_container_manifest import share_containers
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
 from kvedge.resources.disks.metrics_disk import NODE_VARIABLE, reads_metrics
@@ -171,9 +172,10 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
 
 def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[MountedVolume]) -> PodSpec:
     spec = vmi.spec
+    compute = _compute(vmi, config, volumes)
     return PodSpec(
         init_containers=disk_containers(vmi, config),
-        containers=[_compute(vmi, config, volumes), *other_containers(vmi, config)],
+        containers=[compute, *other_containers(vmi, config), *share_containers(vmi, config, compute)],
         volumes=[*(made.volume for made in volumes), *other_volumes(vmi, config)],
         node_selector=_node_selector(vmi, config),
         affinity=spec.affinity,

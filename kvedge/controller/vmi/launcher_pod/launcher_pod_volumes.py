@@ -16,6 +16,7 @@ from kvedge.controller.vmi.launcher_pod.hook_containers import hook_containers, 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_claims import make_mounted_claims
 from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_files
 from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
+from kvedge.controller.vmi.launcher_pod.share_container_manifest import shares_volumes
 from kvedge.resources.access_credentials import credential_secrets, credential_volume
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
@@ -95,6 +96,7 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_secret(credential_volume(name), name) for name in credential_secrets(vmi)),
         *([_network_info()] if passes_functions(vmi) else []),
         *(MountedVolume(volume, place) for volume, place in socket_mounts(vmi)),
+        *(MountedVolume(volume, mount) for volume, mount in shares_volumes(vmi)),
     ]
 
 

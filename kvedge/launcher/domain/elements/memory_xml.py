@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
-from kvedge.resources.host_devices.cpu_placement import is_realtime, mirrors_numa
+from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus, is_realtime, mirrors_numa
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.memory_blocks import MEMORY_BLOCK
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
@@ -61,7 +61,8 @@ def add_memory(domain: Element, spec: DomainSpec, architecture: str) -> None:
         add(domain, "maxMemory", (size + room) // _KIB, slots=1, unit="KiB")
     add(domain, "memory", (size + room) // _KIB, unit="KiB")
     add(domain, "currentMemory", size // _KIB, unit="KiB")
-    if not page and not is_realtime(spec):
+    shares = bool(spec.devices.filesystems)
+    if not page and not shares and not is_realtime(spec):
         return
     backing = add(domain, "memoryBacking")
     if page:
@@ -70,11 +71,23 @@ def add_memory(domain: Element, spec: DomainSpec, architecture: str) -> None:
         # A page that is shared, or not there, would be waited for.
         add(backing, "nosharepages")
         add(backing, "locked")
-    if page:
+    if page or shares:
         add(backing, "source", type="memfd")
-    if mirrors_numa(spec):
+    if shares:
+        # What serves a directory reads and writes the guest's buffers itself.
+        add(backing, "access", mode="shared")
+    if mirrors_numa(spec) or (shares and _is_limited(spec)):
         # The guest's cells have their memory when it starts, or it does not start.
         add(backing, "allocation", mode="immediate")
+
+
+def _is_limited(spec: DomainSpec) -> bool:
+    """Whether the Pod's containers may not have more memory than they were given.
+
+    Whoever touches a page of shared memory first has it counted as its own, and what serves a directory writes where
+    the guest reads: QEMU takes all of the pages before, in its container, which has room for them.
+    """
+    return "memory" in spec.resources.limits or has_dedicated_cpus(spec)
 
 
 def add_memory_cell(cpu: Element, spec: DomainSpec, architecture: str, vcpus: int) -> None:

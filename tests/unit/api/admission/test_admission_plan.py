@@ -46,12 +46,12 @@ def test_the_vmi_of_that_manifest_enters_too() -> None:
 def test_all_causes_are_reported_each_with_its_path() -> None:
     vm = vm_of(small_vmi(), runStrategy="Sometimes")
     template = vm["spec"]["template"]["spec"]
-    put(template, "domain.devices.filesystems", [{"name": "f", "virtiofs": {}}])
+    put(template, "domain.launchSecurity", {"sev": {}})
     put(template, "domain.devices.disks[0].cache", "turbo")
     put(template, "domain.cpu.treads", 2)
     assert set(fields(vm)) == {
         "spec.runStrategy",
-        "spec.template.spec.domain.devices.filesystems",
+        "spec.template.spec.domain.launchSecurity",
         "spec.template.spec.domain.devices.disks[0].cache",
         "spec.template.spec.domain.cpu.treads",
     }
@@ -64,8 +64,8 @@ def test_claims_of_a_running_vm_change_in_two_ways(strategy: str, faults: list[i
 
 
 def test_what_is_not_there_yet_is_refused_by_name_and_with_a_remedy() -> None:
-    vm = vm_of(small_vmi(domain__devices__filesystems=[{"name": "f", "virtiofs": {}}]))
-    path = "spec.template.spec.domain.devices.filesystems"
+    vm = vm_of(small_vmi(domain__launchSecurity={"sev": {}}))
+    path = "spec.template.spec.domain.launchSecurity"
     assert messages(vm) == [f"{path}: not supported by kvedge 0.1; remove it"]
 
 
@@ -79,7 +79,7 @@ def test_a_document_that_does_not_fit_its_type_is_refused_and_not_a_crash() -> N
 
 
 def test_a_spec_that_does_not_change_is_not_judged_again() -> None:
-    old = vm_of(small_vmi(domain__devices__filesystems=[{"name": "f", "virtiofs": {}}]))
+    old = vm_of(small_vmi(domain__launchSecurity={"sev": {}}))
     new = copy.deepcopy(old)
     new["metadata"]["finalizers"] = []
     assert plan_verdict(request(new, old), CLUSTER).causes == ()

@@ -222,3 +222,30 @@ def test_a_volume_with_the_name_of_one_of_the_launchers_own_is_mounted_beside_it
     assert len(names) == len(set(names))
     mount = next(item for item in action.pod.spec.containers[0].volume_mounts if item.name == "private-vmi")
     assert mount.mount_path == "/var/run/kubevirt-private/vmi-disks/private"
+
+
+def a_vmi_sharing(claim: str, *, read_only: bool = False) -> VirtualMachineInstance:
+    source = {"claimName": claim, "readOnly": read_only}
+    spec = with_volumes({"name": "data", "persistentVolumeClaim": source}, without_disk="data")
+    spec["domain"]["devices"]["filesystems"] = [{"name": "data", "virtiofs": {}}]
+    vmi = a_vmi("Pending")
+    vmi.spec = vmi_with(spec).spec
+    return vmi
+
+
+def test_a_directory_is_on_a_claim_with_a_file_system() -> None:
+    vmi = a_vmi_sharing("data")
+    plan = planned(vmi, a_claim("data", volume_mode="Block"))
+    assert not any(isinstance(action, CreatePod) for action in plan.actions)
+    reason, message = said(after(vmi, plan))
+    assert reason == "PVCWrongMode"
+    assert message.startswith("filesystem data is a directory, and PVC data has volumeMode Block; use a claim with")
+    assert [type(action) for action in planned(vmi, a_claim("data")).actions] == [CreatePod]
+
+
+def test_a_directory_is_several_guests_and_the_image_of_a_disk_in_it_is_no_other_guests() -> None:
+    disk = a_vmi_on({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
+    assert not conflicts(a_vmi_sharing("data"), a_vmi_sharing("data"), "data")
+    assert conflicts(a_vmi_sharing("data"), disk, "data")
+    assert conflicts(disk, a_vmi_sharing("data"), "data")
+    assert conflicts(disk, a_vmi_sharing("data", read_only=True), "data")

@@ -187,6 +187,16 @@ def test_a_disk_that_does_not_grow_is_told_once_with_its_remedy() -> None:
     assert scene.phases() == {"a": "Ready"}
 
 
+def test_a_directory_that_nothing_serves_any_more_is_told_once() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.status.lost_filesystems.append("settings")
+    scene.settle()
+    scene.settle()
+    (text,) = [text for reason, text in scene.said if reason == "FilesystemLost"]
+    assert text.startswith("filesystem settings: its virtiofsd has ended while the guest runs")
+
+
 def test_a_full_disk_is_told_each_time_that_it_pauses_the_guest() -> None:
     scene = Scene()
     text = "VM Paused due to not enough space on volume: a"

@@ -173,7 +173,6 @@ NOT_RENDERED = {
         (
             "DomainSpec.launchSecurity",
             *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
-            "Devices.filesystems",
             "Devices.autoattachVSOCK",
             "LunTarget.reservation",
             "Interface.slirp",

@@ -42,10 +42,10 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
         for devices in ("gpus", "hostDevices")
         for name in ("claimName", "requestName", "tag")
     ),
-    (f"{DEVICES}.filesystems", _devices(filesystems=[{"name": "f"}])),
     (f"{DEVICES}.autoattachVSOCK", _devices(autoattachVSOCK=True)),
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     # The computer itself.
+    (f"{DEVICES}.filesystems[0].virtiofs", _devices(filesystems=[{"name": "f"}])),
     ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"dedicatedCpuPlacement": True}})),
     ("spec.domain.cpu.dedicatedCpuPlacement", vmi({"cpu": {"numa": {"guestMappingPassthrough": {}}}})),
     ("spec.architecture", vmi(architecture="s390x")),

@@ -82,12 +82,12 @@ def test_what_does_not_enter(document: JsonObject, field: str, message: str) -> 
 
 
 def test_the_template_is_judged_as_a_vmi_is() -> None:
-    document = changed(spec__template__spec__domain__devices__filesystems=[{"name": "f", "virtiofs": {}}])
+    document = changed(spec__template__spec__domain__launchSecurity={"sev": {}})
     put(document, "spec.template.spec.domain.devices.disks[1]", {"name": "no-volume", "disk": {}})
     put(document, "spec.template.spec.domian", {})
     assert {at for at, _ in causes(document)} == {
         "spec.template.spec.domain.devices.disks[1].name",
-        "spec.template.spec.domain.devices.filesystems",
+        "spec.template.spec.domain.launchSecurity",
         "spec.template.spec.domian",
     }
 
