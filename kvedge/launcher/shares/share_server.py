@@ -115,8 +115,10 @@ def _become_root_of_namespace() -> str:
 
     So QEMU's virtiofsd can make the directory its root, and what it makes there belongs to this user.
     """
-    # Where the newer one is, nobody needs it.
+    # Where the newer one is, nobody needs them.
+    from kvedge.launcher.shares.group_filter import filter_code
     from kvedge.runtime.linux.namespaces import CLONE_NEWUSER, unshare
+    from kvedge.runtime.linux.privileges import filter_calls
 
     user, group = os.geteuid(), os.getegid()
     try:
@@ -124,6 +126,8 @@ def _become_root_of_namespace() -> str:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
+        # It wants to leave its other groups, of which a Pod gives it some; in such a namespace nobody can.
+        filter_calls(filter_code())
     except OSError as error:
         words = error.strerror or errno.errorcode.get(error.errno or 0, "unknown")
         return (

@@ -22,7 +22,9 @@ from tests.support.golden.domain_cases import case_names, load_case
 from tests.support.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
 
-GATES: Final = FeatureGates(enabled=frozenset({"DownwardMetrics", "HostDisk", "HostDevices"}))
+GATES: Final = FeatureGates(
+    enabled=frozenset({"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices"})
+)
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
