@@ -36,6 +36,7 @@ _LONGEST = (
     "tests/machine/launcher",
     "tests/machine/agent",
     "tests/machine/volumes",
+    "tests/contract/controller",
 )
 # Kubernetes' servers, which are a quarter of what a run costs, clean up when they have to: there is memory for it.
 os.environ.setdefault("GOGC", "1600")

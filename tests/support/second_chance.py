@@ -34,6 +34,11 @@ class SecondChance:
         if report.failed:
             self._failed.add(report.nodeid.partition("::")[0])
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Called by pytest for each file that it reads."""
+        if report.failed:
+            self._failed.add(report.nodeid.partition("::")[0])
+
     def pytest_sessionfinish(self) -> None:
         """Called by pytest at the end."""
         self._place.write_text("".join(f"{each}\n" for each in sorted(self._failed)))

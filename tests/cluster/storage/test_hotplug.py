@@ -21,7 +21,7 @@ from tests.support.cluster.kvedge_cluster import LocalCluster
 from tests.support.hotplug_guest import HotplugGuest, a_claim, blank_volume, hotplug_vm
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.incremental, pytest.mark.once]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.incremental]
 
 NAME = "plugged"
 NODE = "n2"

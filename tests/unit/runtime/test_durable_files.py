@@ -59,6 +59,8 @@ UNSYNCED = {
     "kvedge/standalone/apiserver/audit_log.py": "a log that is turned",
     "kvedge/launcher/monitor.py": "of a Pod's last boot",
     "kvedge/launcher/disks/device_holder.py": "a question of this boot",
+    "kvedge/launcher/shares/share_marks.py": "of a Pod, which is gone after a power cut",
+    "kvedge/launcher/shares/share_server.py": "a socket of a Pod",
     "kvedge/launcher/metrics/metrics_image.py": "of a launcher's run, and written anew every few seconds",
     "kvedge/launcher/disks/qemu_img_client.py": "an empty overlay, which is made again",
     "kvedge/launcher/launcher_files.py": "of a launcher's run, which a power cut ends",
