@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import urllib.request
@@ -13,6 +14,7 @@ import pytest
 
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.shared_directories import SHARES_VOLUME
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.kubevirt import KubeVirt
@@ -33,6 +35,8 @@ pytestmark = [
 IMAGE = "local/guest:1"
 NAME = "sharing"
 CORE = "/api/v1/namespaces/default"
+# Of any Pod, below the directory of the box: a Secret itself is in memory, and a daemon sees only what it serves.
+MARKS = f"*/{SHARES_VOLUME}/*.lock"
 USER_DATA = r"""#!/bin/sh
 mkdir -p /www/cgi-bin
 cat >/www/cgi-bin/run <<'END'
@@ -95,21 +99,29 @@ def in_guest(box: Box, command: str) -> str:
     """What a command prints in the guest, as its root."""
     vmi = box.vmi(NAME)
     assert vmi is not None
+    return in_guest_at(vmi.status.interfaces[0].ip_address, command)
+
+
+def in_guest_at(address: str, command: str) -> str:
+    """The same, while no box tells where the guest is."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    url = f"http://{vmi.status.interfaces[0].ip_address}{RUN_PATH}"
+    url = f"http://{address}{RUN_PATH}"
     with opener.open(url, data=command.encode(), timeout=60) as answer:
         return str(answer.read(65536).decode())
 
 
 def daemons(box: Box) -> dict[str, int]:
-    """The virtiofsd processes of this box, by the argument that names what they serve."""
+    """The virtiofsd processes of this box, by the name of the filesystem whose mark they hold."""
+    marks = {(found.stat().st_dev, found.stat().st_ino): found.stem for found in box.data_dir.rglob(MARKS)}
     found = {}
     for pid, command in processes():
         if "virtiofsd" not in command[0]:
             continue
-        # Its directory is a mount from below the box's own.
-        if str(box.data_dir) in Path(f"/proc/{pid}/mountinfo").read_text():
-            found[next(part for part in " ".join(command).split() if "source=" in part or "shared-dir=" in part)] = pid
+        with contextlib.suppress(FileNotFoundError):
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                status = descriptor.stat()
+                if name := marks.get((status.st_dev, status.st_ino)):
+                    found[name] = pid
     return found
 
 
@@ -141,7 +153,9 @@ def test_no_way_leads_out_of_the_directory(box: Box) -> None:
     own = in_guest(box, "cat /etc/hostname")
     assert in_guest(box, "cat /data/deep/out") == own
     assert in_guest(box, "ls -a /data/..; ls /data/../../kubevirt* 2>&1 | head -1").count("hostname") == 0
-    for pid in daemons(box).values():
+    serving = daemons(box)
+    assert sorted(serving) == ["data", "settings", "words"]
+    for pid in serving.values():
         root = Path(f"/proc/{pid}/root")
         assert not (root / "usr").exists(), "its root is the directory"
         status = Path(f"/proc/{pid}/status").read_text()
@@ -170,6 +184,22 @@ def test_a_launcher_that_is_killed_leaves_the_guest_its_directories(box: Box) ->
     assert box.qemu_pids(vmi.metadata.uid) == [qemu]
 
 
+def test_a_box_that_is_killed_and_started_again_leaves_the_guest_its_directories(box: Box) -> None:
+    vmi = box.vmi(NAME)
+    assert vmi is not None
+    before = daemons(box)
+    assert sorted(before) == ["data", "settings", "words"]
+    (qemu,) = box.qemu_pids(vmi.metadata.uid)
+    box.end(signal.SIGKILL)
+    assert in_guest_at(vmi.status.interfaces[0].ip_address, "echo alone >/data/alone && cat /data/alone") == "alone\n"
+    box.start()
+    box.wait_phase(NAME, "Running")
+    assert in_guest(box, "cat /data/alone /words/word") == "alone\nhush"
+    assert daemons(box) == before
+    assert box.qemu_pids(vmi.metadata.uid) == [qemu]
+    assert [event for event in box.client.list(Event, "default") if event.reason == "FilesystemLost"] == []
+
+
 def test_a_guest_that_restarts_mounts_them_again(box: Box) -> None:
     in_guest(box, "(sleep 1; reboot -f) >/dev/null 2>&1 &")
 
@@ -184,9 +214,7 @@ def test_a_guest_that_restarts_mounts_them_again(box: Box) -> None:
 
 
 def test_the_end_of_a_daemon_is_told(box: Box) -> None:
-    found = daemons(box)
-    (pid,) = [pid for what, pid in found.items() if "config-map" in what]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(daemons(box)["settings"], signal.SIGKILL)
 
     def told() -> str:
         events = [event for event in box.client.list(Event, "default") if event.reason == "FilesystemLost"]
@@ -199,6 +227,9 @@ def test_the_end_of_a_daemon_is_told(box: Box) -> None:
 
 
 def test_a_guest_that_shuts_down_takes_all_of_it_along(box: Box) -> None:
+    pids = set(daemons(box).values())
+    assert pids
     box.cli("stop", NAME)
     box.wait_gone(NAME, 120)
-    wait_until(lambda: not daemons(box), "no daemon is left")
+    # The marks have gone with the Pod.
+    wait_until(lambda: pids.isdisjoint(pid for pid, _ in processes()), "no daemon is left")
