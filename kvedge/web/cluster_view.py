@@ -41,29 +41,33 @@ def nodes_view(nodes: Iterable[Node], vmis: Iterable[VirtualMachineInstance]) ->
 
 def volumes_view(rows: Sequence[VolumeRow]) -> JsonObject:
     """A row for each claim, by namespace and name."""
-    return {"rows": [_make_showable(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+    return _show(row.document() for row in rows)
 
 
 def networks_view(rows: Sequence[NetworkRow]) -> JsonObject:
     """A row for each network besides the Pod network, by namespace and name."""
-    return {"rows": [_make_showable(row.document()) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
+    return _show(row.document() for row in rows)
 
 
 def tasks_view(rows: Sequence[TaskRow]) -> JsonObject:
     """A row for each piece of work, what is under way first; `cancel` and `ofVm` say what the page may make of it."""
-    shown = [_make_showable(row.document()) | _marks_of(row) for row in rows[:_MOST]]
-    return {"rows": shown, "more": max(0, len(rows) - _MOST)}
+    return _show(row.document() | _marks_of(row) for row in rows)
+
+
+def alarms_view(alarms: Iterable[Alarm]) -> JsonObject:
+    """A row for each alarm, the worst first, with what to do."""
+    return _show(map(alarm_document, alarms))
+
+
+def _show(documents: Iterable[JsonObject]) -> JsonObject:
+    """As many of them as a page takes, and how many more there are."""
+    rows = list(documents)
+    return {"rows": [_make_showable(row) for row in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
 
 
 def _marks_of(row: TaskRow) -> JsonObject:
     may_end = row.kind == _CANCELLED and row.is_active and not row.is_ending
     return {"cancel": may_end, "ofVm": row.kind not in _NOT_OF_A_VM}
-
-
-def alarms_view(alarms: Iterable[Alarm]) -> JsonObject:
-    """A row for each alarm, the worst first, with what to do."""
-    rows = list(alarms)
-    return {"rows": [_make_showable(alarm_document(each)) for each in rows[:_MOST]], "more": max(0, len(rows) - _MOST)}
 
 
 def _node(node: Node, runs: int) -> JsonObject:

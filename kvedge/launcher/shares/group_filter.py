@@ -6,18 +6,21 @@ guest's own, as its user is.
 """
 
 import os
-import struct
 
-# The kernel's name of the architecture (linux/audit.h), and the number of setgroups.
-_MACHINES = {"x86_64": (0xC000003E, 116), "aarch64": (0xC00000B7, 159)}
-_LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
-_IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
-_RETURN = 0x06  # BPF_RET | BPF_K
-_ALLOW = 0x7FFF0000
-# An error of none: the call is not made, and has succeeded.
-_SUCCEED = 0x00050000
-# Offsets in struct seccomp_data.
-_NUMBER_AT, _ARCHITECTURE_AT = 0, 4
+from kvedge.runtime.linux.privileges import (
+    ALLOW,
+    ARCHITECTURE_AT,
+    ARCHITECTURES,
+    ERROR,
+    IF_EQUAL,
+    LOAD,
+    NUMBER_AT,
+    RETURN,
+    instruction,
+)
+
+# The number of setgroups, by machine.
+_SETGROUPS = {"x86_64": 116, "aarch64": 159}
 
 
 def filter_code(machine: str = "") -> bytes:
@@ -26,13 +29,14 @@ def filter_code(machine: str = "") -> bytes:
     Raises:
         KeyError: for a machine that kvedge does not run on.
     """
-    architecture, setgroups = _MACHINES[machine or os.uname().machine]
+    machine = machine or os.uname().machine
     instructions = (
-        (_LOAD, 0, 0, _ARCHITECTURE_AT),
-        (_IF_EQUAL, 0, 3, architecture),
-        (_LOAD, 0, 0, _NUMBER_AT),
-        (_IF_EQUAL, 0, 1, setgroups),
-        (_RETURN, 0, 0, _SUCCEED),
-        (_RETURN, 0, 0, _ALLOW),
+        instruction(LOAD, ARCHITECTURE_AT),
+        instruction(IF_EQUAL, ARCHITECTURES[machine], 0, 3),
+        instruction(LOAD, NUMBER_AT),
+        instruction(IF_EQUAL, _SETGROUPS[machine], 0, 1),
+        # An error of none.
+        instruction(RETURN, ERROR),
+        instruction(RETURN, ALLOW),
     )
-    return b"".join(struct.pack("=HBBI", *each) for each in instructions)
+    return b"".join(instructions)

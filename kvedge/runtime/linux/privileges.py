@@ -1,7 +1,7 @@
 """What a process may do, and to whom it belongs: capabilities, privileges, a filter of system calls, orphans.
 
-Called by the container starter and by the probe of libvirt's capabilities, each in a process of its own, and by a
-launcher's monitor.
+Called by the container starter, by the probe of libvirt's capabilities and by what shares a directory with a guest,
+each in a process of its own, and by a launcher's monitor.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import platform
+import struct
 from typing import Final
 
 from kvedge.runtime.linux.calls import check, libc
@@ -24,6 +25,18 @@ _SECCOMP_MODE_FILTER: Final = 2
 # setfsgid and setfsuid of one thread.
 _SYS_SETFS: Final = {"x86_64": (123, 122), "aarch64": (152, 151)}
 _CAPABILITY_VERSION_3: Final = 0x20080522
+
+# What filters of calls are made of (linux/bpf_common.h, linux/seccomp.h); an error of 0 has the call succeed unmade.
+LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+RETURN: Final = 0x06  # BPF_RET | BPF_K
+ALLOW: Final = 0x7FFF0000
+ERROR: Final = 0x00050000
+# Offsets in struct seccomp_data.
+NUMBER_AT: Final = 0
+ARCHITECTURE_AT: Final = 4
+# The kernel's names of architectures (linux/audit.h), by machine.
+ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
 class _CapabilityHeader(ctypes.Structure):
@@ -71,6 +84,11 @@ def set_undumpable() -> None:
 def become_subreaper() -> None:
     """prctl(PR_SET_CHILD_SUBREAPER): orphans below this process become its children."""
     check(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become a subreaper")
+
+
+def instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """One of the kernel's packet filter; a condition skips so many of those behind it."""
+    return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
 def filter_calls(code: bytes) -> None:

@@ -6,6 +6,7 @@ Called by the subresource server in a worker thread, as the API client blocks. C
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kvedge.api.subresources.call_options import CallOptions, parse_options
 from kvedge.api.subresources.graphs.object_graph import Wanted, graph_of_vm, graph_of_vmi
@@ -22,7 +23,11 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
-NO_GATE = "ObjectGraph feature gate not enabled: Unable to return object graph."
+# KubeVirt's words, and the remedy.
+_NO_GATE: Final = (
+    f"ObjectGraph feature gate not enabled: Unable to return object graph. Name {OBJECT_GRAPH} in"
+    " spec.configuration.developerConfiguration.featureGates of the KubeVirt object"
+)
 
 
 class GraphOptions(CallOptions, kw_only=True):
@@ -42,7 +47,7 @@ class GraphCalls:
     def call(self, verb: GuestVerb, namespace: str, name: str, body: bytes) -> JsonObject:
         """The tree of the VM or VMI. Raises Refusal."""
         if not self._gates().is_on(OBJECT_GRAPH):
-            raise bad_request(NO_GATE)
+            raise bad_request(_NO_GATE)
         wanted = _read_wanted(body)
         if verb.resource != VM_PLURAL:
             vmi = self._find_run(namespace, name)

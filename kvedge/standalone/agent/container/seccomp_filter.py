@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import errno
 import platform
-import struct
 
-from kvedge.runtime.linux.privileges import filter_calls
+from kvedge.runtime.linux.privileges import (
+    ALLOW,
+    ARCHITECTURE_AT,
+    ARCHITECTURES,
+    ERROR,
+    IF_EQUAL,
+    LOAD,
+    NUMBER_AT,
+    RETURN,
+    filter_calls,
+    instruction,
+)
 
 # Names for the reader; numbers on amd64 and on arm64, None where there is no such call.
 _REFUSED: tuple[tuple[str, int, int | None], ...] = (
@@ -70,23 +80,18 @@ _REFUSED: tuple[tuple[str, int, int | None], ...] = (
     ("userfaultfd", 323, 282),
     ("vhangup", 153, 58),
 )
-# By machine: the column, the kernel's name of the architecture (linux/audit.h), the numbers of clone and clone3.
-_MACHINES = {"x86_64": (0, 0xC000003E, 56, 435), "aarch64": (1, 0xC00000B7, 220, 435)}
+# By machine: the column, and the numbers of clone and clone3.
+_MACHINES = {"x86_64": (0, 56, 435), "aarch64": (1, 220, 435)}
 # Calls of the x32 ABI have this bit; no distribution uses it, and its numbers would go around the list.
 _X32_BIT = 0x40000000
 # Any new namespace: CLONE_NEWTIME's bit is one of clone's signal bits and means nothing there.
 _NEW_NAMESPACES = 0x7E020000
 
-_LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
-_IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _IF_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _IF_SET = 0x45  # BPF_JMP | BPF_JSET | BPF_K
-_RETURN = 0x06  # BPF_RET | BPF_K
-_ALLOW = 0x7FFF0000
 _KILL = 0x80000000
-_ERROR = 0x00050000
-# Offsets in struct seccomp_data.
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+# Offset in struct seccomp_data.
+_FIRST_ARGUMENT_AT = 16
 
 
 def refuse_unusual_calls() -> None:
@@ -104,34 +109,30 @@ def filter_code(machine: str) -> bytes:
     Raises:
         KeyError: for a machine that kvedge does not run on.
     """
-    column, architecture, clone, clone3 = _MACHINES[machine]
+    column, clone, clone3 = _MACHINES[machine]
     numbers = [entry[1 + column] for entry in _REFUSED]
     refused = [number for number in numbers if isinstance(number, int)]
     checks: list[bytes] = [
-        _instruction(_LOAD, _ARCHITECTURE_AT),
-        _instruction(_IF_EQUAL, architecture, 1, 0),
-        _instruction(_RETURN, _KILL),
-        _instruction(_LOAD, _NUMBER_AT),
+        instruction(LOAD, ARCHITECTURE_AT),
+        instruction(IF_EQUAL, ARCHITECTURES[machine], 1, 0),
+        instruction(RETURN, _KILL),
+        instruction(LOAD, NUMBER_AT),
     ]
     if machine == "x86_64":
-        checks += [_instruction(_IF_AT_LEAST, _X32_BIT, 0, 1), _refuse(errno.EPERM)]
+        checks += [instruction(_IF_AT_LEAST, _X32_BIT, 0, 1), _refuse(errno.EPERM)]
     for number in refused:
-        checks += [_instruction(_IF_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
+        checks += [instruction(IF_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
     # Its flags are in memory, where a filter cannot look: programs then fall back to clone.
-    checks += [_instruction(_IF_EQUAL, clone3, 0, 1), _refuse(errno.ENOSYS)]
+    checks += [instruction(IF_EQUAL, clone3, 0, 1), _refuse(errno.ENOSYS)]
     checks += [
-        _instruction(_IF_EQUAL, clone, 0, 3),
-        _instruction(_LOAD, _FIRST_ARGUMENT_AT),
-        _instruction(_IF_SET, _NEW_NAMESPACES, 0, 1),
+        instruction(IF_EQUAL, clone, 0, 3),
+        instruction(LOAD, _FIRST_ARGUMENT_AT),
+        instruction(_IF_SET, _NEW_NAMESPACES, 0, 1),
         _refuse(errno.EPERM),
-        _instruction(_RETURN, _ALLOW),
+        instruction(RETURN, ALLOW),
     ]
     return b"".join(checks)
 
 
 def _refuse(code: int) -> bytes:
-    return _instruction(_RETURN, _ERROR | code)
-
-
-def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, if_true, if_false, value)
+    return instruction(RETURN, ERROR | code)

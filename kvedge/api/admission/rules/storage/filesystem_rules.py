@@ -32,7 +32,10 @@ def filesystems_are_allowed(subject: Subject) -> Iterator[Cause]:
         return
     for _, volume in shared_volumes(subject.spec):
         if is_claim(volume):
-            text = "virtiofs is not allowed: virtiofs feature gate is not enabled for PVC"
+            text = (
+                "virtiofs is not allowed: virtiofs feature gate is not enabled for PVC; name "
+                f"{VIRTIOFS_OF_CLAIMS} in spec.configuration.developerConfiguration.featureGates of the KubeVirt object"
+            )
             yield Cause(subject.devices_at.at("filesystems"), text)
 
 

@@ -40,8 +40,9 @@ def messages(
 @pytest.mark.parametrize("name", ["persistentVolumeClaim", "dataVolume"])
 def test_the_directory_of_a_claim_needs_kubevirts_gate(name: str) -> None:
     volume = {"name": "data", name: {"claimName": "data"} if name == "persistentVolumeClaim" else {"name": "data"}}
-    refused = "virtiofs is not allowed: virtiofs feature gate is not enabled for PVC"
-    assert messages(volume, filesystems=[filesystem("data")], gates=()) == [refused]
+    (refused,) = messages(volume, filesystems=[filesystem("data")], gates=())
+    assert refused.startswith("virtiofs is not allowed: virtiofs feature gate is not enabled for PVC; name ")
+    assert "EnableVirtioFsStorageVolumes in spec.configuration.developerConfiguration.featureGates" in refused
     assert messages(volume, filesystems=[filesystem("data")]) == []
 
 
