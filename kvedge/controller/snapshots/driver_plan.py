@@ -218,7 +218,7 @@ def _fix_moment(
         return fail_snapshot(view, now, text)
     if loses_data(vm, view.claims):
         indications = (*indications, "PartialSnapshot")
-    told = [indicate(name) for name in indications]
+    told = [indicate(name) for name in sorted(indications)]
     status = msgspec.structs.replace(
         _status(view, content, vm),
         creation_time=rfc3339(now),

@@ -145,7 +145,7 @@ def _with_moment(
         return status
     quiesced = [told.quiesce_status] if told.quiesce_status in _INDICATIONS else []
     partial = ["PartialSnapshot"] if is_partial else []
-    indications = [indicate(name) for name in ("Online", *quiesced, *partial)]
+    indications = [indicate(name) for name in sorted(("Online", *quiesced, *partial))]
     return msgspec.structs.replace(
         status,
         creation_time=told.start_timestamp,

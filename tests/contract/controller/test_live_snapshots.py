@@ -106,7 +106,7 @@ def test_a_running_vm_is_copied_into_a_claim_that_comes_to_its_launcher(
     assert any(each.persistent_volume_claim for each in pod.spec.volumes)
     either_server.bind(pod, NODE)
     vm.handler_says(startTimestamp=MOMENT, quiesceStatus="NoGuestAgent", backupMsg="10%")
-    wait_until(lambda: vm.snapshot().status.indications == ["Online", "NoGuestAgent"], "the moment is told")
+    wait_until(lambda: vm.snapshot().status.indications == ["NoGuestAgent", "Online"], "the moment is told")
     assert vm.snapshot().status.phase == "InProgress"
     vm.handler_says(startTimestamp=MOMENT, quiesceStatus="NoGuestAgent", completed=True)
     wait_until(lambda: vm.snapshot().status.phase == "Succeeded", "the snapshot is taken")

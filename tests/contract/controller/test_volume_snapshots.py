@@ -292,7 +292,7 @@ def test_a_guest_is_frozen_before_its_driver_begins_and_thawed_before_it_ends(
     for item in taken.values():
         tell(site.client, item, readyToUse=True)
     wait_until(lambda: site.snapshot().status.phase == "Succeeded", "the snapshot is taken")
-    assert site.snapshot().status.indications == ["Online", "GuestAgent"]
+    assert site.snapshot().status.indications == ["GuestAgent", "Online"]
 
 
 def test_a_paused_guest_is_left_alone(

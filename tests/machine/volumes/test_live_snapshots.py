@@ -132,7 +132,7 @@ def test_a_snapshot_is_one_moment_of_all_disks_and_is_restored_beside_the_vm_tha
     after = number(guest)
     assert taken.status.phase == "Succeeded", taken.status
     assert taken.status.ready_to_use
-    assert taken.status.indications == ["Online", "GuestAgent"]
+    assert taken.status.indications == ["GuestAgent", "Online"]
     assert taken.status.snapshot_volumes is not None
     assert set(taken.status.snapshot_volumes.included_volumes) == {*FILES, DEVICE}
     copies = [place_of(guest, f"vmsnapshot-{taken.metadata.uid}-volume-{name}") for name in (*FILES, DEVICE)]

@@ -100,7 +100,8 @@ def check_identity(kind: ServedKind, obj: JsonObject, namespace: str, name: str 
         metadata = {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata: Invalid value: must be an object")
-    if metadata.get("namespace") not in (None, "", namespace):
+    # As Kubernetes has it, objects of the cluster lose a namespace that they came with.
+    if namespace and metadata.get("namespace") not in (None, "", namespace):
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     if name and metadata.get("name") not in (None, "", name):
         raise BadRequest(f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({name})")

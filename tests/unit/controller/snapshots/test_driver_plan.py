@@ -109,7 +109,7 @@ def test_a_guest_that_runs_is_frozen_before_the_first_and_thawed_after_the_last(
     assert world.guest_orders[3:] == ["thaw"]
     assert FROZEN_UNTIL not in content_of(world).metadata.annotations
     assert not is_locked(world)
-    assert status(world).indications == ["Online", "GuestAgent"]
+    assert status(world).indications == ["GuestAgent", "Online"]
 
 
 def test_nothing_is_taken_while_the_agent_does_not_freeze() -> None:
@@ -211,7 +211,7 @@ def test_one_disk_of_a_guest_that_thawed_meanwhile_is_like_a_disk_after_a_power_
     ("holds", "disks", "indications"),
     [
         (("Paused", "AgentConnected"), 2, ["Online", "Paused"]),
-        (("nothing",), 1, ["Online", "NoGuestAgent"]),
+        (("nothing",), 1, ["NoGuestAgent", "Online"]),
     ],
     ids=["paused", "without an agent, one disk"],
 )
