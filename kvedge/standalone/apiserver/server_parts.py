@@ -36,6 +36,7 @@ from kvedge.standalone.apiserver.loops.expiry_loop import ExpiryLoop
 from kvedge.standalone.apiserver.loops.garbage_loop import GarbageLoop
 from kvedge.standalone.apiserver.loops.quota_loop import QuotaLoop
 from kvedge.standalone.apiserver.loops.role_aggregation_loop import RoleAggregationLoop
+from kvedge.standalone.apiserver.loops.token_secret_loop import TokenSecretLoop
 from kvedge.standalone.apiserver.routes.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.routes.eviction_routes import EvictionRoutes
 from kvedge.standalone.apiserver.routes.exec_routes import ExecRoutes
@@ -123,6 +124,7 @@ class ServerParts:
             ExpiryLoop(hub, self.actor, writer.now),
             QuotaLoop(hub, self.actor, quotas),
             DisruptionLoop(hub, self.actor, writer.now),
+            TokenSecretLoop(hub, self.actor, tokens, pki.servers.certificate_pem),
             availability,
         )
 

@@ -1,8 +1,8 @@
-"""Tokens of service accounts: signed JWTs for a while, bound to the account's UID, and to a Pod's where they are its.
+"""Tokens of service accounts: signed JWTs, bound to the account's UID, and to a Pod's or a Secret's where they are its.
 
 Used by the dispatcher's authenticator, by token reviews and by the `serviceaccounts/token` subresource. Touches the
-directory of the box's keys only; a token is not stored anywhere. A token counts while it has not ended and the very
-account and Pod that it was made for are there: an account that was deleted and made again does not inherit it.
+directory of the box's keys only. A token counts while it has not ended and the very account, Pod and Secret that it was
+made for are there: an account that was deleted and made again does not inherit it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class _Binding(msgspec.Struct, omit_defaults=True):
     namespace: str
     serviceaccount: _Account
     pod: _Account | None = None
+    secret: _Account | None = None
 
 
 class _Claims(msgspec.Struct):
@@ -73,8 +74,8 @@ learn(_Claims)
 
 
 @dataclass(frozen=True, slots=True)
-class PodId:
-    """A Pod of an account's namespace, this very one."""
+class BoundTo:
+    """A Pod or a Secret of an account's namespace, this very one."""
 
     name: str
     uid: str
@@ -82,12 +83,13 @@ class PodId:
 
 @dataclass(frozen=True, slots=True)
 class AccountId:
-    """A service account, this very one, as one of its Pods has it where `pod` is given."""
+    """A service account, this very one, as one of its Pods has it where `pod` is given, or one of its Secrets."""
 
     namespace: str
     name: str
     uid: str
-    pod: PodId | None = None
+    pod: BoundTo | None = None
+    secret: BoundTo | None = None
 
     @property
     def user(self) -> str:
@@ -96,7 +98,7 @@ class AccountId:
 
 
 class ServiceTokens:
-    """Makes and checks tokens; `exists` tells whether the account is there with that UID, and its Pod."""
+    """Makes and checks tokens; `exists` tells whether the account is there with that UID, and its Pod and Secret."""
 
     def __init__(self, directory: Path, exists: Callable[[AccountId], bool], now: Callable[[], datetime]) -> None:
         self._key = _key(directory / "service-account.key")
@@ -109,8 +111,10 @@ class ServiceTokens:
 
     def issue(self, account: AccountId, audiences: Sequence[str], seconds: int) -> tuple[str, datetime]:
         """A token for the account, and when it ends."""
-        now, pod = int(self._now().timestamp()), account.pod
-        bound = None if pod is None else _Account(pod.name, pod.uid)
+        now = int(self._now().timestamp())
+        pod, secret = (
+            None if each is None else _Account(each.name, each.uid) for each in (account.pod, account.secret)
+        )
         claims = _Claims(
             aud=list(audiences),
             exp=now + seconds,
@@ -119,7 +123,7 @@ class ServiceTokens:
             jti=str(uuid.uuid4()),
             nbf=now,
             sub=account.user,
-            kubernetes=_Binding(account.namespace, _Account(account.name, account.uid), bound),
+            kubernetes=_Binding(account.namespace, _Account(account.name, account.uid), pod, secret),
         )
         header = _Header(_ALGORITHM, self._key_id)
         signed = f"{_encode(msgspec.json.encode(header))}.{_encode(msgspec.json.encode(claims))}"
@@ -136,8 +140,8 @@ class ServiceTokens:
         if not set(claims.aud) & set(audiences):
             return None
         bound = claims.kubernetes
-        pod = None if bound.pod is None else PodId(bound.pod.name, bound.pod.uid)
-        account = AccountId(bound.namespace, bound.serviceaccount.name, bound.serviceaccount.uid, pod)
+        pod, secret = (None if each is None else BoundTo(each.name, each.uid) for each in (bound.pod, bound.secret))
+        account = AccountId(bound.namespace, bound.serviceaccount.name, bound.serviceaccount.uid, pod, secret)
         if claims.sub != account.user or not self._exists(account):
             return None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", AUTHENTICATED)

@@ -19,7 +19,7 @@ from kvedge.standalone.apiserver.access.service_tokens import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
     AccountId,
-    PodId,
+    BoundTo,
     ServiceTokens,
 )
 from kvedge.standalone.apiserver.requests.request_body import read_object
@@ -92,7 +92,7 @@ class TokenRoutes:
         }
         return json_response(msgspec.json.encode(answer), 201, context)
 
-    async def _find_pod(self, context: RequestContext, reference: JsonObject | None) -> PodId | None:
+    async def _find_pod(self, context: RequestContext, reference: JsonObject | None) -> BoundTo | None:
         """The Pod that a token is to end with.
 
         Raises:
@@ -111,7 +111,7 @@ class TokenRoutes:
             raise BadRequest(f"spec.boundObjectRef: Pod {name} has another service account than {context.target.name}")
         if uid and uid != stored.meta.uid:
             raise Conflict(context.error_target, f"spec.boundObjectRef.uid: Pod {name} has the UID {stored.meta.uid}")
-        return PodId(name, stored.meta.uid)
+        return BoundTo(name, stored.meta.uid)
 
 
 def judge_agent(user: str, pod: JsonObject, uid: str) -> str:
@@ -141,11 +141,13 @@ def _complaints(spec: JsonObject) -> list[FieldError]:
 
 
 def account_exists(hub: ObjectHub, account: AccountId) -> bool:
-    """Whether this very account is there, and stays, and the Pod is there that has it, which may be ending."""
+    """Whether this very account is there, and stays, and its Pod or Secret is there, which may be ending."""
     stored = hub.get(ObjectKey("serviceaccounts", account.namespace, account.name))
     if stored is None or stored.meta.uid != account.uid or stored.meta.deletion_timestamp:
         return False
-    if account.pod is None:
-        return True
-    pod = hub.get(ObjectKey("pods", account.namespace, account.pod.name))
-    return pod is not None and pod.meta.uid == account.pod.uid
+    for resource, bound in (("pods", account.pod), ("secrets", account.secret)):
+        if bound is not None:
+            holder = hub.get(ObjectKey(resource, account.namespace, bound.name))
+            if holder is None or holder.meta.uid != bound.uid:
+                return False
+    return True

@@ -29,6 +29,9 @@ from kvedge.standalone.apiserver.wire.told import member_path
 
 _MAX_DATA: Final = 1024 * 1024
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+# A Secret that the server writes a token of a service account into, which an annotation names.
+ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
+ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 # The keys that a Secret of each type must have.
 _SECRET_KEYS: Final = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
@@ -48,6 +51,9 @@ def check_secret(secret: JsonObject) -> Iterator[FieldError]:
     for key in _SECRET_KEYS.get(secret.get("type") or "", ()):
         if key not in data:
             yield required_error(member_path("data", key))
+    annotations = (secret.get("metadata") or {}).get("annotations") or {}
+    if secret.get("type") == ACCOUNT_TOKEN and not annotations.get(ACCOUNT_ANNOTATION):
+        yield required_error(member_path("metadata.annotations", ACCOUNT_ANNOTATION))
 
 
 def check_secret_update(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver.access.service_tokens import ISSUER, AccountId, PodId, ServiceTokens
+from kvedge.standalone.apiserver.access.service_tokens import ISSUER, AccountId, BoundTo, ServiceTokens
 from tests.support.clocks import FakeClock
 
 ROBOT = AccountId("ns", "robot", "uid-1")
@@ -71,7 +71,7 @@ def test_a_token_ends_with_its_account(tokens: ServiceTokens, present: set[Accou
 
 
 def test_a_pods_token_ends_with_the_pod(tokens: ServiceTokens, present: set[AccountId]) -> None:
-    of_pod = AccountId("ns", "robot", "uid-1", PodId("p", "pod-1"))
+    of_pod = AccountId("ns", "robot", "uid-1", BoundTo("p", "pod-1"))
     present.add(of_pod)
     token, _ = tokens.issue(of_pod, [ISSUER], 600)
     found = tokens.account_of(token)
