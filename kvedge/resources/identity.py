@@ -27,6 +27,15 @@ def guest_mac(owner_uid: str, interface_name: str) -> str:
     return ":".join(f"{byte:02x}" for byte in (first, *digest[1:6]))
 
 
+def plain_mac(address: str) -> str:
+    """One address has one text, which libvirt and the kernel understand; manifests may write it with dashes.
+
+    >>> plain_mac("52-54-00-AB-CD-EF")
+    '52:54:00:ab:cd:ef'
+    """
+    return address.lower().replace("-", ":")
+
+
 def firmware_uuid(owner_uid: str) -> str:
     """The firmware UUID of a VM that carries none."""
     return str(uuid.uuid5(FIRMWARE_NAMESPACE, owner_uid))

@@ -18,6 +18,7 @@ from kvedge.client.vm_files.exported_vm import find_lasting, find_needed, is_por
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, KUBEVIRT_CONTENT
 from kvedge.resources.disks.portable_vm import without_place
+from kvedge.resources.identity import plain_mac
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
 
@@ -102,15 +103,6 @@ def _plan(manifest: ArchiveManifest, wish: ImportWish, least_sizes: list[int]) -
         for nic in _interfaces(vm):
             nic.pop("macAddress", None)
     return ImportPlan(name, vm, disks, objects, notes)
-
-
-def plain_mac(address: str) -> str:
-    """One address has one text.
-
-    >>> plain_mac("52-54-00-AB-CD-EF")
-    '52:54:00:ab:cd:ef'
-    """
-    return address.lower().replace("-", ":")
 
 
 def make_data_volume(disk: PlannedDisk) -> JsonObject:

@@ -20,7 +20,6 @@ from kvedge.client.vm_files.imported_vm import (
     ImportWish,
     PlannedDisk,
     make_data_volume,
-    plain_mac,
     plan_import,
 )
 from kvedge.client.vm_files.machine_file import MachineFile
@@ -28,6 +27,7 @@ from kvedge.client.vm_files.made_objects import MadeObjects
 from kvedge.client.volumes.volume_usage import bytes_text
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.identity import plain_mac
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine

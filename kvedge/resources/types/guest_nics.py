@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvedge.resources.identity import guest_mac
+from kvedge.resources.identity import guest_mac, plain_mac
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Network
@@ -66,7 +66,7 @@ def interface_mac(vmi: VirtualMachineInstance, interface: Interface) -> str:
 
 def find_mac(interface: Interface, owner_uid: str, known: str = "") -> str:
     """The MAC as asked for, else the one that is known, else derived from the owner, in the form that links have."""
-    return (interface.mac_address or known or guest_mac(owner_uid, interface.name)).lower().replace("-", ":")
+    return plain_mac(interface.mac_address or known or guest_mac(owner_uid, interface.name))
 
 
 def nic_queues(vmi: VirtualMachineInstance, interface: Interface) -> int:

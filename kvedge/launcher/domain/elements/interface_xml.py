@@ -16,6 +16,7 @@ from kvedge.launcher.domain.libvirt_versions import IGB, require_libvirt
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.launcher.passt.passt_command import LINK_ADDRESS, LINK_PORT
+from kvedge.resources.identity import plain_mac
 from kvedge.resources.types.devices import NIC_MODELS, NIC_STATES, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -45,7 +46,7 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
     virtio = model == "virtio"
     by_passt = interface.passt_binding is not None
     element = new("interface", type="client" if by_passt else "ethernet")
-    add(element, "mac", address=interface.mac_address or target.mac)
+    add(element, "mac", address=plain_mac(interface.mac_address) or target.mac)
     if by_passt:
         add(element, "source", address=LINK_ADDRESS, port=LINK_PORT)
     else:

@@ -150,6 +150,11 @@ def test_the_vmis_own_mac_wins_over_the_nodes() -> None:
     assert only(rendered(instance), "devices/interface/mac").get("address") == "02:aa:bb:cc:dd:ee"
 
 
+def test_a_mac_with_dashes_is_written_as_libvirt_has_them() -> None:
+    instance = vmi({"devices": {"interfaces": [{"name": "n", "macAddress": "BE-AD-00-00-BE-04"}]}})
+    assert only(rendered(instance), "devices/interface/mac").get("address") == "be:ad:00:00:be:04"
+
+
 def test_scsi_disks_sit_on_one_controller_at_the_place_of_their_name() -> None:
     disks = [{"name": f"d{index}", "disk": {"bus": "scsi"}} for index in range(12)]
     sources = {disk["name"]: DiskSource(path=f"/{disk['name']}", format="raw") for disk in disks}

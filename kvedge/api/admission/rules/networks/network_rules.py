@@ -20,6 +20,7 @@ from kvedge.api.admission.rules.causes import (
 from kvedge.api.admission.rules.storage.disk_rules import pci_address
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.configuration_bindings import live_plugins
+from kvedge.resources.identity import plain_mac
 from kvedge.resources.masquerade import BadGuestNetwork, parse_guest_subnet
 from kvedge.resources.types.devices import ABSENT, NIC_MODELS, NIC_STATES, DhcpOptions, Interface, Port
 from kvedge.resources.types.guest_nics import is_pods_own
@@ -133,7 +134,7 @@ def macs_are_unique(subject: Subject) -> Iterator[Cause]:
     """Two NICs of one guest with one MAC would both get its address."""
     seen: set[str] = set()
     for index, interface in enumerate(subject.spec.domain.devices.interfaces):
-        mac = interface.mac_address.lower().replace("-", ":")
+        mac = plain_mac(interface.mac_address)
         if mac and mac in seen:
             at = subject.devices_at.at("interfaces").item(index).at("macAddress")
             yield duplicate(at, f"{at} {interface.mac_address} is used by another interface of this VM")
@@ -174,7 +175,7 @@ def _mac(interface: Interface, of: Field) -> Iterator[Cause]:
         yield Cause(at, f"interface {name} has MAC address ({address}) that is too long.")
     elif not _MAC.fullmatch(address):
         yield Cause(at, f"interface {name} has malformed MAC address ({address}).")
-    elif address.lower().replace("-", ":") == _RESERVED_MAC:
+    elif plain_mac(address) == _RESERVED_MAC:
         yield Cause(at, "The requested MAC address is reserved for the in-pod bridge. Please choose another one.")
     elif int(address[:2], 16) & 1:
         yield Cause(at, f"interface {name} has a multicast MAC address ({address}); use a unicast one")
