@@ -24,6 +24,7 @@ from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import in_use
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.placed_pod import place_pod
+from kvedge.controller.vmi.quota_limits import create_launcher
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_steps import own_pods
 from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -133,7 +134,7 @@ class TargetCreation:
     def _create_pod(self, view: MigrationView, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         migration, meta = view.migration, pod.metadata
         try:
-            created = self._client.create(pod)
+            created = create_launcher(self._client, pod, vmi)
         except AlreadyExists as error:
             created = self._client.get(Pod, meta.namespace, meta.name)
             if not own_pods(vmi, [created]):

@@ -24,6 +24,7 @@ from kvedge.controller.vmi.claim_rules import ClaimView, find_needed_claims
 from kvedge.controller.vmi.lans.lan_reservations import LanReservations, NoAddress
 from kvedge.controller.vmi.permitted_resources import DeviceNotPermitted
 from kvedge.controller.vmi.placed_pod import place_pod
+from kvedge.controller.vmi.quota_limits import create_launcher
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
 from kvedge.controller.vmi.vmi_view import (
@@ -233,7 +234,7 @@ class VmiSteps:
     def _create_pod(self, vmi: VirtualMachineInstance, pod: Pod) -> float | None:
         meta = vmi.metadata
         try:
-            created = self._client.create(_stamp(pod, self._clock.now()))
+            created = create_launcher(self._client, _stamp(pod, self._clock.now()), vmi)
         except AlreadyExists as error:
             found = self._client.get(Pod, pod.metadata.namespace, pod.metadata.name)
             if not own_pods(vmi, [found]):
