@@ -118,14 +118,18 @@ def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimW
             )
 
 
-def binding_trouble(vmi: VirtualMachineInstance, view: ClaimView) -> Condition | None:
-    """Why a launcher that is there is not scheduled, as far as a claim that is not bound can be the reason."""
+def binding_wait(vmi: VirtualMachineInstance, view: ClaimView) -> ClaimWait | None:
+    """Why a launcher that is there is not scheduled, as far as a claim that is not bound can be the reason.
+
+    A claim that a provisioner is at work on is none to be warned of: it is bound a moment later.
+    """
     for volume, name in find_needed_claims(vmi):
         claim = view.found.get(name)
         if claim is not None and claim.status.phase not in ("Bound", "Lost"):
-            return Condition(
-                type=SYNCHRONIZED, status="False", reason=NOT_BOUND, message=_explain_unbound(volume, name, claim)
-            )
+            remedy = _find_binding_remedy(claim)
+            text = f"PVC {name} of volume {volume.name} is not bound yet{remedy}; the VM starts by itself once it is"
+            wait = _wait(NOT_BOUND, text)
+            return wait if remedy else replace(wait, warning=None)
     return None
 
 
@@ -209,16 +213,16 @@ def _explain_foreign_state(claim: PersistentVolumeClaim) -> str:
     )
 
 
-def _explain_unbound(volume: Volume, name: str, claim: PersistentVolumeClaim) -> str:
-    text = f"PVC {name} of volume {volume.name} is not bound yet"
+def _find_binding_remedy(claim: PersistentVolumeClaim) -> str:
+    """What somebody has to do before the claim is bound, after a colon; nothing when it is by itself."""
     provisioner = provisioner_of(claim)
     if provisioner == LOCAL_PATH:
-        text = f"{text}: {binding_problem(claim)}" if binding_problem(claim) else text
-    elif not provisioner and claim.spec.storage_class_name == "":
-        text = f'{text}: it has storageClassName "", and is bound to a PersistentVolume that somebody makes'
-    elif not provisioner and claim.spec.storage_class_name is None:
-        text = f"{text}: no storage class is the default one; set storageClassName, or make a class the default"
-    return f"{text}; the VM starts by itself once it is"
+        return f": {binding_problem(claim)}" if binding_problem(claim) else ""
+    if not provisioner and claim.spec.storage_class_name == "":
+        return ': it has storageClassName "", and is bound to a PersistentVolume that somebody makes'
+    if not provisioner and claim.spec.storage_class_name is None:
+        return ": no storage class is the default one; set storageClassName, or make a class the default"
+    return ""
 
 
 def filling_words(volume: str, claim: PersistentVolumeClaim, then: str = "the VM starts") -> str:

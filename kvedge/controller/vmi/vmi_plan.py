@@ -15,7 +15,7 @@ import msgspec
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.kubevirt.condition_rules import with_condition
 from kvedge.controller.vmi.awaited_plan import plan_awaited
-from kvedge.controller.vmi.claim_rules import ClaimWait, binding_trouble, claim_wait, lacks_state_claim
+from kvedge.controller.vmi.claim_rules import ClaimWait, binding_wait, claim_wait, lacks_state_claim
 from kvedge.controller.vmi.eviction_marks import plan_annotation
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
@@ -138,11 +138,12 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         status = before_hand_over(vmi, pod, "Failed", replace(facts, reason=name_end(pod), failure=failure), now)
         return VmiPlan(patch_vmi(vmi, status), failure or find_news(vmi, pod, status))
     if not has_ready_containers(pod):
-        failure = start_failure(pod, network_fields(vmi)) or (
-            None if pod.spec.node_name else binding_trouble(vmi, view.claims)
-        )
+        failure = warning = start_failure(pod, network_fields(vmi))
+        wait = binding_wait(vmi, view.claims) if failure is None and not pod.spec.node_name else None
+        if wait is not None:
+            failure, warning = wait.failure, wait.warning
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
-        return VmiPlan((*_tell_devices(vmi, pod), *patch_vmi(vmi, status)), failure or find_news(vmi, pod, status))
+        return VmiPlan((*_tell_devices(vmi, pod), *patch_vmi(vmi, status)), warning or find_news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(status, node_name=pod.spec.node_name, migration_transport="Unix")
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}

@@ -186,6 +186,16 @@ def test_who_may_have_one_claim_at_the_same_time(ours: Any, theirs: Any, conflic
     assert not conflicts(using(ours), using(theirs), "another")
 
 
+def test_nobody_is_warned_of_a_claim_that_is_bound_in_a_moment() -> None:
+    vmi, pending = a_vmi_on(ROOT, phase="Scheduling"), a_claim(phase="Pending", storage_class_name="local-path")
+    pending.metadata.annotations = {"volume.kubernetes.io/storage-provisioner": "rancher.io/local-path"}
+    assert planned(vmi, pending, pods=[a_pod(vmi)]).warning is None
+    lasting = a_claim(phase="Pending", storage_class_name="")
+    warning = planned(vmi, lasting, pods=[a_pod(vmi)]).warning
+    assert warning is not None
+    assert warning.reason == "PVCNotBound"
+
+
 @pytest.mark.parametrize(
     ("claim", "words"),
     [
