@@ -71,6 +71,8 @@ _DNS: Final[dict[str, Any]] = {
     "metadata": {"name": "kube-dns", "namespace": "kube-system"},
     "spec": {"ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
 }
+# Which gates the clusters have open on which these tests are run upstream; specs open others by themselves.
+_GATES: Final = ("HostDisk", "Sidecar")
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -89,7 +91,7 @@ def set_up(client: KubeClient, name_server: str, *, shares: bool) -> str:
         client.request("POST", services, _DNS)
         slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
         client.request("POST", slices, _dns_endpoints(name_server))
-    configuration: JsonObject = {"developerConfiguration": {"useEmulation": True}}
+    configuration: JsonObject = {"developerConfiguration": {"useEmulation": True, "featureGates": [*_GATES]}}
     if shares:
         configuration["migrations"] = {"unsafeMigrationOverride": True}
     return _configure(client, configuration)

@@ -66,17 +66,15 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
 
 
 def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
-    failed = result_of(
-        report(State="failed", LeafNodeText="[test_id:6220] using qemu guest agent", Failure={"Message": "no"})
-    )
-    passed = result_of(report(LeafNodeText="Networkpolicy with instance type ControllerRevisions"))
+    failed = result_of(report(State="failed", LeafNodeText="[test_id:3177] in openapi", Failure={"Message": "no"}))
+    passed = result_of(report(LeafNodeText="[test_id:1653]with set grace period"))
     broken = result_of(report(State="panicked", Failure={"Message": "no"}))
     assert failed is not None
     assert passed is not None
     assert broken is not None
     assert unexpected([failed, passed, broken], Place.BOX) == [broken]
     text = render([failed, passed], Place.BOX)
-    assert "failed, waits for SSH keys by the guest agent: no" in text
+    assert "failed, waits for OpenAPI of the aggregated API: no" in text
     assert "take it off the list" in text
 
 

@@ -26,7 +26,7 @@ from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.moves.crossing import IS_RECEIVER, WAIT_AS_RECEIVER
 from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
-from kvedge.resources.types.devices import Interface
+from kvedge.resources.types.devices import Devices, Input, Interface
 from kvedge.resources.types.domain import Firmware
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineInstanceStatus
@@ -146,8 +146,15 @@ def _with_identity(spec: VirtualMachineInstanceSpec, uid: str) -> VirtualMachine
     firmware = domain.firmware or Firmware()
     if not firmware.uuid:
         firmware = msgspec.structs.replace(firmware, uuid=firmware_uuid(uid))
-    devices = msgspec.structs.replace(domain.devices, interfaces=interfaces)
+    devices = msgspec.structs.replace(domain.devices, interfaces=interfaces, inputs=_find_inputs(domain.devices))
     return msgspec.structs.replace(spec, domain=msgspec.structs.replace(domain, devices=devices, firmware=firmware))
+
+
+def _find_inputs(devices: Devices) -> list[Input]:
+    """The inputs, with the tablet that is attached by itself where that is asked for and there is none."""
+    if devices.inputs or not devices.autoattach_input_device:
+        return devices.inputs
+    return [Input(name="default-0", type="tablet", bus="usb")]
 
 
 def _with_mac(interface: Interface, uid: str) -> Interface:

@@ -16,7 +16,7 @@ from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import OwnerReference, condition
 from kvedge.resources.names import RESERVED_LABELS, VM_FINALIZER, VMI_FINALIZER
-from kvedge.resources.types.devices import EmptyBinding, Interface
+from kvedge.resources.types.devices import Devices, EmptyBinding, Input, Interface
 from kvedge.resources.types.vm import StartFailure, VirtualMachine, VirtualMachineStatus
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import NOW, VM_UID, VMI_UID, a_vm, a_vmi, asked, never_ran, patched
@@ -121,6 +121,22 @@ def test_a_vmi_is_made_from_the_template_with_an_identity_of_its_own():
     assert vmi.spec.domain.firmware is not None
     assert vmi.spec.domain.firmware.uuid == firmware_uuid(VM_UID)
     assert nic.mac_address == "", "the VM's own template must not change"
+
+
+@pytest.mark.parametrize(
+    ("devices", "inputs"),
+    [
+        (Devices(autoattach_input_device=True), [Input(name="default-0", type="tablet", bus="usb")]),
+        (Devices(autoattach_input_device=True, inputs=[Input(name="own")]), [Input(name="own")]),
+        (Devices(autoattach_input_device=False), []),
+        (Devices(), []),
+    ],
+)
+def test_a_vmi_shows_the_tablet_that_is_attached_by_itself(devices: Devices, inputs: list[Input]):
+    vm = a_vm()
+    assert vm.spec.template is not None
+    vm.spec.template.spec.domain.devices = devices
+    assert vmi_from_vm(vm, paused=False).spec.domain.devices.inputs == inputs
 
 
 @pytest.mark.parametrize("label", sorted(RESERVED_LABELS))
