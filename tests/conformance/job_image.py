@@ -17,7 +17,38 @@ from tests.support.box import Box
 from tests.support.small_images import directory, file, layer, link, oci_archive
 
 _BASH: Final = "/bin/bash"
-_APPLETS: Final = ("cat", "echo", "head", "ls", "ping", "printf", "sh", "sleep", "tail", "timeout", "true", "wget")
+_APPLETS: Final = (
+    "cat",
+    "chmod",
+    "cp",
+    "dd",
+    "df",
+    "du",
+    "echo",
+    "find",
+    "grep",
+    "head",
+    "id",
+    "ls",
+    "md5sum",
+    "mkdir",
+    "mv",
+    "ping",
+    "printf",
+    "rm",
+    "sed",
+    "sh",
+    "sleep",
+    "stat",
+    "sync",
+    "tail",
+    "test",
+    "timeout",
+    "touch",
+    "true",
+    "wc",
+    "wget",
+)
 # What the tests ask of ncat: connect within three seconds, and tell what comes until the other side has had enough.
 # bash asks the Pod's name servers, which a static busybox cannot.
 _NCAT: Final = b"""#!/bin/bash
