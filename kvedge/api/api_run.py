@@ -28,6 +28,7 @@ from kvedge.api.registration.registration_loop import Registration
 from kvedge.api.registration.registration_manifest import Endpoint
 from kvedge.api.role_certificate import RoleCertificate
 from kvedge.api.secret_paths import SecretPaths
+from kvedge.api.subresources.attestation.attestation_calls import AttestationCalls
 from kvedge.api.subresources.cluster_reader import ClusterReader
 from kvedge.api.subresources.evacuation_calls import EvacuationCalls
 from kvedge.api.subresources.expand_calls import ExpandCalls
@@ -161,8 +162,9 @@ class ApiRun:
         dumps = MemoryDumpCalls(self._client, lambda: self.configuration.current.gates)
         expansion = ExpandCalls(self._client, self._current_cluster)
         graphs = GraphCalls(self._client, lambda: self.configuration.current.gates)
-        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion, graphs)
-        served = SubresourceServer(reader, *calls, relay, lambda: self._proxy)
+        attestation = AttestationCalls(self._client)
+        calls = (PowerCalls(self._client), volumes, cancels, migrations, dumps, expansion, graphs, attestation)
+        served = SubresourceServer(reader, *calls, relay, lambda: self._proxy, lambda: self.configuration.current.gates)
         application.add_routes(served.routes())
         metrics = MetricsServer(
             reader,

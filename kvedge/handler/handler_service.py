@@ -7,11 +7,11 @@ everything again: VMIs from the API, domains from their launchers, interfaces fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kvedge.handler.devices.device_users import DeviceUsers
 from kvedge.handler.devices.node_devices import HostDevices
@@ -37,11 +37,13 @@ from kvedge.handler.node.device_plugin import list_shared_devices
 from kvedge.handler.node.device_plugins import KUBELET_SOCKET, DevicePlugins
 from kvedge.handler.node.host_health import HostHealth, find_kvm
 from kvedge.handler.node.kernel_modules import load_missing_modules
+from kvedge.handler.node.key_plugin import KeyPlugin, count_keys
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.launcher_limits import allow_realtime, lift_memory_lock
 from kvedge.handler.node.launcher_tools import write_tools
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
+from kvedge.handler.node.plugin_service import PluginService
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.usage.usage_files import UsageFiles
 from kvedge.handler.usage.usage_keeper import UsageKeeper
@@ -274,7 +276,7 @@ class HandlerRole:
         plugins = DevicePlugins(
             plugin_directory(config.kubelet),
             list_shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
-            devices.plugins,
+            _other_plugins(devices),
         )
 
         def follow(found: Configuration) -> None:
@@ -294,6 +296,12 @@ def _write_tools(seed: Path) -> None:
         # People look into launchers by them; guests run without.
         facts = {"directory": str(seed / TOOLS_FOLDER), "why": str(error)}
         log.warning("virsh for launchers' containers cannot be written", extra={"facts": facts})
+
+
+def _other_plugins(devices: HostDevices) -> Callable[[], Collection[PluginService[Any]]]:
+    """Those of devices that go to one guest each, and of the CPU's keys where it has some."""
+    keys = [KeyPlugin()] if count_keys() else []
+    return lambda: [*devices.plugins(), *keys]
 
 
 def _pod_preparation(

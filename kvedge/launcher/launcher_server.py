@@ -165,6 +165,23 @@ class LauncherServer(LauncherService):
         """What the guest has used."""
         return answer(context, self._run.stats.read)
 
+    def GetSevInfo(self, request: messages.GetSevInfoRequest, context: grpc.ServicerContext) -> messages.SevInfo:
+        """By what the host is known to the guest's owner."""
+        return answer(context, self._run.attestation.platform)
+
+    def GetLaunchMeasurement(
+        self, request: messages.GetLaunchMeasurementRequest, context: grpc.ServicerContext
+    ) -> messages.LaunchMeasurement:
+        """What the host has measured of the guest."""
+        return answer(context, self._run.attestation.measurement)
+
+    def InjectLaunchSecret(
+        self, request: messages.InjectLaunchSecretRequest, context: grpc.ServicerContext
+    ) -> messages.DomainStatus:
+        """Give the guest a secret."""
+        answer(context, lambda: self._run.attestation.inject(request))
+        return self._run.board.status
+
     def DescribeDomain(
         self, request: messages.DescribeDomainRequest, context: grpc.ServicerContext
     ) -> messages.DomainDescription:

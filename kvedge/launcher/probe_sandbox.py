@@ -31,7 +31,7 @@ class SandboxError(LauncherError):
 def run_in_sandbox(work: Callable[[], dict[str, Any]], *, kvm: bool) -> dict[str, Any]:
     """Run `work()` as PID 1's child in the sandbox; its JSON answer comes back through a pipe.
 
-    `kvm` says whether /dev/kvm is there.
+    `kvm` says whether /dev/kvm is there, and with it /dev/sev of a host that has it.
 
     Raises:
         SandboxError: when not root, when the namespaces cannot be made, or with the words of the LauncherError that
@@ -96,7 +96,8 @@ def _send(pipe: int, document: dict[str, Any]) -> None:
 def _mount_all(*, kvm: bool) -> None:
     mount("none", "/", "", MS_REC | MS_PRIVATE)
     # Nodes are made before the old /dev is hidden, for the numbers.
-    numbers = {name: os.stat(f"/dev/{name}").st_rdev for name in (*_NODES, *(["kvm"] if kvm else []))}
+    accelerators = ("kvm", *(("sev",) if os.path.exists("/dev/sev") else ())) if kvm else ()
+    numbers = {name: os.stat(f"/dev/{name}").st_rdev for name in (*_NODES, *accelerators)}
     mount("dev", "/dev", "tmpfs", 0, "mode=755")
     os.mkdir("/dev/shm", 0o1777)
     for name, number in numbers.items():

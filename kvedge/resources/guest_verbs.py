@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
+from kvedge.resources.configuration.feature_gates import SEV_GATE
 from kvedge.resources.names import SERIAL_SOCKET, SPICE_SOCKET, USB_SLOTS, USB_SOCKET, VNC_SOCKET
 from kvedge.resources.relay_protocol import MOVE_CURSOR, PRESERVE_SESSION
 
@@ -44,6 +45,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   evacuation  the api role takes the mark of an eviction from the VMI
 #   migration  the api role makes a migration of the VMI
 #   memory    the api role writes into the VM that a dump is wanted, or its claim is to be let go
+#   session   the api role writes into the VMI with which keys its guest starts
 #   document  the api role answers with an object
 #   graph     the api role answers with what belongs to the VM or VMI
 #   change    the launcher does it
@@ -63,6 +65,7 @@ Way = Literal[
     "evacuation",
     "migration",
     "memory",
+    "session",
     "document",
     "graph",
     "change",
@@ -84,6 +87,8 @@ RELAYED_WAYS: Final[frozenset[Way]] = frozenset(
 # The conditions of a call, checked in the api role's guest_rules.py. Their words differ where KubeVirt's do.
 Check = Literal[
     "agent",
+    "assigned",
+    "attestation",
     "console",
     "console-log",
     "display",
@@ -110,7 +115,7 @@ class GuestVerb:
     the launcher's end of a stream, or with `slots` how the names of so many ends begin, and `viewers` how many
     connections it takes: of one alone the last to come takes the place of the one before. `flags` are parameters of the
     query that the relay is told when they are "true"; `failure_event` is the reason of the VMI's Event when the
-    launcher refuses.
+    launcher refuses. With a `gate` it is served while that feature gate of KubeVirt is on.
     """
 
     resource: str
@@ -128,6 +133,7 @@ class GuestVerb:
     failure_event: str = ""
     listed: bool = True
     path: str = ""
+    gate: str = ""
 
     @property
     def asked(self) -> str:
@@ -196,6 +202,11 @@ def _make_later(
     return GuestVerb(resource, name, method, "later", role, (check,) if check else (), listed=listed)
 
 
+def _sev(name: str, method: str, way: Way, role: Role, checks: tuple[Check, ...] = (), rpc: str = "") -> GuestVerb:
+    return _vmi(f"sev/{name}", method, way, role, checks, rpc, gate=SEV_GATE)
+
+
+_MEASURED: Final[tuple[Check, ...]] = ("vmi-running", "attestation", "paused", "node")
 _DISPLAY: Final[tuple[Check, ...]] = ("display", "node")
 # A SPICE client has a connection of its own for each channel, eight of them with sound and two USB ports. While one
 # client takes the screen over from another, both may be there.
@@ -256,9 +267,10 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VMI_PLURAL, "objectgraph", "GET", "graph", "view"),
     _vmi("usbredir", "GET", "stream", "edit", ("usb-slots", "node"), socket=USB_SOCKET, slots=USB_SLOTS, listed=False),
     _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
-    _make_later(VMI_PLURAL, "sev/fetchcertchain", "view", method="GET"),
-    _make_later(VMI_PLURAL, "sev/querylaunchmeasurement", "view", method="GET"),
-    _make_later(VMI_PLURAL, "sev/setupsession"),
-    _make_later(VMI_PLURAL, "sev/injectlaunchsecret"),
+    # The owner of an encrypted guest attests its host, names the keys, sees what was measured, and gives it a secret.
+    _sev("fetchcertchain", "GET", "facts", "view", ("assigned", "attestation", "node"), "GetSevInfo"),
+    _sev("querylaunchmeasurement", "GET", "facts", "view", _MEASURED, "GetLaunchMeasurement"),
+    _sev("setupsession", "PUT", "session", "edit"),
+    _sev("injectlaunchsecret", "PUT", "change", "edit", _MEASURED, "InjectLaunchSecret"),
 )
 RELAYED_VERBS: Final[Mapping[str, GuestVerb]] = {verb.name: verb for verb in GUEST_VERBS if verb.is_relayed}

@@ -25,6 +25,11 @@ CPU_MANAGER: Final = "kubevirt.io/cpumanager"
 OLD_CPU_MANAGER: Final = "cpumanager"
 # On a Node: its kernel lets real-time work have whole CPUs.
 REALTIME: Final = "kubevirt.io/realtime"
+# On a Node: the ways in which it encrypts guests' memory, each "true".
+SEV: Final = "kubevirt.io/sev"
+SEV_ES: Final = "kubevirt.io/sev-es"
+SEV_SNP: Final = "kubevirt.io/sev-snp"
+TDX: Final = "kubevirt.io/tdx"
 # On a Node: its labels of CPUs and machines are the operator's.
 SKIP_NODE: Final = "node-labeller.kubevirt.io/skip-node"
 MACHINE_TYPE_PREFIX: Final = "machine-type.node.kubevirt.io/"
@@ -108,6 +113,9 @@ DEVICES_PREFIX: Final = "devices.kubevirt.io/"
 DEVICE_KVM: Final = "devices.kubevirt.io/kvm"
 DEVICE_TUN: Final = "devices.kubevirt.io/tun"
 DEVICE_VHOST_NET: Final = "devices.kubevirt.io/vhost-net"
+# What encrypts a guest's memory: AMD's device, and one of the keys that an Intel CPU has for guests.
+DEVICE_SEV: Final = "devices.kubevirt.io/sev"
+DEVICE_TDX: Final = "devices.kubevirt.io/tdx"
 
 # Before an interface's name in the alias of a function of a NIC, as KubeVirt has it.
 SRIOV_PREFIX: Final = "sriov-"

@@ -81,10 +81,12 @@ def topology_of(domain: DomainSpec) -> Topology:
 
 
 def locks_memory(domain: DomainSpec) -> bool:
-    """Whether QEMU locks memory: of a guest in real time, or where the VMI's owner says so.
+    """Whether QEMU locks memory: of a guest in real time, one that AMD SEV encrypts, or where the VMI's owner says so.
 
     Some devices of network binding plugins make it.
     """
+    if domain.launch_security is not None and domain.launch_security.uses_sev:
+        return True
     if domain.cpu is not None and domain.cpu.realtime is not None:
         return True
     reserved = domain.memory.reserved_overhead if domain.memory is not None else None
@@ -202,6 +204,8 @@ def why_memory_stays(domain: DomainSpec, architecture: str) -> str:
 
 
 def _why_placed_memory_stays(domain: DomainSpec) -> str:
+    if domain.launch_security is not None:
+        return "Memory hotplug is not compatible with encrypted VMs"
     cpu = domain.cpu
     if cpu is None:
         return ""

@@ -638,6 +638,46 @@ class GetFilesystemsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetSevInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetLaunchMeasurementRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SevInfo(_message.Message):
+    __slots__ = ("pdh", "cert_chain")
+    PDH_FIELD_NUMBER: _ClassVar[int]
+    CERT_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    pdh: str
+    cert_chain: str
+    def __init__(self, pdh: _Optional[str] = ..., cert_chain: _Optional[str] = ...) -> None: ...
+
+class LaunchMeasurement(_message.Message):
+    __slots__ = ("measurement", "api_major", "api_minor", "build_id", "policy", "loader_sha256")
+    MEASUREMENT_FIELD_NUMBER: _ClassVar[int]
+    API_MAJOR_FIELD_NUMBER: _ClassVar[int]
+    API_MINOR_FIELD_NUMBER: _ClassVar[int]
+    BUILD_ID_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    LOADER_SHA256_FIELD_NUMBER: _ClassVar[int]
+    measurement: str
+    api_major: int
+    api_minor: int
+    build_id: int
+    policy: int
+    loader_sha256: str
+    def __init__(self, measurement: _Optional[str] = ..., api_major: _Optional[int] = ..., api_minor: _Optional[int] = ..., build_id: _Optional[int] = ..., policy: _Optional[int] = ..., loader_sha256: _Optional[str] = ...) -> None: ...
+
+class InjectLaunchSecretRequest(_message.Message):
+    __slots__ = ("header", "secret")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    header: str
+    secret: str
+    def __init__(self, header: _Optional[str] = ..., secret: _Optional[str] = ...) -> None: ...
+
 class UnfreezeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

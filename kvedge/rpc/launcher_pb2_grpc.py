@@ -139,6 +139,21 @@ class LauncherStub:
                 request_serializer=launcher__pb2.DescribeDomainRequest.SerializeToString,
                 response_deserializer=launcher__pb2.DomainDescription.FromString,
                 _registered_method=True)
+        self.GetSevInfo = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GetSevInfo',
+                request_serializer=launcher__pb2.GetSevInfoRequest.SerializeToString,
+                response_deserializer=launcher__pb2.SevInfo.FromString,
+                _registered_method=True)
+        self.GetLaunchMeasurement = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/GetLaunchMeasurement',
+                request_serializer=launcher__pb2.GetLaunchMeasurementRequest.SerializeToString,
+                response_deserializer=launcher__pb2.LaunchMeasurement.FromString,
+                _registered_method=True)
+        self.InjectLaunchSecret = channel.unary_unary(
+                '/kvedge.launcher.v1.Launcher/InjectLaunchSecret',
+                request_serializer=launcher__pb2.InjectLaunchSecretRequest.SerializeToString,
+                response_deserializer=launcher__pb2.DomainStatus.FromString,
+                _registered_method=True)
         self.PrepareIncoming = channel.unary_unary(
                 '/kvedge.launcher.v1.Launcher/PrepareIncoming',
                 request_serializer=launcher__pb2.PrepareIncomingRequest.SerializeToString,
@@ -344,6 +359,27 @@ class LauncherServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSevInfo(self, request, context):
+        """AMD SEV. What the guest's owner attests the host by, before the guest starts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLaunchMeasurement(self, request, context):
+        """What the host has measured of the guest, which waits; INTERNAL when its memory is not encrypted so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InjectLaunchSecret(self, request, context):
+        """Puts a secret of the guest's owner into the memory of the guest, which waits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PrepareIncoming(self, request, context):
         """Live migration. The next three are answered by a launcher that was started for a guest that comes, and until the
         guest is its own by nobody else; FAILED_PRECONDITION for another migration than its own.
@@ -537,6 +573,21 @@ def add_LauncherServicer_to_server(servicer, server):
                     servicer.DescribeDomain,
                     request_deserializer=launcher__pb2.DescribeDomainRequest.FromString,
                     response_serializer=launcher__pb2.DomainDescription.SerializeToString,
+            ),
+            'GetSevInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSevInfo,
+                    request_deserializer=launcher__pb2.GetSevInfoRequest.FromString,
+                    response_serializer=launcher__pb2.SevInfo.SerializeToString,
+            ),
+            'GetLaunchMeasurement': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLaunchMeasurement,
+                    request_deserializer=launcher__pb2.GetLaunchMeasurementRequest.FromString,
+                    response_serializer=launcher__pb2.LaunchMeasurement.SerializeToString,
+            ),
+            'InjectLaunchSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.InjectLaunchSecret,
+                    request_deserializer=launcher__pb2.InjectLaunchSecretRequest.FromString,
+                    response_serializer=launcher__pb2.DomainStatus.SerializeToString,
             ),
             'PrepareIncoming': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareIncoming,
@@ -1161,6 +1212,87 @@ class Launcher:
             '/kvedge.launcher.v1.Launcher/DescribeDomain',
             launcher__pb2.DescribeDomainRequest.SerializeToString,
             launcher__pb2.DomainDescription.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSevInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GetSevInfo',
+            launcher__pb2.GetSevInfoRequest.SerializeToString,
+            launcher__pb2.SevInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLaunchMeasurement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/GetLaunchMeasurement',
+            launcher__pb2.GetLaunchMeasurementRequest.SerializeToString,
+            launcher__pb2.LaunchMeasurement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InjectLaunchSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvedge.launcher.v1.Launcher/InjectLaunchSecret',
+            launcher__pb2.InjectLaunchSecretRequest.SerializeToString,
+            launcher__pb2.DomainStatus.FromString,
             options,
             channel_credentials,
             insecure,

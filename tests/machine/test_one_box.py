@@ -297,13 +297,13 @@ class TestBadInput:
     def test_every_cause_is_told_with_its_field(self, box: Box) -> None:
         vm = small_vm("bad", IMAGE)
         domain = vm["spec"]["template"]["spec"]["domain"]
-        domain["launchSecurity"] = {"sev": {}}
+        domain["clock"] = {"utc": {}, "timer": {"pit": {"frequency": 1}}}
         domain["devices"]["disks"][0]["disk"]["bus"] = "ide"
         domain["cpu"] = {"coers": 2}
         with pytest.raises(AssertionError) as caught:
             box.apply_by_verb(vm)
         text = str(caught.value)
-        assert "spec.template.spec.domain.launchSecurity" in text
+        assert "spec.template.spec.domain.clock.timer.pit.frequency" in text
         assert "not supported by kvedge" in text
         assert "spec.template.spec.domain.devices.disks[0].disk.bus" in text
         assert "coers" in text

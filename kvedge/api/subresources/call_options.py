@@ -20,6 +20,8 @@ from kvedge.resources.values.durations import DurationError, parse_duration
 # YAML takes a second per megabyte to read: options are a few words, and a VM that is larger comes as JSON.
 _MOST_YAML_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 1024 * 1024
+# AMD's firmware takes 16 KiB, which base64 makes a third longer.
+_LONGEST_SECRET: Final = 24 * 1024
 # KubeVirt's, for a freeze without a timeout.
 _DEFAULT_FREEZE_SECONDS: Final = 300
 
@@ -101,8 +103,37 @@ class MemoryDumpOptions(CallOptions, kw_only=True):
     claim_name: str = ""
 
 
+class SevSessionOptions(CallOptions, kw_only=True):
+    """`session` and `dhCert` of the guest's owner, both base64."""
+
+    session: str = ""
+    dh_cert: str = msgspec.field(name="dhCert", default="")
+
+
+class SevSecretOptions(CallOptions, kw_only=True):
+    """`secret` for the guest, encrypted, and the `header` by which its firmware reads it; both base64."""
+
+    header: str = ""
+    secret: str = ""
+
+    def for_relay(self) -> JsonObject:
+        """Both of them. Raises Refusal."""
+        if not self.header and not self.secret:
+            raise bad_request("Request with no body: SEV secret parameters are required")
+        if not self.header:
+            raise bad_request("Header is required")
+        if not self.secret:
+            raise bad_request("Secret is required")
+        if max(len(self.header), len(self.secret)) > _LONGEST_SECRET:
+            raise bad_request(f"header and secret may have {_LONGEST_SECRET} characters at most")
+        return {"header": self.header, "secret": self.secret}
+
+
 # The options of the verbs that have some of their own.
-OPTIONS: Final[Mapping[str, type[CallOptions]]] = {"freeze": FreezeOptions}
+OPTIONS: Final[Mapping[str, type[CallOptions]]] = {
+    "freeze": FreezeOptions,
+    "sev/injectlaunchsecret": SevSecretOptions,
+}
 
 
 def freeze_seconds(options: FreezeOptions) -> int:

@@ -20,6 +20,8 @@ from kvedge.api.subresources.guest_info_message import (
     guest_filesystem_list,
     guest_user_list,
     migration_progress,
+    sev_measurement_info,
+    sev_platform_info,
     start_trace,
 )
 from kvedge.api.subresources.guest_rules import OWNER_CHECKS, check_guest, check_owner
@@ -47,6 +49,8 @@ FACTS: Final[Mapping[str, Callable[[JsonObject], JsonObject]]] = {
     "filesystemlist": guest_filesystem_list,
     "migration": migration_progress,
     TRACE: start_trace,
+    "sev/fetchcertchain": sev_platform_info,
+    "sev/querylaunchmeasurement": sev_measurement_info,
 }
 
 

@@ -16,6 +16,8 @@ _TEXTS: Final = ("guestAgentVersion", "hostname", "timezone", "fsFreezeStatus")
 _SYSTEM: Final = ("name", "id", "version", "versionId", "prettyName", "kernelRelease", "kernelVersion", "machine")
 _PROGRESS: Final = ("totalBytes", "sentBytes", "leftBytes", "memoryRateBytes", "downtimeMs")
 _LONGEST: Final = 256
+# Keys and chains of certificates, in base64.
+_LONGEST_BLOB: Final = 64 * 1024
 _STEPS: Final = 32
 # As many as a launcher passes on.
 _MOST: Final = 256
@@ -84,6 +86,23 @@ def start_trace(found: JsonObject) -> JsonObject:
     }
 
 
+def sev_platform_info(found: JsonObject) -> JsonObject:
+    """A SEVPlatformInfo."""
+    texts = _texts(found, ("pdh", "certChain"), _LONGEST_BLOB)
+    return {"apiVersion": API_VERSION, "kind": "SEVPlatformInfo", **texts}
+
+
+def sev_measurement_info(found: JsonObject) -> JsonObject:
+    """A SEVMeasurementInfo; what is zero is left out, as in KubeVirt."""
+    counts = {name: _count(found.get(name)) for name in ("apiMajor", "apiMinor", "buildID", "policy")}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "SEVMeasurementInfo",
+        **_texts(found, ("measurement", "loaderSHA")),
+        **{name: count for name, count in counts.items() if count},
+    }
+
+
 def _step(entry: JsonObject) -> JsonObject:
     return {"step": "", **_texts(entry, ("step",)), "unixMs": _count(entry.get("unixMs"))}
 
@@ -122,6 +141,6 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def _texts(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
+def _texts(found: Mapping[str, Any], names: tuple[str, ...], longest: int = _LONGEST) -> JsonObject:
     values = {name: found.get(name) for name in names}
-    return {name: value[:_LONGEST] for name, value in values.items() if isinstance(value, str) and value}
+    return {name: value[:longest] for name, value in values.items() if isinstance(value, str) and value}

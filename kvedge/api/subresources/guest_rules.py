@@ -154,6 +154,29 @@ def check_vsock(vmi: VirtualMachineInstance) -> None:
         raise bad_request("VSOCK is not attached.")
 
 
+def check_assigned(vmi: VirtualMachineInstance) -> None:
+    """Whether a node has it, in the words that KubeVirt has for attestation. Raises Refusal."""
+    if vmi.status.phase not in ("Scheduled", "Running"):
+        raise conflict(VMI, vmi.metadata.name, "VMI is not assigned to a node yet")
+
+
+def check_attestation(vmi: VirtualMachineInstance) -> None:
+    """Whether its owner attests the host by AMD SEV. Raises Refusal."""
+    security = vmi.spec.domain.launch_security
+    if security is None or security.snp is not None or security.sev is None or security.sev.attestation is None:
+        raise conflict(VMI, vmi.metadata.name, "Attestation not requested for VMI")
+
+
+def check_session(vmi: VirtualMachineInstance) -> None:
+    """Whether the guest waits for the session of its owner. Raises Refusal."""
+    name, security = vmi.metadata.name, vmi.spec.domain.launch_security
+    if vmi.status.phase != "Scheduled":
+        raise conflict(VMI, name, "VMI is not in Scheduled phase")
+    check_attestation(vmi)
+    if security is not None and security.sev is not None and (security.sev.session or security.sev.dh_cert):
+        raise conflict(VMI, name, "Session already defined")
+
+
 def check_node(vmi: VirtualMachineInstance) -> None:
     """Whether a node has it. Raises Refusal."""
     if vmi.status.phase not in ("Scheduled", "Running") or not vmi.status.node_name:
@@ -182,6 +205,8 @@ def _check_running(vmi: VirtualMachineInstance) -> None:
 # Each word of the table of guest verbs, and what it asks.
 CHECKS: Final[Mapping[Check, Callable[[VirtualMachineInstance], None]]] = {
     "agent": check_agent,
+    "assigned": check_assigned,
+    "attestation": check_attestation,
     "console": check_console,
     "console-log": check_console_log,
     "display": check_vnc,

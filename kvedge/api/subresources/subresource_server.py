@@ -16,6 +16,7 @@ from aiohttp import web
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources import discovery_manifest as discovery
+from kvedge.api.subresources.attestation.attestation_calls import AttestationCalls
 from kvedge.api.subresources.call_options import parse_document
 from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.cluster_reader import ClusterReader
@@ -36,6 +37,7 @@ from kvedge.api.subresources.stream_watch import StreamWatch
 from kvedge.api.subresources.volume_calls import VolumeCalls
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.names import GUESTFS_IMAGE
 from kvedge.resources.role_users import UserInfo
@@ -67,10 +69,15 @@ class SubresourceServer:
         dumps: MemoryDumpCalls,
         expansion: ExpandCalls,
         graphs: GraphCalls,
+        attestation: AttestationCalls,
         relay: RelayClient,
         proxy: Callable[[], FrontProxy | None],
+        gates: Callable[[], FeatureGates],
     ) -> None:
-        """`proxy` gives the front proxy to trust; None, while it is not known, trusts nobody."""
+        """`proxy` gives the front proxy to trust; None, while it is not known, trusts nobody. `gates` are those in
+        force.
+        """
+        self._gates = gates
         self._cluster = cluster
         self._expansion = expansion
         self._relay = relay
@@ -85,6 +92,7 @@ class SubresourceServer:
             "evacuation": lambda verb, version: _accept(evacuations.call, verb, 200),
             "migration": lambda verb, version: _accept_with_warnings(migrations.call, verb),
             "memory": lambda verb, version: _accept(dumps.call, verb),
+            "session": lambda verb, version: _accept(attestation.call, verb),
             "document": lambda verb, version: self._expand_spec,
             "graph": lambda verb, version: _tell(graphs.call, verb),
             "change": lambda verb, version: guests.change(verb),
@@ -125,7 +133,8 @@ class SubresourceServer:
             web.put(f"{namespaced}/expand-vm-spec", _answer(self._guard(version, "expand-vm-spec", self._expand_sent))),
         ]
         for verb in GUEST_VERBS:
-            handler = _answer(self._guard(version, verb.asked, self._ways[verb.way](verb, version)))
+            way = self._behind_gate(verb, self._ways[verb.way](verb, version))
+            handler = _answer(self._guard(version, verb.asked, way))
             path = f"{namespaced}/{verb.resource}/{{name}}/{verb.route}"
             routes.append(web.route(verb.method, path, handler))
         return routes
@@ -148,6 +157,16 @@ class SubresourceServer:
             return await handler(request)
 
         return guard
+
+    def _behind_gate(self, verb: GuestVerb, handler: Handler) -> Handler:
+        """Let a call through while its feature gate is on."""
+
+        async def guard(request: web.Request) -> web.StreamResponse:
+            if not self._gates().is_on(verb.gate):
+                raise bad_request(f"'{verb.gate}' feature gate is not enabled")
+            return await handler(request)
+
+        return guard if verb.gate else handler
 
     def _caller(self, request: web.Request) -> UserInfo:
         proxy = self._proxy()

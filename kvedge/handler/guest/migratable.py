@@ -66,6 +66,7 @@ def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan)
             _of_networks(vmi),
             _of_devices(vmi, launcher),
             _of_cpus(vmi),
+            _of_encryption(vmi),
             _of_hooks(vmi),
             _of_state(vmi),
             _of_reservations(vmi),
@@ -104,6 +105,7 @@ def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[O
     yield from _of_networks(vmi)
     yield from _of_devices(vmi, launcher)
     yield from _of_cpus(vmi)
+    yield from _of_encryption(vmi)
     yield from _of_hooks(vmi)
     yield from _of_state(vmi)
     yield from _of_volumes(vmi)
@@ -146,6 +148,14 @@ def _of_cpus(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
             "cannot migrate VMI with dedicatedCpuPlacement: its vCPUs are on CPUs of this node, and another node gives"
             " its Pod others",
         )
+
+
+def _of_encryption(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+    security = vmi.spec.domain.launch_security
+    if security is None:
+        return
+    kind = "SEV" if security.uses_sev else "TDX"
+    yield Obstacle(f"{kind}NotLiveMigratable", f"VMI uses {kind}")
 
 
 def _of_hooks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:

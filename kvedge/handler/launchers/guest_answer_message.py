@@ -16,9 +16,11 @@ from kvedge.rpc.launcher_pb2 import (
     GuestInfo,
     GuestUser,
     GuestUsers,
+    LaunchMeasurement,
     Milestones,
     OutgoingMigration,
     OutgoingState,
+    SevInfo,
 )
 from kvedge.runtime.milestones import MOST
 
@@ -36,6 +38,10 @@ def guest_answer(reply: object) -> JsonObject:
         return {"items": [_filesystem(mount) for mount in reply.filesystems]}
     if isinstance(reply, Milestones):
         return trace_answer(reply.unix_ms, {})
+    if isinstance(reply, SevInfo):
+        return {"pdh": reply.pdh, "certChain": reply.cert_chain}
+    if isinstance(reply, LaunchMeasurement):
+        return _measurement(reply)
     if isinstance(reply, DomainStatus):
         return _outgoing(reply.outgoing)
     return {}
@@ -60,6 +66,17 @@ def _outgoing(found: OutgoingMigration) -> JsonObject:
         "leftBytes": found.left_bytes,
         "memoryRateBytes": found.memory_rate_bytes,
         "downtimeMs": found.downtime_ms,
+    }
+
+
+def _measurement(found: LaunchMeasurement) -> JsonObject:
+    return {
+        "measurement": found.measurement,
+        "apiMajor": found.api_major,
+        "apiMinor": found.api_minor,
+        "buildID": found.build_id,
+        "policy": found.policy,
+        "loaderSHA": found.loader_sha256,
     }
 
 

@@ -295,6 +295,8 @@ def launcher_request(verb: GuestVerb, options: JsonObject) -> Message:
     """The request of a verb's gRPC method. Raises DoorError for options that make no sense."""
     if verb.rpc == "Freeze":
         return freeze_request(options)
+    if verb.rpc == "InjectLaunchSecret":
+        return secret_request(options)
     made: Message = getattr(launcher_pb2, f"{verb.rpc}Request")()
     return made
 
@@ -309,3 +311,11 @@ def freeze_request(options: JsonObject) -> launcher_pb2.FreezeRequest:
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= LONGEST_FREEZE_SECONDS:
         raise DoorError(400, f"unfreezeTimeout: it has to be between 0s and {LONGEST_FREEZE_SECONDS}s")
     return launcher_pb2.FreezeRequest(unfreeze_seconds=seconds)
+
+
+def secret_request(options: JsonObject) -> launcher_pb2.InjectLaunchSecretRequest:
+    """The request for a secret, which the launcher judges. Raises DoorError for what is no text."""
+    parts = {name: options.get(name, "") for name in ("header", "secret")}
+    if not all(isinstance(part, str) for part in parts.values()):
+        raise DoorError(400, "header and secret have to be texts")
+    return launcher_pb2.InjectLaunchSecretRequest(**parts)

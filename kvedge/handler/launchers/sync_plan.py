@@ -97,8 +97,16 @@ def plan_sync(
         return SyncPlan(phase=phase_of(vmi, launcher.status), reason=launcher.status.message)
     if vmi.metadata.deletion_timestamp is not None:
         return _plan_end(vmi, launcher, launcher.status, ending_seconds)
+    if launcher.status.state == DOMAIN_STATE_ABSENT and _awaits_session(vmi):
+        # The guest's owner looks at the host first. What is then said of keys changes the VMI, which is a new look.
+        return SyncPlan((), phase_of(vmi, launcher.status))
     is_served = launcher.synced and not launcher.outdated
     return SyncPlan(() if is_served else (Step.SYNC,), phase_of(vmi, launcher.status), again=RESOLVER_SECONDS)
+
+
+def _awaits_session(vmi: VirtualMachineInstance) -> bool:
+    security = vmi.spec.domain.launch_security
+    return security is not None and security.sev is not None and security.sev.awaits_session
 
 
 def _plan_without_launcher(vmi: VirtualMachineInstance, launcher: LauncherView) -> SyncPlan:

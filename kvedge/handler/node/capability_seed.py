@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 _SECONDS: Final = 120
 CAPABILITIES_FILE: Final = "capabilities.json"
 _STAMP_FILE: Final = "made-for"
+# Whether KVM may encrypt guests' memory: it is switched on in the host's firmware and by options of the kernel.
+_ENCRYPTION: Final = (
+    *(f"/sys/module/kvm_amd/parameters/{name}" for name in ("sev", "sev_es", "sev_snp")),
+    "/sys/module/kvm_intel/parameters/tdx",
+)
 
 
 class ProbeError(Exception):
@@ -87,6 +92,8 @@ def _replace_files(directory: Path, staged: Path) -> None:
 def _stamp(*, emulation: bool) -> str:
     machine = platform.machine()
     facts = [machine, platform.release(), str(emulation)]
+    facts += [_read(Path(path)).decode(errors="replace").strip() for path in _ENCRYPTION]
+    facts.append(str(os.path.exists("/dev/sev")))
     for path in (shutil.which(f"qemu-system-{machine}"), _libvirt_driver()):
         facts.append(f"{path}:{os.stat(path).st_ctime_ns}:{os.stat(path).st_size}" if path else "none")
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

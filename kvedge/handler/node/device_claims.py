@@ -35,6 +35,8 @@ DEVICE_NUMBERS: Final[Mapping[str, int]] = {
     "net/tun": os.makedev(10, 200),
     "vhost-net": os.makedev(10, 238),
 }
+# And these have numbers that the kernel chooses when it starts.
+NUMBERED_BY_HOST: Final = ("sev",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class DeviceClaims:
             with launcher.root() as root:
                 for name, number in self.numbers.items():
                     self._claim(root, name, number)
+                for name in NUMBERED_BY_HOST:
+                    if (self.host_dev / name).exists():
+                        self._claim(root, name, self._host_number(name))
                 for name in blocks:
                     self._claim(root, name, None)
                 for name in (*_list_vfio_nodes(root), *_list_usb_nodes(root)) if passes else ():

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from kvedge.handler.node.device_nodes import make_launcher_node
 from kvedge.handler.node.plugin_service import PluginService
-from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
+from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.rpc import deviceplugin_pb2
 
 # The device is shared by all VMs; the number only bounds how many a node takes (KubeVirt: 1000).
 DEVICES_PER_NODE: Final = 1000
+_SEV: Final = "/dev/sev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,12 @@ class SharedDevice:
 def list_shared_devices(nodes: Path | None = None, *, emulation: bool) -> list[SharedDevice]:
     """The devices this node offers, KVM not where guests are emulated; `nodes` is where the handler makes nodes."""
     paths = {DEVICE_KVM: "/dev/kvm", DEVICE_TUN: "/dev/net/tun", DEVICE_VHOST_NET: "/dev/vhost-net"}
-    offered = (DEVICE_TUN, DEVICE_VHOST_NET) if emulation else tuple(paths)
-    return [SharedDevice(resource, paths[resource], nodes) for resource in offered]
+    if emulation:
+        del paths[DEVICE_KVM]
+    elif os.path.exists(_SEV):
+        # A host whose CPU cannot encrypt has nothing to tell of it.
+        paths[DEVICE_SEV] = _SEV
+    return [SharedDevice(resource, path, nodes) for resource, path in paths.items()]
 
 
 class DevicePlugin(PluginService[tuple[bool, int]]):

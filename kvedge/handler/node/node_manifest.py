@@ -31,16 +31,25 @@ from kvedge.resources.names import (
     REALTIME,
     REFUSAL,
     SCHEDULABLE,
+    SEV,
+    SEV_ES,
+    SEV_SNP,
     SKIP_NODE,
+    TDX,
     VERSION,
 )
 from kvedge.runtime.clock import rfc3339
 
 # Labels under these are ours: those that no longer hold are taken away.
 OWN_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX, BRIDGE_PREFIX)
-OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME)
+# The label of each way to encrypt a guest's memory, by libvirt's word for it; SEV-ES has none.
+ENCRYPTION_LABELS: Final = {"sev": SEV, "sev-es": SEV_ES, "sev-snp": SEV_SNP, "tdx": TDX}
+OWN_LABELS: Final = (CPU_MANAGER, OLD_CPU_MANAGER, REALTIME, *ENCRYPTION_LABELS.values())
 # Those that tell what the host can do. An operator who writes them by hand keeps us away by an annotation.
-_ABILITY_PREFIXES: Final = (CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX)
+_ABILITY_PREFIXES: Final = (
+    *(CPU_MODEL_PREFIX, CPU_FEATURE_PREFIX, MACHINE_TYPE_PREFIX, HOST_MODEL_PREFIX),
+    *ENCRYPTION_LABELS.values(),
+)
 # And these annotations.
 OWN_ANNOTATIONS: Final = (HEARTBEAT, HANDLER_ADDRESS, EMULATION, VERSION, REFUSAL, HOST_HEALTH, HOST_DEVICES)
 
@@ -52,6 +61,8 @@ class NodeCapabilities(msgspec.Struct, frozen=True):
     cpu_models: Sequence[str] = ()
     cpu_features: Sequence[str] = ()
     machine_types: Sequence[str] = ()
+    # The ways to encrypt a guest's memory, as `ENCRYPTION_LABELS` has them.
+    launch_security: Sequence[str] = ()
     libvirt_version: str = ""
     qemu_version: str = ""
 
@@ -75,6 +86,7 @@ def node_labels(
     labels |= {MACHINE_TYPE_PREFIX + machine: "true" for machine in capabilities.machine_types}
     if capabilities.host_cpu_model:
         labels[HOST_MODEL_PREFIX + capabilities.host_cpu_model] = "true"
+    labels |= {label: "true" for way, label in ENCRYPTION_LABELS.items() if way in capabilities.launch_security}
     return labels | dict(cpus or {}) | bridge_labels(bridges)
 
 

@@ -169,7 +169,7 @@ class VmiPreparation:
         if wanted.firmware != "uefi":
             return None
         nvram = nvram_path(vmi, self._options)
-        return find_ovmf(node.ovmf_path, nvram, secure=wanted.secure_boot)
+        return find_ovmf(node.ovmf_path, nvram, wanted)
 
 
 def _targets(vmi: VirtualMachineInstance, prepared: Iterable[GuestInterface]) -> dict[str, InterfaceTarget]:

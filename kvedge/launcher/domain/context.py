@@ -86,13 +86,15 @@ class Smbios:
 class OvmfFiles:
     """UEFI firmware: its code, the template of its variables, and where the VM's own variables live.
 
-    `secure` says that the code was built with secure boot, which needs SMM; the template may hold the keys.
+    `secure` says that the code was built with secure boot, which needs SMM; the template may hold the keys. `rom` is
+    firmware that is measured as a whole and keeps no variables.
     """
 
     code: str
-    vars_template: str
-    nvram: str
+    vars_template: str = ""
+    nvram: str = ""
     secure: bool = False
+    rom: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from kvedge.launcher.domain.elements.tpm_xml import add_tpm
 from kvedge.launcher.domain.elements.vcpu_xml import add_vcpu
 from kvedge.launcher.domain.elements.watchdog_xml import add_watchdog
 from kvedge.launcher.domain.filesystem_xml import add_filesystems
+from kvedge.launcher.domain.launch_security_xml import add_launch_security
 from kvedge.launcher.domain.placement.cputune_xml import add_cputune
 from kvedge.launcher.domain.placement.numa_plan import plan_numa
 from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
@@ -80,6 +81,7 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     add_clock(domain, spec, platform)
     add_lifecycle(domain, spec)
     _add_devices(domain, vmi, platform, context, threads)
+    add_launch_security(domain, spec.launch_security, platform, context)
     return text_of(domain)
 
 

@@ -15,8 +15,10 @@ PVPANIC_ON_PCI: Final = 9_001_000
 IGB: Final = 9_003_000
 DISCARD_GRANULARITY: Final = 9_006_000
 SEVERAL_IO_THREADS: Final = 10_000_000
+SEV_SNP: Final = 10_005_000
 TLB_FLUSH_DETAILS: Final = 11_000_000
 MSDM_TABLE: Final = 11_002_000
+TDX: Final = 11_006_000
 
 
 def require_libvirt(context: DomainContext, version: int, field: str, otherwise: str) -> None:

@@ -10,9 +10,11 @@ from typing import Final, Literal
 
 from kvedge.launcher.domain.context import Architecture
 from kvedge.launcher.domain.conversion_error import ConversionError
-from kvedge.resources.types.domain import Bootloader, Efi
+from kvedge.resources.types.domain import Bootloader, Efi, LaunchSecurity
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 
+# None of them, or one of a VMI's launchSecurity.
+Encryption = Literal["", "sev", "snp", "tdx"]
 _ARCHITECTURES: Final[dict[str, Architecture]] = {"amd64": "x86_64", "arm64": "aarch64"}
 _DEFAULT_MACHINES: Final[dict[Architecture, str]] = {"x86_64": "q35", "aarch64": "virt"}
 _BOOTLOADER: Final = "spec.domain.firmware.bootloader"
@@ -22,7 +24,10 @@ _ARM_BOOTLOADER: Final = Bootloader(efi=Efi(secure_boot=False))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """`pcie` says that devices sit behind PCIe root ports; `virtio` is the model that virtio devices get."""
+    """`pcie` says that devices sit behind PCIe root ports; `virtio` is the model that virtio devices get.
+
+    `encryption` is how the guest's memory is encrypted, if it is: its virtio devices ask the guest for each page then.
+    """
 
     architecture: Architecture
     machine: str
@@ -30,6 +35,12 @@ class Platform:
     firmware: Literal["bios", "uefi"]
     secure_boot: bool
     virtio: Literal["virtio-non-transitional", "virtio-transitional"]
+    encryption: Encryption
+
+    @property
+    def iommu(self) -> Literal["on"] | None:
+        """Of a virtio device's driver."""
+        return "on" if self.encryption else None
 
 
 def platform_of(vmi: VirtualMachineInstance, node: Architecture) -> Platform:
@@ -52,8 +63,18 @@ def platform_of(vmi: VirtualMachineInstance, node: Architecture) -> Platform:
         pcie=not _is_i440fx(machine),
         firmware=firmware,
         secure_boot=secure_boot,
+        encryption=encryption_of(vmi.spec.domain.launch_security),
         virtio="virtio-transitional" if vmi.spec.domain.devices.use_virtio_transitional else "virtio-non-transitional",
     )
+
+
+def encryption_of(security: LaunchSecurity | None) -> Encryption:
+    """How the guest's memory is encrypted."""
+    if security is None:
+        return ""
+    if security.sev is not None:
+        return "sev"
+    return "snp" if security.snp is not None else "tdx"
 
 
 def _architecture(wanted: str, node: Architecture) -> Architecture:
@@ -112,6 +133,9 @@ def _require_secure_boot(spec: VirtualMachineInstanceSpec, architecture: Archite
         raise ConversionError(field, "secure boot is not there on arm64", "set it to false")
     if _is_i440fx(machine):
         raise ConversionError(field, f"secure boot needs the machine q35, not {machine}", "use q35 or set it to false")
+    if encryption_of(spec.domain.launch_security) == "tdx":
+        # Its firmware is read only, the keys within: there are no variables for SMM to guard.
+        return
     smm = spec.domain.features.smm if spec.domain.features is not None else None
     if smm is None or smm.enabled is False:
         raise ConversionError(

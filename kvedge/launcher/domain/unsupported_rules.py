@@ -21,11 +21,9 @@ def check_supported(vmi: VirtualMachineInstance) -> None:
 
 
 def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    domain = vmi.spec.domain
-    devices = domain.devices
+    devices = vmi.spec.domain.devices
     yield "spec.domain.devices.autoattachVSOCK", devices.autoattach_vsock
     yield from _list_unsupported_claims(vmi)
-    yield "spec.domain.launchSecurity", domain.launch_security is not None
 
 
 def _list_unsupported_claims(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:

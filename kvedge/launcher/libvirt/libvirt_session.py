@@ -21,6 +21,7 @@ from kvedge.launcher.libvirt.domain_bitmaps import DomainBitmaps
 from kvedge.launcher.libvirt.domain_copies import DomainCopies
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
+from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import memory_device_with, read_facts, read_look, read_sizes
@@ -59,6 +60,7 @@ class LibvirtSession:
         self.backup = DomainBackup(self._domain)
         self.bitmaps = DomainBitmaps(self._domain)
         self.copies = DomainCopies(self._domain)
+        self.launch_security = DomainLaunchSecurity(self._connection, self._domain)
 
     @property
     def libvirt_version(self) -> int:

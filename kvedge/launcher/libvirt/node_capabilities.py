@@ -34,6 +34,8 @@ class NodeCapabilities:
     cpu_features: tuple[str, ...]
     machine_types: tuple[str, ...]
     hyperv_features: tuple[str, ...]
+    # The ways to encrypt a guest's memory: sev, sev-es, sev-snp, tdx.
+    launch_security: tuple[str, ...]
     libvirt_version: str
     qemu_version: str
 
@@ -55,9 +57,21 @@ def read_capabilities(documents: HostDocuments) -> NodeCapabilities:
         cpu_features=_features(documents, host_model),
         machine_types=_machines(documents.capabilities, domain.findtext("arch") or ""),
         hyperv_features=_names(value.text for value in hyperv),
+        launch_security=_launch_security(domain),
         libvirt_version=_version(documents.libvirt),
         qemu_version=_version(documents.qemu),
     )
+
+
+def _launch_security(domain: ElementTree.Element) -> tuple[str, ...]:
+    """SEV-ES has keys of its own; libvirt counts it to SEV. SEV-SNP and TDX are told since libvirt 10.5."""
+    found = {value.text for value in domain.iterfind("features/launchSecurity[@supported='yes']/enum/value")}
+    known = found & {"sev-snp", "tdx"}
+    sev = domain.find("features/sev[@supported='yes']")
+    if sev is None:
+        return _names(known - {"sev-snp"})
+    guests = sev.findtext("maxESGuests") or ""
+    return _names({"sev", *(("sev-es",) if guests.isdecimal() and int(guests) > 0 else ()), *known})
 
 
 def _features(documents: HostDocuments, host_model: ElementTree.Element | None) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from kvedge.launcher.metrics.metrics_keeper import MetricsKeeper
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.released_guest import ReleasedGuest
+from kvedge.launcher.run.attestation import Attestation
 from kvedge.launcher.run.domain_description import Descriptions
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
@@ -115,6 +116,7 @@ class DomainRun:
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
         )
         self.screen = Screenshots(session)
+        self.attestation = Attestation(session)
         self.descriptions = Descriptions(session, self.view.board)
         self.stats = GuestStats(session)
         self._io_errors = IoErrorPatience()

@@ -201,7 +201,9 @@ _MACHINE: Final = (
     _make_later(
         "configuration.hypervisors", "The hypervisor of VMs.", "kvedge runs QEMU with KVM", same=([{"name": "kvm"}],)
     ),
-    _make_later("configuration.confidentialCompute", "Confidential VMs.", "there are none yet"),
+    _make_later(
+        "configuration.confidentialCompute", "Intel TDX: who signs its quotes.", "guests get no socket for them"
+    ),
 )
 
 _GUESTS: Final = (

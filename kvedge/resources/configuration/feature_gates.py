@@ -49,6 +49,9 @@ IGNITION_SUPPORT: Final = "ExperimentalIgnitionSupport"
 RESERVED_OVERHEAD: Final = "ReservedOverheadMemlock"
 # With this gate, on unless somebody disables it, a guest may speak by passt.
 PASST_GATE: Final = "PasstBinding"
+# With these gates the memory of guests may be encrypted: by AMD, on unless somebody disables it, and by Intel.
+SEV_GATE: Final = "WorkloadEncryptionSEV"
+TDX_GATE: Final = "WorkloadEncryptionTDX"
 # With this gate users may ask what belongs to a VM.
 OBJECT_GRAPH: Final = "ObjectGraph"
 # With one of these gates volumes come to guests that run; by the older one a run may have some that its VM has not.
@@ -85,6 +88,8 @@ PRESENT: Final = frozenset(
         PASST_GATE,
         "PortRangesSpec",
         RESERVED_OVERHEAD,
+        SEV_GATE,
+        TDX_GATE,
         # That of hook sidecars.
         "Sidecar",
         # Backups need it in KubeVirt; such volumes are always there here.

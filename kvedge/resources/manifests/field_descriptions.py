@@ -71,7 +71,7 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
 _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
     "DomainSpec": {
         "ioThreadsPolicy": "How disks share IO threads: shared, auto, or supplementalPool.",
-        "launchSecurity": _LATER,
+        "launchSecurity": "How the guest's memory is encrypted; needs UEFI and a node that can do it.",
         "rebootPolicy": "What a reboot from inside does: Reboot stays in the same QEMU, Terminate ends the run.",
     },
     "Cpu": {
@@ -108,6 +108,18 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "overcommitGuestOverhead": "Whether what QEMU itself needs is left out of the request.",
     },
     "Machine": {"type": "q35, a version of it such as pc-q35-7.2, or virt on arm64."},
+    "LaunchSecurity": {
+        "sev": "AMD SEV, and SEV-ES by its policy.",
+        "snp": "AMD SEV-SNP.",
+        "tdx": "Intel TDX.",
+    },
+    "Sev": {
+        "policy": "What the guest asks of its host beside that nobody debugs it.",
+        "attestation": "Has the guest wait until its owner has attested the host; needs startStrategy Paused.",
+        "session": "The owner's session, base64; sev/setupsession writes it.",
+        "dhCert": "The owner's Diffie-Hellman key, base64; sev/setupsession writes it.",
+    },
+    "SevPolicy": {"encryptedState": "Whether the guest's registers are encrypted, too: SEV-ES."},
     "Firmware": {
         "uuid": "The system's UUID in SMBIOS; derived from the VM unless given, and the same after each restart.",
         "serial": "The system's serial number in SMBIOS.",

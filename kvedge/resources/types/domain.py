@@ -261,6 +261,44 @@ class IoThreads(KubeStruct, kw_only=True):
     supplemental_pool_thread_count: int | None = None
 
 
+class SevPolicy(KubeStruct, kw_only=True):
+    """What an AMD SEV guest asks of its host, beside that nobody debugs it."""
+
+    encrypted_state: bool | None = None
+
+
+class Sev(KubeStruct, kw_only=True):
+    """AMD SEV, or SEV-ES by its policy; `session` and `dhCert` are base64, from the guest's owner."""
+
+    policy: SevPolicy | None = None
+    attestation: JsonObject | None = None
+    session: str = ""
+    dh_cert: str = field(name="dhCert", default="")
+
+    @property
+    def encrypts_state(self) -> bool:
+        """Whether the guest's registers are encrypted, too: SEV-ES."""
+        return self.policy is not None and bool(self.policy.encrypted_state)
+
+    @property
+    def awaits_session(self) -> bool:
+        """Whether the guest's owner attests the host first, and has not said yet with which keys."""
+        return self.attestation is not None and not (self.session and self.dh_cert)
+
+
+class LaunchSecurity(KubeStruct, kw_only=True):
+    """How the guest's memory is encrypted: one of the three."""
+
+    sev: Sev | None = None
+    snp: JsonObject | None = None
+    tdx: JsonObject | None = None
+
+    @property
+    def uses_sev(self) -> bool:
+        """Whether it is one of AMD's: SEV, SEV-ES or SEV-SNP."""
+        return self.sev is not None or self.snp is not None
+
+
 class DomainSpec(KubeStruct, kw_only=True):
     """spec.domain of a VMI."""
 
@@ -275,5 +313,5 @@ class DomainSpec(KubeStruct, kw_only=True):
     chassis: Chassis | None = None
     io_threads_policy: Literal["shared", "auto", "supplementalPool"] | None = None
     io_threads: IoThreads | None = None
-    launch_security: JsonObject | None = None
+    launch_security: LaunchSecurity | None = None
     reboot_policy: Literal["Reboot", "Terminate"] | None = None

@@ -130,11 +130,13 @@ def test_a_vm_without_them_enters_and_its_template_stays_as_it_was(admin: KubeCl
     assert made["spec"]["instancetype"] == {"name": small}
 
 
-def test_what_kvedge_does_not_have_is_refused_with_where_it_comes_from(admin: KubeClient, make: Make) -> None:
-    spec = {"cpu": {"guest": 1}, "memory": {"guest": "64Mi"}, "launchSecurity": {"sev": {}}}
-    name = make("VirtualMachineClusterInstancetype", "sealed", spec)
-    ((field, text),) = refusal(admin, vm(instancetype={"name": name}))
-    assert field == "spec.template.spec.domain.launchSecurity"
+def test_what_kvedge_does_not_have_is_refused_with_where_it_comes_from(
+    admin: KubeClient, make: Make, small: str
+) -> None:
+    clock = {"preferredClockOffset": {"utc": {}}, "preferredTimer": {"pit": {"frequency": 1}}}
+    name = make("VirtualMachineClusterPreference", "ticking", {"clock": clock})
+    ((field, text),) = refusal(admin, vm(instancetype={"name": small}, preference={"name": name}))
+    assert field == "spec.template.spec.domain.clock.timer.pit.frequency"
     assert "not supported by kvedge" in text
     assert "it comes with the VM's instance type or preference" in text
 

@@ -459,10 +459,26 @@ def test_a_vmi_of_the_vms_name_that_is_not_its_own_is_not_reached(
 
 
 def test_what_comes_later_is_answered_with_501(admin: KubeClient, running: JsonObject) -> None:
-    call = "virtualmachineinstances/sev/fetchcertchain"
+    call = "virtualmachineinstances/redefine-checkpoint"
     with pytest.raises(KubeError, match=rf"{call}: not supported by kvedge 0\.1") as refusal:
-        admin.request("GET", f"{SUB}/virtualmachineinstances/small/sev/fetchcertchain")
+        admin.request("PUT", f"{SUB}/virtualmachineinstances/small/redefine-checkpoint")
     assert refusal.value.status == 501
+
+
+def test_a_guest_whose_owner_attests_nothing_is_told_so(admin: KubeClient, running: JsonObject) -> None:
+    text = "Attestation not requested for VMI"
+    for call in ("fetchcertchain", "querylaunchmeasurement"):
+        with pytest.raises(KubeError, match=text) as refusal:
+            admin.request("GET", f"{SUB}/virtualmachineinstances/small/sev/{call}")
+        assert refusal.value.status == 500
+    secret = {"header": "aA==", "secret": "cw=="}
+    with pytest.raises(KubeError, match=text) as refusal:
+        admin.request("PUT", f"{SUB}/virtualmachineinstances/small/sev/injectlaunchsecret", secret)
+    assert refusal.value.status == 409
+    session = {"session": "cw==", "dhCert": "Yw=="}
+    with pytest.raises(KubeError, match="VMI is not in Scheduled phase") as refusal:
+        admin.request("PUT", f"{SUB}/virtualmachineinstances/small/sev/setupsession", session)
+    assert refusal.value.status == 409
 
 
 def test_a_user_without_the_right_is_refused(server: ApiServerUnderTest) -> None:

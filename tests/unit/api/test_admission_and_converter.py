@@ -23,7 +23,9 @@ from tests.support.reviews import request
 from tests.unit.launcher.domain.test_refusals import CASES
 
 GATES: Final = FeatureGates(
-    enabled=frozenset({"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices"})
+    enabled=frozenset(
+        {"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices", "WorkloadEncryptionTDX"}
+    )
 )
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
 

@@ -26,6 +26,7 @@ from kvedge.handler.launchers.launcher_door import launcher_request
 from kvedge.handler.launchers.relay_server import RelayServer
 from kvedge.launcher.launcher_server import LauncherServer
 from kvedge.launcher.launcher_service import LauncherService
+from kvedge.resources.configuration.feature_gates import STAGES, FeatureGates
 from kvedge.resources.guest_verbs import GUEST_VERBS, RELAYED_VERBS, Check, GuestVerb, Way
 from kvedge.resources.relay_protocol import (
     CROSSING_ROUTE,
@@ -54,6 +55,7 @@ RELAY_PATHS = {
     ("PUT", "softreboot"),
     ("PUT", "freeze"),
     ("PUT", "unfreeze"),
+    ("PUT", "sev/injectlaunchsecret"),
     ("GET", "guestosinfo"),
     ("GET", "userlist"),
     ("GET", "filesystemlist"),
@@ -62,6 +64,8 @@ RELAY_PATHS = {
     ("GET", "migration"),
     ("GET", "network"),
     ("GET", "network/capture"),
+    ("GET", "sev/fetchcertchain"),
+    ("GET", "sev/querylaunchmeasurement"),
     ("GET", "spice"),
     ("GET", "trace"),
     ("GET", "usage"),
@@ -100,7 +104,7 @@ def api_routes(version: str) -> set[tuple[str, str]]:
     cluster: Any = SimpleNamespace(version=None)
     nothing: Any = SimpleNamespace(call=None)
     base = f"/apis/{SUBRESOURCE_GROUP}/{version}"
-    routes = SubresourceServer(cluster, *(nothing,) * 8, lambda: None).routes()
+    routes = SubresourceServer(cluster, *(nothing,) * 9, lambda: None, lambda: FeatureGates()).routes()
     return {
         (route.method, route.path.removeprefix(base)) for route in routes if f"{route.path}/".startswith(f"{base}/")
     }
@@ -190,8 +194,13 @@ def test_every_implementation_belongs_to_a_row() -> None:
     assert set(VOLUME) == by_way["volume"]
     assert set(EVACUATION) == by_way["evacuation"]
     assert by_way["migration"] == {"migrate"}
+    assert by_way["session"] == {"sev/setupsession"}
     assert set(FACTS) == by_way["facts"]
     assert set(OPTIONS) <= by_way["change"] | by_way["command"]
+
+
+def test_every_gate_is_one_of_kubevirts() -> None:
+    assert {verb.gate for verb in GUEST_VERBS if verb.gate} <= STAGES.keys()
 
 
 def test_every_check_is_of_some_verb_and_every_verbs_checks_are_there() -> None:

@@ -23,7 +23,7 @@ _OTHER_NETWORK: Final = "remove it, or use the pod network"
 class NotYet:
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
-    Asked for is what is there and not false or empty (`launchSecurity: {}` asks for it).
+    Asked for is what is there and not false or empty (`resourceClaim: {}` asks for it).
     """
 
     path: str
@@ -34,8 +34,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Processors and memory
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
-    # Confidential computing
-    NotYet("domain.launchSecurity"),
     # Devices
     NotYet("domain.devices.autoattachVSOCK", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),

@@ -90,6 +90,10 @@ def _secure_boot(subject: Subject, loader: Bootloader, at: Field) -> Iterator[Ca
     if machine.startswith("pc") and not machine.startswith("pc-q35"):
         here = at.at("secureBoot")
         yield unsupported_cause(here, f"{here}: the machine {machine} has no secure boot; use q35, or set it to false")
+    security = subject.spec.domain.launch_security
+    if security is not None and security.tdx is not None:
+        # Its firmware is read only, the keys within: there are no variables for SMM to guard.
+        return
     features = subject.spec.domain.features
     smm = features.smm if features is not None else None
     if smm is None or smm.enabled is False:

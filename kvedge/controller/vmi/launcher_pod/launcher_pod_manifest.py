@@ -56,6 +56,10 @@ from kvedge.resources.names import (
     PROGRAM_VARIABLE,
     REALTIME,
     SCHEDULABLE,
+    SEV,
+    SEV_ES,
+    SEV_SNP,
+    TDX,
     TOOLS_FOLDER,
     UNPAUSED_GATE,
     VM_NAME,
@@ -73,6 +77,7 @@ from kvedge.resources.types.core import (
     VolumeDevice,
     VolumeMount,
 )
+from kvedge.resources.types.domain import LaunchSecurity
 from kvedge.resources.types.guest_nics import (
     bridged_interfaces,
     interface_mac,
@@ -301,7 +306,21 @@ def _node_selector(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[s
     if is_realtime(vmi.spec.domain):
         # KubeVirt's label has no value.
         ours[REALTIME] = ""
+    ours |= dict.fromkeys(_encryption_labels(vmi.spec.domain.launch_security), "true")
     return {**selector, **config.node_selectors, **vmi.spec.node_selector, **ours}
+
+
+def _encryption_labels(security: LaunchSecurity | None) -> list[str]:
+    """The labels of nodes that can encrypt its guest's memory."""
+    if security is None:
+        return []
+    asked = {
+        SEV: security.uses_sev,
+        SEV_ES: security.sev is not None and security.sev.encrypts_state,
+        SEV_SNP: security.snp is not None,
+        TDX: security.tdx is not None,
+    }
+    return [label for label, is_needed in asked.items() if is_needed]
 
 
 def hostname(vmi: VirtualMachineInstance) -> str:

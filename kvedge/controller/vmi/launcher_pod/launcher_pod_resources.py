@@ -17,7 +17,7 @@ from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.metrics_disk import has_metrics_disk
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
-from kvedge.resources.names import DEVICE_KVM, DEVICE_TUN, DEVICE_VHOST_NET
+from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TDX, DEVICE_TUN, DEVICE_VHOST_NET
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.guest_nics import speaks_by_passt
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -32,7 +32,7 @@ _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     """The memory overhead of this VMI, by the cluster's ratio."""
-    tpm = vmi.spec.domain.devices.tpm
+    tpm, security = vmi.spec.domain.devices.tpm, vmi.spec.domain.launch_security
     overhead = memory_overhead(
         GuestShape(
             memory=_guest_memory(vmi),
@@ -48,6 +48,7 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
             is_limited=has_dedicated_cpus(vmi.spec.domain),
             spice=wants_spice(vmi),
             passt=speaks_by_passt(vmi),
+            sev=security is not None and security.uses_sev,
             added=_added_overhead(vmi),
         )
     )
@@ -107,6 +108,11 @@ def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Qu
     devices: dict[str, Quantity] = {name: str(count) for name, count in device_counts(vmi).items()}
     if not config.use_emulation:
         devices[DEVICE_KVM] = "1"
+    security = vmi.spec.domain.launch_security
+    if security is not None and security.uses_sev:
+        devices[DEVICE_SEV] = "1"
+    if security is not None and security.tdx is not None:
+        devices[DEVICE_TDX] = "1"
     hardware = vmi.spec.domain.devices
     if not hardware.interfaces and hardware.autoattach_pod_interface is False:
         return devices

@@ -44,6 +44,8 @@ INCOMING_DAEMON: Final = 8 * _MIB
 TPM: Final = 53 * _MIB
 # passt, as KubeVirt has it: 30 MiB were seen, and about 1 KiB of the kernel for each of the sockets of all ports.
 PASST: Final = 250 * _MIB
+# What QEMU locks of AMD SEV beside the guest's memory, as KubeVirt has it.
+SEV: Final = 256 * _MIB
 # The page cache of the disk of metrics, as KubeVirt has it.
 METRICS_DISK: Final = 1 * _MIB
 # Memory that VFIO locks beside the guest's, whatever the number of devices, as KubeVirt has it.
@@ -71,6 +73,8 @@ class GuestShape:
     is_limited: bool = False
     spice: bool = False
     passt: bool = False
+    # Whether AMD SEV encrypts its memory.
+    sev: bool = False
     # What the VMI's owner adds to the reckoning.
     added: int = 0
 
@@ -85,6 +89,8 @@ def memory_overhead(guest: GuestShape) -> int:
         total += SPICE
     if guest.passt:
         total += PASST
+    if guest.sev:
+        total += SEV
     if guest.architecture == "arm64":
         total += ARM64_FIRMWARE
     if guest.passes_devices:

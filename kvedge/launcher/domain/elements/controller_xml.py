@@ -50,9 +50,15 @@ def add_controllers(
     # Beyond its usual four libvirt would add a hub, behind which devices are slow.
     add(devices, "controller", type="usb", index=0, model=model, ports=USB_PORTS if slots else None)
     if "scsi" in buses or not spec.disable_hotplug:
-        add(devices, "controller", type="scsi", index=0, model=platform.virtio)
+        _add_driver(add(devices, "controller", type="scsi", index=0, model=platform.virtio), platform)
     ports = SERIAL_PORTS + (spec.downward_metrics is not None) + wants_spice(vmi)
-    add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio, ports=ports)
+    serial = add(devices, "controller", type="virtio-serial", index=0, model=platform.virtio, ports=ports)
+    _add_driver(serial, platform)
+
+
+def _add_driver(controller: Element, platform: Platform) -> None:
+    if platform.iommu:
+        add(controller, "driver", iommu=platform.iommu)
 
 
 def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug: bool) -> None:

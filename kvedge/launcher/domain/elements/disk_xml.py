@@ -68,6 +68,8 @@ def disk_element(
     )
     driver = _add_driver(element, facts)
     if virtio:
+        if platform.iommu:
+            driver.set("iommu", platform.iommu)
         _add_queues(driver, disk, domain_topology(spec).vcpus if spec.devices.block_multi_queue else None, threads)
     _add_source(element, facts.source)
     _add_rest(element, facts, target, context)

@@ -51,8 +51,8 @@ def add_features(domain: Element, spec: DomainSpec, platform: Platform, context:
     _add_kvm(element, features, dedicated=has_dedicated_cpus(spec) and not context.emulation)
     if features.pvspinlock is not None and not context.emulation:
         add(element, "pvspinlock", state=switch(is_on(features.pvspinlock)))
-    if is_realtime(spec):
-        # Its interrupts come at any time.
+    if is_realtime(spec) or platform.encryption == "tdx":
+        # Its interrupts come at any time; Intel's encrypted guests have none.
         add(element, "pmu", state="off")
     if features.smm is not None:
         add(element, "smm", state=switch(is_on(features.smm)))

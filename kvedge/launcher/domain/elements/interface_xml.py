@@ -52,8 +52,9 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
     else:
         add(element, "target", dev=target.tap, managed="no")
     add(element, "model", type=platform.virtio if virtio else model)
-    if virtio and target.queues > 1 and not by_passt:
-        add(element, "driver", queues=target.queues)
+    queues = target.queues if target.queues > 1 and not by_passt else None
+    if virtio and (queues or platform.iommu):
+        add(element, "driver", queues=queues, iommu=platform.iommu)
     if interface.state == "down":
         add(element, "link", state="down")
     if target.mtu and virtio and not by_passt:

@@ -22,8 +22,11 @@ def add_memballoon(devices: Element, spec: DomainSpec, platform: Platform, conte
     # Huge pages are not given back one by one: they stay set aside.
     of_huge_pages = spec.memory is not None and spec.memory.hugepages is not None
     # Nor those under CPUs that a guest has for itself: to bring them back takes time from it.
-    keeps = of_huge_pages or has_dedicated_cpus(spec) or is_realtime(spec)
+    # Nor those that the CPU encrypts, which are locked.
+    keeps = of_huge_pages or spec.launch_security is not None or has_dedicated_cpus(spec) or is_realtime(spec)
     reporting = switch(context.free_page_reporting and not keeps)
     element = add(devices, "memballoon", model=platform.virtio, freePageReporting=reporting)
     if context.balloon_stats_seconds:
         add(element, "stats", period=context.balloon_stats_seconds)
+    if platform.iommu:
+        add(element, "driver", iommu=platform.iommu)

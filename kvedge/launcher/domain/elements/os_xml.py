@@ -18,6 +18,8 @@ from kvedge.resources.types.domain import Firmware, KernelBoot
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _FIRMWARE: Final = "spec.domain.firmware"
+# Firmware that is measured as a whole, and that few distributions have.
+_ROMS: Final = {"snp": "OVMF.amdsev.fd", "tdx": "OVMF.inteltdx.fd or OVMF.inteltdx.secboot.fd"}
 # How long a VM that starts paused shows its boot menu, in milliseconds: time to open a console.
 _BOOT_MENU_MS: Final = 10_000
 
@@ -47,6 +49,10 @@ def add_os(domain: Element, vmi: VirtualMachineInstance, platform: Platform, con
 
 def _add_uefi(element: Element, platform: Platform, ovmf: OvmfFiles | None) -> None:
     field = f"{_FIRMWARE}.bootloader.efi"
+    if ovmf is None and platform.encryption in _ROMS:
+        kind = platform.encryption.upper()
+        detail = f"this node has no UEFI firmware for {kind}, {_ROMS[platform.encryption]}"
+        raise ConversionError(field, detail, "install it, such as by the package of edk2, into /usr/share/OVMF")
     if ovmf is None:
         raise ConversionError(
             field,
@@ -59,6 +65,9 @@ def _add_uefi(element: Element, platform: Platform, ovmf: OvmfFiles | None) -> N
             "this node's UEFI firmware was built without secure boot",
             "install the distribution's ovmf package, or set secureBoot to false",
         )
+    if ovmf.rom:
+        add(element, "loader", ovmf.code, readonly="yes", type="rom")
+        return
     # arm64 knows no such attribute: libvirt refuses it there even as "no".
     secure = yes_no(platform.secure_boot) if platform.architecture == "x86_64" else None
     add(element, "loader", ovmf.code, readonly="yes", secure=secure, type="pflash")

@@ -14,5 +14,9 @@ from kvedge.resources.types.devices import Rng
 
 def add_rng(devices: Element, rng: Rng | None, platform: Platform) -> None:
     """virtio-rng, fed by the host's /dev/urandom, which never blocks."""
-    if rng is not None:
-        add(add(devices, "rng", model=platform.virtio), "backend", "/dev/urandom", model="random")
+    if rng is None:
+        return
+    element = add(devices, "rng", model=platform.virtio)
+    add(element, "backend", "/dev/urandom", model="random")
+    if platform.iommu:
+        add(element, "driver", iommu=platform.iommu)

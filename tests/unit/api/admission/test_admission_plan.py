@@ -64,8 +64,8 @@ def test_claims_of_a_running_vm_change_in_two_ways(strategy: str, faults: list[i
 
 
 def test_what_is_not_there_yet_is_refused_by_name_and_with_a_remedy() -> None:
-    vm = vm_of(small_vmi(domain__launchSecurity={"sev": {}}))
-    path = "spec.template.spec.domain.launchSecurity"
+    vm = vm_of(small_vmi(domain__clock={"utc": {}, "timer": {"hpet": {"frequency": 100}}}))
+    path = "spec.template.spec.domain.clock.timer.hpet.frequency"
     assert messages(vm) == [f"{path}: not supported by kvedge 0.1; remove it"]
 
 

@@ -41,6 +41,7 @@ IN_POD: dict[str, Any] = {
     "domain.memory": {"guest": "3Gi"},
     "domain.machine": {"type": "pc-q35-7.2"},
     "domain.devices": {"autoattachPodInterface": False},
+    "domain.launchSecurity": {"sev": {}},
     "domain.firmware": {"kernelBoot": {"container": {"image": "kernel:1"}}},
 }
 # What the launcher, the handler or the api role does, and a Pod has no word for.

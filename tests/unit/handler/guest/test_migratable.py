@@ -233,3 +233,11 @@ def test_virtual_functions_are_given_back_before_a_guest_moves_where_its_launche
         assert "interface lan" in (found.message or "")
         assert "restart the VM" in (found.message or "")
         assert judge(vmi(), old).status == "True"
+
+
+@pytest.mark.parametrize(("kind", "word"), [("sev", "SEV"), ("snp", "SEV"), ("tdx", "TDX")])
+def test_an_encrypted_guest_stays(kind: str, word: str) -> None:
+    given = vmi_with({"domain": {"devices": MASQUERADE, "launchSecurity": {kind: {}}}, "networks": POD})
+    for judge in (judge_migratable, judge_storage_migratable):
+        found = judge(given, LauncherCan())
+        assert (found.status, found.reason, found.message) == ("False", f"{word}NotLiveMigratable", f"VMI uses {word}")

@@ -206,3 +206,19 @@ def test_a_guest_that_may_run_where_it_was_to_go_is_no_run_that_failed(state: di
     plan = plan_sync(found, NODE, LauncherView(down_seconds=UNRESPONSIVE_SECONDS))
     assert plan.phase == phase
     assert (plan.again == SILENT_SECONDS) is (phase == "Running")
+
+
+def attested(**session: str) -> VirtualMachineInstance:
+    return vmi(domain={"launchSecurity": {"sev": {"attestation": {}, **session}}})
+
+
+def test_a_guest_whose_owner_attests_the_host_first_is_not_started() -> None:
+    view = launcher(pb.DOMAIN_STATE_ABSENT)
+    assert plan_sync(attested(), NODE, view).steps == ()
+    assert plan_sync(attested(session="cw=="), NODE, view).steps == ()
+    assert plan_sync(attested(session="cw==", dhCert="Yw=="), NODE, view).steps == (Step.SYNC,)
+
+
+def test_an_encrypted_guest_that_nobody_attests_starts_at_once() -> None:
+    plan = plan_sync(vmi(domain={"launchSecurity": {"sev": {}}}), NODE, launcher(pb.DOMAIN_STATE_ABSENT))
+    assert plan.steps == (Step.SYNC,)

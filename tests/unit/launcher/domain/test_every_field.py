@@ -171,7 +171,6 @@ NOT_RENDERED = {
     ),
     **dict.fromkeys(
         (
-            "DomainSpec.launchSecurity",
             *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
             "Devices.autoattachVSOCK",
             "LunTarget.reservation",
@@ -195,6 +194,7 @@ NOT_RENDERED = {
     **dict.fromkeys(
         ("Firmware.acpi", "AcpiTables.slicNameRef", "AcpiTables.msdmNameRef"), "told by the tables found in the Secrets"
     ),
+    "Sev.attestation": "the handler's: the guest waits for its session",
     "Efi.persistent": "told by where the OvmfFiles are",
     **dict.fromkeys(("Input.type", "LunTarget.bus"), DEFAULT),
     "Disk.changedBlockTracking": "without effect in KubeVirt, too: VMs are selected by labels",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvedge.launcher.libvirt.node_capabilities import HostDocuments, read_capabilities
 
 DOMAIN = """
@@ -53,3 +55,25 @@ def test_a_host_without_a_model_has_none() -> None:
     bare = DOMAIN.replace("name='host-model' supported='yes'", "name='host-model' supported='no'")
     found = read_capabilities(documents(bare, model=""))
     assert (found.host_cpu_model, found.cpu_features) == ("", ())
+
+
+SEV = "<sev supported='yes'><cbitpos>51</cbitpos><maxGuests>400</maxGuests>{}</sev>"
+KINDS = "<launchSecurity supported='yes'><enum name='sectype'>{}</enum></launchSecurity>"
+
+
+@pytest.mark.parametrize(
+    ("features", "found"),
+    [
+        ("<sev supported='no'/>", ()),
+        (SEV.format(""), ("sev",)),
+        (SEV.format("<maxESGuests>0</maxESGuests>"), ("sev",)),
+        (SEV.format("<maxESGuests>99</maxESGuests>"), ("sev", "sev-es")),
+        (SEV.format("") + KINDS.format("<value>sev</value><value>sev-snp</value>"), ("sev", "sev-snp")),
+        ("<sev supported='no'/>" + KINDS.format("<value>tdx</value>"), ("tdx",)),
+        ("<sev supported='no'/>" + KINDS.format("<value>sev-snp</value><value>s390-pv</value>"), ()),
+    ],
+    ids=["none", "SEV", "no keys of ES", "SEV-ES", "SEV-SNP", "TDX", "SNP without SEV"],
+)
+def test_how_guests_can_be_encrypted_is_what_libvirt_says(features: str, found: tuple[str, ...]) -> None:
+    domain = DOMAIN.replace("<features>", f"<features>{features}")
+    assert read_capabilities(documents(domain)).launch_security == found

@@ -43,6 +43,9 @@ def test_what_no_vmi_gets_is_named() -> None:
     ]
 
 
+PIT = "spec.domain.clock.timer.pit"
+
+
 @pytest.mark.parametrize(
     ("spec", "field", "message"),
     [
@@ -54,7 +57,7 @@ def test_what_no_vmi_gets_is_named() -> None:
             "spec.selector.matchExpressions[0].operator: ",
         ),
         ({"domain": {"firmware": {"uuid": "x"}}}, "spec.domain.firmware.uuid", "spec.domain.firmware.uuid 'x' is not"),
-        ({"domain": {"launchSecurity": {"sev": {}}}}, "spec.domain.launchSecurity", "spec.domain.launchSecurity"),
+        ({"domain": {"clock": {"timer": {"pit": {"frequency": 1}}}}}, f"{PIT}.frequency", f"{PIT}.frequency: not supp"),
         ({"domain": {"cpu": {"treads": 4}}}, "spec.domain.cpu.treads", "unknown field"),
         ({"domain": {"cpu": {"cores": "x"}}}, "spec.domain.cpu.cores", "spec.domain.cpu.cores: Expected"),
     ],
@@ -67,7 +70,7 @@ def test_what_does_not_enter(spec: JsonObject, field: str, message: str) -> None
 
 
 def test_a_preset_that_stays_as_it_is_is_not_judged_again() -> None:
-    old = preset(domain={"launchSecurity": {"sev": {}}})
+    old = preset(domain={"clock": {"timer": {"pit": {"frequency": 1}}}})
     assert (
         plan_verdict(request({**old, "metadata": {"name": "small", "labels": {"a": "b"}}}, old), CLUSTER).causes == ()
     )

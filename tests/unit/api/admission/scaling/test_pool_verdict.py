@@ -101,10 +101,10 @@ def test_a_pool_as_users_write_it_enters() -> None:
         (f"{TEMPLATE}.spec.runStrategy", "Sometimes", f"{TEMPLATE}.spec.runStrategy", "Invalid RunStrategy"),
         (f"{TEMPLATE}.spec.runStrateg", "Always", f"{TEMPLATE}.spec.runStrateg", "unknown field"),
         (
-            f"{TEMPLATE}.spec.template.spec.domain.launchSecurity",
-            {"sev": {}},
-            f"{TEMPLATE}.spec.template.spec.domain.launchSecurity",
-            f"{TEMPLATE}.spec.template.spec.domain.launchSecurity: not supported",
+            f"{TEMPLATE}.spec.template.spec.domain.clock",
+            {"utc": {}, "timer": {"pit": {"frequency": 1}}},
+            f"{TEMPLATE}.spec.template.spec.domain.clock.timer.pit.frequency",
+            f"{TEMPLATE}.spec.template.spec.domain.clock.timer.pit.frequency: not supported",
         ),
         (
             f"{TEMPLATE}.spec.template.spec.domain.devices.disks[1]",

@@ -39,6 +39,8 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"spice": True}, 32),
         # KubeVirt's for passt.
         ({"passt": True}, 250),
+        # KubeVirt's for AMD SEV.
+        ({"sev": True}, 256),
         ({"added": 100 * MIB}, 100),
     ],
     ids=str,

@@ -1,0 +1,1 @@
+"""How the owner of an encrypted guest says with which keys it starts."""
