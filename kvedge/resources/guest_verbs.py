@@ -57,6 +57,7 @@ Role = Literal["view", "edit", "admin", "migrate", "nobody"]
 #   picture   the guest's screen
 #   log       what is kept of the serial console
 #   stream    a websocket to a socket of the launcher
+#   vsock     a websocket to a port of the guest's vsock
 #   forward   a websocket to a port of the guest
 #   later     KubeVirt has it, kvedge answers 501
 Way = Literal[
@@ -77,11 +78,12 @@ Way = Literal[
     "picture",
     "log",
     "stream",
+    "vsock",
     "forward",
     "later",
 ]
 RELAYED_WAYS: Final[frozenset[Way]] = frozenset(
-    {"change", "command", "facts", "node", "usage", "capture", "picture", "log", "stream"}
+    {"change", "command", "facts", "node", "usage", "capture", "picture", "log", "stream", "vsock"}
 )
 
 # The conditions of a call, checked in the api role's guest_rules.py. Their words differ where KubeVirt's do.
@@ -190,16 +192,8 @@ def _forward(resource: str, path: str, *, listed: bool) -> GuestVerb:
     )
 
 
-def _make_later(
-    resource: str,
-    name: str,
-    role: Role = "edit",
-    *,
-    method: str = "PUT",
-    listed: bool = True,
-    check: Check | None = None,
-) -> GuestVerb:
-    return GuestVerb(resource, name, method, "later", role, (check,) if check else (), listed=listed)
+def _make_later(resource: str, name: str, role: Role = "edit") -> GuestVerb:
+    return GuestVerb(resource, name, "PUT", "later", role)
 
 
 def _sev(name: str, method: str, way: Way, role: Role, checks: tuple[Check, ...] = (), rpc: str = "") -> GuestVerb:
@@ -211,6 +205,8 @@ _DISPLAY: Final[tuple[Check, ...]] = ("display", "node")
 # A SPICE client has a connection of its own for each channel, eight of them with sound and two USB ports. While one
 # client takes the screen over from another, both may be there.
 _SPICE_CONNECTIONS: Final = 16
+# Of one guest at a time.
+_VSOCK_CONNECTIONS: Final = 32
 # Ours: the steps of the guest's start.
 TRACE: Final = "trace"
 # KubeVirt's, by which snapshot tools learn that their snapshot is not of frozen file systems.
@@ -266,7 +262,8 @@ GUEST_VERBS: Final[Sequence[GuestVerb]] = (
     GuestVerb(VMI_PLURAL, "evacuate/cancel", "PUT", "evacuation", "edit"),
     GuestVerb(VMI_PLURAL, "objectgraph", "GET", "graph", "view"),
     _vmi("usbredir", "GET", "stream", "edit", ("usb-slots", "node"), socket=USB_SOCKET, slots=USB_SLOTS, listed=False),
-    _make_later(VMI_PLURAL, "vsock", "nobody", method="GET", listed=False, check="vsock"),
+    # A port of the guest's vsock, of which clients may have several connections.
+    _vmi("vsock", "GET", "vsock", "nobody", ("vsock", "node"), viewers=_VSOCK_CONNECTIONS, listed=False),
     # The owner of an encrypted guest attests its host, names the keys, sees what was measured, and gives it a secret.
     _sev("fetchcertchain", "GET", "facts", "view", ("assigned", "attestation", "node"), "GetSevInfo"),
     _sev("querylaunchmeasurement", "GET", "facts", "view", _MEASURED, "GetLaunchMeasurement"),

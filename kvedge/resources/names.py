@@ -113,6 +113,7 @@ DEVICES_PREFIX: Final = "devices.kubevirt.io/"
 DEVICE_KVM: Final = "devices.kubevirt.io/kvm"
 DEVICE_TUN: Final = "devices.kubevirt.io/tun"
 DEVICE_VHOST_NET: Final = "devices.kubevirt.io/vhost-net"
+DEVICE_VHOST_VSOCK: Final = "devices.kubevirt.io/vhost-vsock"
 # What encrypts a guest's memory: AMD's device, and one of the keys that an Intel CPU has for guests.
 DEVICE_SEV: Final = "devices.kubevirt.io/sev"
 DEVICE_TDX: Final = "devices.kubevirt.io/tdx"

@@ -27,6 +27,8 @@ NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"
 PRESERVE_SESSION: Final = "preserveSession"
 MOVE_CURSOR: Final = "moveCursor"
+VSOCK_PORT: Final = "port"
+VSOCK_TLS: Final = "tls"
 LONGEST_FREEZE_SECONDS: Final = 7 * 24 * 3600
 # A picture of a large screen.
 LARGEST_PICTURE: Final = 32 << 20

@@ -10,6 +10,7 @@ import socket
 
 from kvedge.handler.launchers.console_log import LogRequest
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.guest_verbs import GuestVerb
@@ -26,6 +27,7 @@ class EchoDoor:
         self.refusal: DoorError | None = None
         # The launcher's end of each stream that was opened.
         self.sockets: list[str] = []
+        self.ports: list[VsockRequest] = []
         self.answer: JsonObject = {}
         # What came with the latest call.
         self.options: JsonObject = {}
@@ -41,14 +43,28 @@ class EchoDoor:
     async def open_stream(
         self, namespace: str, name: str, stream: GuestVerb
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self.sockets.append(stream.socket)
+        return await self._open()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self.refusal is not None:
             raise self.refusal
-        self.sockets.append(stream.socket)
         ours, theirs = socket.socketpair()
         guest = asyncio.create_task(self._serve(*await asyncio.open_connection(sock=theirs)))
         self._guests.add(guest)
         guest.add_done_callback(self._guests.discard)
         return await asyncio.open_connection(sock=ours)
+
+    async def open_vsock(
+        self, namespace: str, name: str, wanted: VsockRequest
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self.ports.append(wanted)
+        return await self._open()
+
+    def check_vsock(self, namespace: str, name: str) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        return 3
 
     def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
         if self.refusal is not None:

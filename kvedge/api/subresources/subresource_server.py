@@ -40,6 +40,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.feature_gates import FeatureGates
 from kvedge.resources.guest_verbs import GUEST_VERBS, VM_PLURAL, GuestVerb, Way
 from kvedge.resources.names import GUESTFS_IMAGE
+from kvedge.resources.relay_protocol import VSOCK_PORT, VSOCK_TLS
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.whole_numbers import whole_number
 from kvedge.runtime.serving.warning_header import WARNING, warning_value
@@ -104,6 +105,7 @@ class SubresourceServer:
             "picture": lambda verb, version: guests.picture(verb),
             "log": lambda verb, version: guests.console_log(verb),
             "stream": self._stream_handler,
+            "vsock": self._vsock_handler,
             "forward": self._port_forward_handler,
             "later": lambda verb, version: guests.later(verb),
         }
@@ -181,6 +183,15 @@ class SubresourceServer:
             vmi = await self._guests.check_call(request, verb)
             watch = StreamWatch(self._cluster, self._caller(request), _read_asked(request, version, verb.asked), vmi)
             return await self.streams.relay(request, watch, verb.name, flags_for_relay(request, verb))
+
+        return handle
+
+    def _vsock_handler(self, verb: GuestVerb, version: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            vmi = await self._guests.check_call(request, verb)
+            watch = StreamWatch(self._cluster, self._caller(request), _read_asked(request, version, verb.asked), vmi)
+            query = {key: request.query[key] for key in (VSOCK_PORT, VSOCK_TLS) if request.query.get(key)}
+            return await self.streams.relay(request, watch, verb.name, query)
 
         return handle
 

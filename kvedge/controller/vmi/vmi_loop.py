@@ -21,6 +21,7 @@ from kvedge.controller.vmi.launcher_pods import is_moving, launcher_name, launch
 from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_steps import VmiSources, VmiSteps, own_pods
 from kvedge.controller.vmi.vmi_view import VmiView
+from kvedge.controller.vmi.vsock_cids import VsockCids
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
@@ -43,6 +44,8 @@ class VmiLoop:
         self._vmis = sources.vmis
         self._vmis.add_index("node", _nodes_of)
         index_by_claim(self._vmis)
+        self._vmis.add_index("vsock", lambda vmi: (str(vmi.status.vsock_cid),) if vmi.status.vsock_cid else ())
+        self._cids = VsockCids(lambda cid: bool(self._vmis.find_indexed("vsock", str(cid))))
         self._claims = sources.claims
         self._pods = sources.pods
         self._pods.add_index("vmi", _vmi_of)
@@ -109,7 +112,14 @@ class VmiLoop:
         placed = launcher.spec.node_name if launcher is not None else ""
         fenced, local = self._list_fenced(vmi, pods, claims)
         find_node = partial(self._find_node, vmi, fenced, local)
-        view = VmiView(vmi, pods, node=find_node(vmi.status.node_name or placed), claims=claims, fenced_nodes=fenced)
+        view = VmiView(
+            vmi,
+            pods,
+            node=find_node(vmi.status.node_name or placed),
+            claims=claims,
+            fenced_nodes=fenced,
+            vsock_cid=self._find_cid(vmi),
+        )
         # While a guest moves, either Pod may have it.
         holders = pods if is_moving(vmi) else [launcher] if launcher is not None else []
         if any(not has_ended(pod) for pod in holders):
@@ -127,6 +137,12 @@ class VmiLoop:
             return view
         was_target_ended = (state.target_pod, state.target_node) in ended
         return replace(view, was_target_ended=was_target_ended, target_node=find_node(state.target_node))
+
+    def _find_cid(self, vmi: VirtualMachineInstance) -> int | None:
+        if vmi.status.vsock_cid is not None:
+            return vmi.status.vsock_cid
+        is_due = vmi.spec.domain.devices.autoattach_vsock and vmi.status.phase == "Scheduling"
+        return self._cids.give(vmi.metadata.uid) if is_due else None
 
     def _list_fenced(
         self, vmi: VirtualMachineInstance, pods: Sequence[Pod], claims: ClaimView
@@ -157,6 +173,7 @@ class VmiLoop:
         if new is None:
             self._steps.forget(item.metadata.uid)
             self._podless_since.pop(item.metadata.uid, None)
+            self._cids.forget(item.metadata.uid)
             self._ended.pop(item.metadata.uid, None)
             return
         self.loop.add(Key(item.metadata.namespace, item.metadata.name))

@@ -145,7 +145,9 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
         return VmiPlan((*_tell_devices(vmi, pod), *patch_vmi(vmi, status)), warning or find_news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
-    status = msgspec.structs.replace(status, node_name=pod.spec.node_name, migration_transport="Unix")
+    status = msgspec.structs.replace(
+        status, node_name=pod.spec.node_name, migration_transport="Unix", vsock_cid=view.vsock_cid
+    )
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
     told = _tell_devices(vmi, pod)
     return VmiPlan((*told, *patch_vmi(vmi, status, labels), *(() if told else _set_gate(vmi, pod, now))))

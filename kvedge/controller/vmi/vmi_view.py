@@ -129,6 +129,8 @@ class VmiView:
     target_node: NodeState | None = None
     # The nodes that have ended by themselves whatever of this VMI ran there.
     fenced_nodes: frozenset[str] = frozenset()
+    # By which its guest is to be reached over vsock.
+    vsock_cid: int | None = None
 
     @property
     def known(self) -> frozenset[str]:

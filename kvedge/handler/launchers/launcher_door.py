@@ -22,6 +22,8 @@ from kvedge.handler.launchers.launcher_connections import LauncherCallError, Lau
 from kvedge.handler.launchers.launcher_socket import NotThere, Unexpected, open_socket, volume_directory
 from kvedge.handler.launchers.node_stats import StatsReader
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.handler.launchers.vsock_dial import dial_vsock
+from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.network.binding.binding_state import names_for
@@ -106,6 +108,25 @@ class NodeLaunchers:
         except Unexpected as error:
             detail = f"the {stream.name} of VMI {namespace}/{name} is not what a launcher makes: {error}"
             raise DoorError(500, detail) from error
+
+    async def open_vsock(
+        self, namespace: str, name: str, wanted: VsockRequest
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of the guest's vsock.
+
+        Raises:
+            DoorError: when the VMI does not run here, has none, or does not answer there.
+        """
+        return await dial_vsock((self.check_vsock(namespace, name), wanted.port), tls=wanted.tls)
+
+    def check_vsock(self, namespace: str, name: str) -> int:
+        """The CID by which the guest is reached. Raises DoorError."""
+        vmi, _ = self._find_running(namespace, name)
+        if not vmi.spec.domain.devices.autoattach_vsock:
+            raise DoorError(400, "VM doesn't have VSOCK enabled")
+        if vmi.status.vsock_cid is None:
+            raise DoorError(500, "VSOCK CID is nil")
+        return vmi.status.vsock_cid
 
     async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
         """Do it; what a verb of facts found, else an empty object.

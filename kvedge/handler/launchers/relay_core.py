@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from kvedge.handler.launchers.console_log import LogRequest
+from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.guest_verbs import GuestVerb
@@ -45,6 +46,14 @@ class LauncherDoor(Protocol):
 
     def check_stream(self, namespace: str, name: str, stream: GuestVerb) -> None:
         """Whether there is such a connection to be had, without disturbing its viewer. Raises DoorError."""
+
+    async def open_vsock(
+        self, namespace: str, name: str, wanted: VsockRequest
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of the guest's vsock. Raises DoorError."""
+
+    def check_vsock(self, namespace: str, name: str) -> int:
+        """The CID by which the guest is reached. Raises DoorError."""
 
     async def call(self, namespace: str, name: str, verb: GuestVerb, options: JsonObject) -> JsonObject:
         """Do it; what a verb of facts found in the shape of KubeVirt's answer, else an empty object.

@@ -25,6 +25,7 @@ from kvedge.handler.launchers.relay_core import (
     build_full_refusal,
     build_takeover_farewell,
 )
+from kvedge.handler.launchers.vsock_request import BadVsockRequest, vsock_request
 from kvedge.kube.figures.process_figures import tell_process
 from kvedge.network.insight.capture import BadCaptureRequest, capture_request
 from kvedge.resources.codec import DecodeError, JsonObject, decode_json, encode_json
@@ -126,6 +127,7 @@ class RelayServer:
             "picture": self._picture_handler,
             "log": lambda _: self._answer_console_log,
             "stream": self._stream_handler,
+            "vsock": self._vsock_handler,
         }
         for verb in RELAYED_VERBS.values():
             application.router.add_route(verb.method, f"{RELAY_PREFIX}/{verb.name}", ways[verb.way](verb))
@@ -238,17 +240,44 @@ class RelayServer:
             self._desk.leave(stream, session)
             session.gone.set()
 
+    def _vsock_handler(self, verb: GuestVerb) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                wanted = vsock_request(request.query)
+            except BadVsockRequest as error:
+                raise DoorError(400, str(error)) from error
+            door, guest = self._door, (request.match_info["namespace"], request.match_info["name"])
+            return await self._admit(
+                request, guest, verb, lambda: door.check_vsock(*guest), lambda: door.open_vsock(*guest, wanted)
+            )
+
+        return handle
+
     async def _share(self, request: web.Request, namespace: str, name: str, verb: GuestVerb) -> web.StreamResponse:
         """One of several connections to a server of the guest's that tells its clients apart itself."""
-        stream, session = (namespace, name, verb.name), Session()
+        door, guest = self._door, (namespace, name)
+        return await self._admit(
+            request, guest, verb, lambda: door.check_stream(*guest, verb), lambda: door.open_stream(*guest, verb)
+        )
+
+    async def _admit(
+        self,
+        request: web.Request,
+        guest: tuple[str, str],
+        verb: GuestVerb,
+        check: Callable[[], object],
+        connect: Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]],
+    ) -> web.StreamResponse:
+        """Let one more connection in, of which a guest has so many."""
+        stream, session = (*guest, verb.name), Session()
         full = DoorError(503, build_full_refusal(verb))
         if not wants_websocket(request):
-            self._door.check_stream(namespace, name, verb)
+            check()
             raise full if self._shared.is_full(stream, verb.viewers) else DoorError(400, NO_UPGRADE)
         if not self._shared.take(stream, session, verb.viewers):
             raise full
         try:
-            reader, writer = await self._door.open_stream(namespace, name, verb)
+            reader, writer = await connect()
             return await self._serve(request, GuestEnd(reader, writer, session), session, stream)
         finally:
             self._shared.leave(stream, session)

@@ -34,6 +34,7 @@ DEVICE_NUMBERS: Final[Mapping[str, int]] = {
     "kvm": os.makedev(10, 232),
     "net/tun": os.makedev(10, 200),
     "vhost-net": os.makedev(10, 238),
+    "vhost-vsock": os.makedev(10, 241),
 }
 # And these have numbers that the kernel chooses when it starts.
 NUMBERED_BY_HOST: Final = ("sev",)

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from kvedge.handler.node.device_nodes import make_launcher_node
 from kvedge.handler.node.plugin_service import PluginService
-from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TUN, DEVICE_VHOST_NET
+from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TUN, DEVICE_VHOST_NET, DEVICE_VHOST_VSOCK
 from kvedge.rpc import deviceplugin_pb2
 
 # The device is shared by all VMs; the number only bounds how many a node takes (KubeVirt: 1000).
 DEVICES_PER_NODE: Final = 1000
 _SEV: Final = "/dev/sev"
+_VSOCK: Final = "/dev/vhost-vsock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ def list_shared_devices(nodes: Path | None = None, *, emulation: bool) -> list[S
     elif os.path.exists(_SEV):
         # A host whose CPU cannot encrypt has nothing to tell of it.
         paths[DEVICE_SEV] = _SEV
+    if os.path.exists(_VSOCK):
+        paths[DEVICE_VHOST_VSOCK] = _VSOCK
     return [SharedDevice(resource, path, nodes) for resource, path in paths.items()]
 
 

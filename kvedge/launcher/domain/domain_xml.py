@@ -46,6 +46,7 @@ from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
 from kvedge.launcher.domain.placement.pin_plan import plan_pins
 from kvedge.launcher.domain.platform import Platform, platform_of
 from kvedge.launcher.domain.unsupported_rules import check_supported
+from kvedge.launcher.domain.vsock_xml import add_vsock
 from kvedge.launcher.domain.xml_tree import add, new, text_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import wants_spice
@@ -114,4 +115,5 @@ def _add_devices(
     add_rng(devices, spec.rng, platform)
     add_panic_devices(devices, spec.panic_devices, platform, context)
     add_memory_device(devices, vmi.spec.domain, platform.architecture)
+    add_vsock(devices, vmi, platform)
     add_root_ports(devices, platform, guest_memory(vmi.spec.domain), hotplug=not spec.disable_hotplug)

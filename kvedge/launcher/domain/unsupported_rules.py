@@ -21,12 +21,6 @@ def check_supported(vmi: VirtualMachineInstance) -> None:
 
 
 def _list_unsupported(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
-    devices = vmi.spec.domain.devices
-    yield "spec.domain.devices.autoattachVSOCK", devices.autoattach_vsock
-    yield from _list_unsupported_claims(vmi)
-
-
-def _list_unsupported_claims(vmi: VirtualMachineInstance) -> Iterator[tuple[str, object]]:
     """Devices come from device plugins alone; nobody tells a guest of their tags."""
     devices = vmi.spec.domain.devices
     for index, gpu in enumerate(devices.gpus):

@@ -52,6 +52,8 @@ PASST_GATE: Final = "PasstBinding"
 # With these gates the memory of guests may be encrypted: by AMD, on unless somebody disables it, and by Intel.
 SEV_GATE: Final = "WorkloadEncryptionSEV"
 TDX_GATE: Final = "WorkloadEncryptionTDX"
+# With this gate guests may have a vsock.
+VSOCK_GATE: Final = "VSOCK"
 # With this gate users may ask what belongs to a VM.
 OBJECT_GRAPH: Final = "ObjectGraph"
 # With one of these gates volumes come to guests that run; by the older one a run may have some that its VM has not.
@@ -96,6 +98,7 @@ PRESENT: Final = frozenset(
         "UtilityVolumes",
         "VideoConfig",
         "VmiMemoryOverheadReport",
+        VSOCK_GATE,
         *ALWAYS_ON,
     )
 )

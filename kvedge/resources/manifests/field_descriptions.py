@@ -191,7 +191,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
         "autoattachSerialConsole": "Whether there is a serial console; true unless given.",
         "autoattachMemBalloon": "Whether there is a memory balloon; true unless given.",
         "autoattachInputDevice": "Whether a tablet is added when there is none.",
-        "autoattachVSOCK": _LATER,
+        "autoattachVSOCK": "Gives the guest a vsock, by which users reach its ports; false unless given.",
         "logSerialConsole": "Whether the serial console is also written to a file.",
         "blockMultiQueue": "Whether virtio disks have a queue for each CPU.",
         "networkInterfaceMultiqueue": "Whether virtio NICs have a queue for each CPU.",

@@ -63,6 +63,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "nodeName": "The node that runs it; that node's handler reports on it.",
         "conditions": "What holds of it: Ready, Paused, AgentConnected, LiveMigratable …",
         "interfaces": "Its NICs and their addresses; the Pod network's comes first.",
+        "VSOCKCID": "By which the guest is reached over vsock.",
         "volumeStatus": "What became of each volume.",
         "activePods": "The launcher Pods that it has: the node of each, by UID.",
         "qosClass": "The quality of service of its Pod.",

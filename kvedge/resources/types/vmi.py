@@ -250,6 +250,8 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     # The node that its guest is to leave, as an eviction asked.
     evacuation_node_name: str = ""
     virtual_machine_revision_name: str = ""
+    # By which the guest is reached over vsock; the controller's, for the whole run.
+    vsock_cid: int | None = field(name="VSOCKCID", default=None)
     selinux_context: str = ""
     current_cpu_topology: CpuTopology | None = field(default=None, name="currentCPUTopology")
     memory: MemoryStatus | None = None

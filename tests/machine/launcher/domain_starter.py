@@ -5,8 +5,8 @@ Run by test_golden_domains.py as a program of its own (a process can open one em
 go with it, so that taps and QEMUs of a failed run are gone too:
 `unshare --net --pid … python -m tests.machine.launcher.domain_starter <directory> <case>…`.
 What is started differs from the case where a machine without the case's hardware could not have it: KVM, huge pages,
-their NUMA cells, more than one CPU, a priority in real time, a SCSI disk, devices of the node to pass through, or what
-serves directories.
+their NUMA cells, more than one CPU, a priority in real time, a SCSI disk, devices of the node to pass through, what
+serves directories, or the kernel's part of a vsock.
 """
 
 from __future__ import annotations
@@ -123,6 +123,8 @@ def _possible_here(vmi: VirtualMachineInstance) -> VirtualMachineInstance:
     domain.devices.gpus, domain.devices.host_devices = [], []
     # What serves them runs beside the launcher: tests/machine/test_shared_directories.py starts both.
     domain.devices.filesystems = []
+    if not Path("/dev/vhost-vsock").exists():
+        domain.devices.autoattach_vsock = None
     if domain.memory is not None:
         domain.memory.hugepages = None
     if domain.cpu is not None:

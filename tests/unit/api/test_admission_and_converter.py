@@ -24,7 +24,7 @@ from tests.unit.launcher.domain.test_refusals import CASES
 
 GATES: Final = FeatureGates(
     enabled=frozenset(
-        {"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices", "WorkloadEncryptionTDX"}
+        {"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices", "VSOCK", "WorkloadEncryptionTDX"}
     )
 )
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))

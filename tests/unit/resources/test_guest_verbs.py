@@ -71,6 +71,7 @@ RELAY_PATHS = {
     ("GET", "usage"),
     ("GET", "usbredir"),
     ("GET", "vnc"),
+    ("GET", "vsock"),
     ("GET", "vnc/screenshot"),
 }
 # Which ClusterRoles hold a right of each role of the table.
@@ -174,6 +175,7 @@ def test_a_verb_that_goes_to_a_node_is_a_grpc_method_or_a_socket_or_the_nodes_ow
         "node": (False, False),
         "usage": (False, False),
         "capture": (False, False),
+        "vsock": (False, False),
     }.get(verb.way, (True, False))
     assert (bool(verb.rpc), bool(verb.socket)) == expected
 
@@ -194,6 +196,7 @@ def test_every_implementation_belongs_to_a_row() -> None:
     assert set(VOLUME) == by_way["volume"]
     assert set(EVACUATION) == by_way["evacuation"]
     assert by_way["migration"] == {"migrate"}
+    assert by_way["vsock"] == {"vsock"}
     assert by_way["session"] == {"sev/setupsession"}
     assert set(FACTS) == by_way["facts"]
     assert set(OPTIONS) <= by_way["change"] | by_way["command"]

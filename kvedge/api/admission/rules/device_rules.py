@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.admission.rules.causes import Cause, duplicate, required_cause, unsupported_cause
 from kvedge.api.admission.rules.dns_names import dns_label_complaints
 from kvedge.api.admission.rules.subject import Rule, Subject
+from kvedge.resources.configuration.feature_gates import VSOCK_GATE
 from kvedge.resources.disks.metrics_disk import GATE
 from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE, GRAPHICS_VALUES
 
@@ -113,6 +114,13 @@ def metrics_port_is_allowed(subject: Subject) -> Iterator[Cause]:
     yield Cause(subject.devices_at.at("downwardMetrics"), text)
 
 
+def vsock_is_allowed(subject: Subject) -> Iterator[Cause]:
+    """The gate is on."""
+    if not subject.spec.domain.devices.autoattach_vsock or subject.cluster.configuration.gates.is_on(VSOCK_GATE):
+        return
+    yield Cause(subject.devices_at.at("autoattachVSOCK"), "VSOCK feature gate is not enabled in kubevirt-config")
+
+
 def names_are_plain(subject: Subject) -> Iterator[Cause]:
     """A device is found by its name in a running domain: libvirt takes letters, digits, - and _ there."""
     devices, at = subject.spec.domain.devices, subject.devices_at
@@ -144,6 +152,7 @@ def io_threads_are_counted(subject: Subject) -> Iterator[Cause]:
 
 RULES: Final[tuple[Rule, ...]] = (
     inputs_are_possible,
+    vsock_is_allowed,
     watchdog_is_possible,
     graphics_are_possible,
     sound_is_possible,

@@ -35,7 +35,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Devices
-    NotYet("domain.devices.autoattachVSOCK", "set it to false"),
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
     *(
         NotYet(f"domain.devices.{devices}[].{name}", remedy)

@@ -17,7 +17,7 @@ from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.metrics_disk import has_metrics_disk
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
-from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TDX, DEVICE_TUN, DEVICE_VHOST_NET
+from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TDX, DEVICE_TUN, DEVICE_VHOST_NET, DEVICE_VHOST_VSOCK
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.guest_nics import speaks_by_passt
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -114,6 +114,8 @@ def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Qu
     if security is not None and security.tdx is not None:
         devices[DEVICE_TDX] = "1"
     hardware = vmi.spec.domain.devices
+    if hardware.autoattach_vsock:
+        devices[DEVICE_VHOST_VSOCK] = "1"
     if not hardware.interfaces and hardware.autoattach_pod_interface is False:
         return devices
     devices[DEVICE_TUN] = "1"

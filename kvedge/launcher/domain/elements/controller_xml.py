@@ -34,7 +34,7 @@ _PORT_CONTROLLERS: Final = frozenset({"scsi", "virtio-serial", "usb"})
 SERIAL_PORTS: Final = 2
 # As many as the controller can have.
 USB_PORTS: Final = 15
-_PCIE_TAGS: Final = frozenset({"filesystem", "interface", "memballoon", "memory", "rng"})
+_PCIE_TAGS: Final = frozenset({"filesystem", "interface", "memballoon", "memory", "rng", "vsock"})
 
 
 def add_controllers(

@@ -110,6 +110,14 @@ def test_the_hand_over_to_the_handler_is_one_write():
     assert made.status.migration_transport == "Unix"
 
 
+def test_a_guest_is_handed_over_with_the_number_of_its_vsock():
+    vmi = a_vmi("Scheduling")
+    view = VmiView(vmi, [a_pod(vmi, "Running", "node-7")], vsock_cid=77)
+    made = after(vmi, plan_vmi(view, CONFIG, NOW))
+    assert (made.status.phase, made.status.vsock_cid) == ("Scheduled", 77)
+    assert encode(made)["status"]["VSOCKCID"] == 77
+
+
 @pytest.mark.parametrize(("phase", "node"), [("Running", ""), ("Pending", "node-7")])
 def test_nothing_is_handed_over_before_the_pod_runs_on_a_node(phase, node):
     vmi = a_vmi("Scheduling")

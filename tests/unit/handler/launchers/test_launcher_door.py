@@ -314,3 +314,19 @@ def test_what_a_guest_of_another_node_has_used_is_not_told(tmp_path: Path) -> No
     with pytest.raises(DoorError) as refused:
         asyncio.run(node.door.usage("default", "small", "day"))
     assert refused.value.status == 404
+
+
+def test_a_guest_is_reached_over_vsock_by_the_number_that_its_vmi_has(node: Node) -> None:
+    def refusal() -> tuple[int, str]:
+        with pytest.raises(DoorError) as refused:
+            node.door.check_vsock("default", "small")
+        return refused.value.status, refused.value.message
+
+    assert refusal()[0] == 404
+    node.run("Running")
+    assert refusal() == (400, "VM doesn't have VSOCK enabled")
+    assert node.vmis.vmi is not None
+    node.vmis.vmi.spec.domain.devices.autoattach_vsock = True
+    assert refusal() == (500, "VSOCK CID is nil")
+    node.vmis.vmi.status.vsock_cid = 77
+    assert node.door.check_vsock("default", "small") == 77

@@ -15,6 +15,7 @@ import pytest
 
 from kvedge.handler.launchers.relay_core import DoorError
 from kvedge.handler.launchers.relay_server import RelayServer
+from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.resources.names import USB_SLOTS
 from kvedge.runtime.serving.https_server import HttpsServer
 from kvedge.runtime.tls.certificates import CertificateAuthority, LeafRequest, TlsMaterial
@@ -299,6 +300,34 @@ def test_spice_has_a_connection_for_each_channel_and_a_bound(relay: Relay) -> No
     assert server is not None
     assert relay.door.most_open_streams == 16
     wait_until(lambda: server.viewers == 0 and relay.door.open_streams == 0, "all channels are gone")
+
+
+def test_a_port_of_a_guests_vsock_is_one_of_several_connections(relay: Relay) -> None:
+    async def test(client: aiohttp.ClientSession) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for number in range(32):
+                port = await stack.enter_async_context(
+                    client.ws_connect(relay.url(f"vsock?port={22 + number}&tls=false"))
+                )
+                await port.send_bytes(bytes([number]))
+                assert await port.receive_bytes() == bytes([number])
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+                await client.ws_connect(relay.url("vsock?port=22"))
+            said = "32 connections are at the guest's vsock already; close a viewer, and try again"
+            assert (refusal.value.status, refusal.value.headers["X-Kvedge-Reason"]) == (503, said)
+        async with client.get(relay.url("vsock?port=0")) as response:
+            assert (response.status, await response.json()) == (
+                400,
+                {"message": "port: '0' is not between 1 and 4294967294"},
+            )
+        async with client.get(relay.url("vsock?port=22")) as response:
+            assert response.status == 400
+
+    relay.run(test)
+    assert relay.door.ports[:2] == [VsockRequest(22, tls=False), VsockRequest(23, tls=False)]
+    server = relay.server
+    assert server is not None
+    wait_until(lambda: server.viewers == 0 and relay.door.open_streams == 0, "all connections are gone")
 
 
 def test_nothing_is_left_after_many_viewers_half_of_them_torn_off(relay: Relay) -> None:

@@ -172,7 +172,6 @@ NOT_RENDERED = {
     **dict.fromkeys(
         (
             *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
-            "Devices.autoattachVSOCK",
             "LunTarget.reservation",
             "Interface.slirp",
             "Interface.macvtap",

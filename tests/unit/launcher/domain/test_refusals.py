@@ -42,7 +42,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
         for devices in ("gpus", "hostDevices")
         for name in ("claimName", "requestName", "tag")
     ),
-    (f"{DEVICES}.autoattachVSOCK", _devices(autoattachVSOCK=True)),
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     # The computer itself.
     (f"{DEVICES}.filesystems[0].virtiofs", _devices(filesystems=[{"name": "f"}])),
@@ -266,3 +265,9 @@ def test_a_node_whose_qemu_takes_no_usb_devices_of_clients_is_told() -> None:
     with pytest.raises(ConversionError, match="the QEMU of this node has no device usb-redir") as caught:
         render_domain(_devices(clientPassthrough={}), context(redirects_usb=False))
     assert caught.value.field == f"{DEVICES}.clientPassthrough"
+
+
+def test_a_vsock_without_a_number_is_told() -> None:
+    with pytest.raises(ConversionError, match=r"has no status\.VSOCKCID; restart the VM") as caught:
+        render_domain(_devices(autoattachVSOCK=True), context())
+    assert caught.value.field == f"{DEVICES}.autoattachVSOCK"

@@ -74,3 +74,19 @@ def test_its_cpus_are_whole_whatever_a_plugin_costs():
 def test_its_overhead_has_some_to_spare():
     shared = vmi_with({"domain": {"cpu": {"cores": 2}, "memory": {"guest": "64Mi"}}})
     assert overhead_bytes(alone(), CONFIG) == overhead_bytes(shared, CONFIG) + (100 << 20)
+
+
+def test_a_vsock_is_a_device_of_the_node_also_where_guests_are_emulated() -> None:
+    wanted = vmi_with({"domain": {"memory": {"guest": "64Mi"}, "devices": {"autoattachVSOCK": True}}})
+    for config in (CONFIG, replace(CONFIG, use_emulation=True)):
+        assert pod_resources(wanted, config).limits["devices.kubevirt.io/vhost-vsock"] == "1"
+    plain = vmi_with({"domain": {"memory": {"guest": "64Mi"}, "devices": {"autoattachVSOCK": False}}})
+    assert "devices.kubevirt.io/vhost-vsock" not in pod_resources(plain, CONFIG).limits
+
+
+def test_a_key_of_intels_is_asked_for_by_its_own_guests_alone() -> None:
+    for kind, device in (("tdx", "tdx"), ("sev", "sev"), ("snp", "sev")):
+        vmi = vmi_with({"domain": {"memory": {"guest": "64Mi"}, "launchSecurity": {kind: {}}}})
+        limits = pod_resources(vmi, CONFIG).limits
+        found = {name.rpartition("/")[2] for name in limits} & {"sev", "tdx"}
+        assert found == {device}

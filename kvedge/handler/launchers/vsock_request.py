@@ -1,0 +1,39 @@
+"""Which port of a guest's vsock a caller wants.
+
+Read by the relay of what came with a call. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kvedge.resources.relay_protocol import VSOCK_PORT, VSOCK_TLS
+from kvedge.resources.values.whole_numbers import whole_number
+
+# The number after it stands for any port.
+_LAST_PORT: Final = 2**32 - 2
+
+
+class BadVsockRequest(ValueError):
+    """A query that asks for no port; the text is for the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class VsockRequest:
+    """A port, and whether TLS is spoken there."""
+
+    port: int
+    tls: bool = True
+
+
+def vsock_request(query: Mapping[str, str]) -> VsockRequest:
+    """The request of a query; TLS is spoken unless it says no. Raises BadVsockRequest."""
+    text, tls = query.get(VSOCK_PORT, ""), query.get(VSOCK_TLS, "true")
+    port = whole_number(text, (1, _LAST_PORT))
+    if port is None:
+        raise BadVsockRequest(f"{VSOCK_PORT}: {text[:64]!r} is not between 1 and {_LAST_PORT}")
+    if tls not in ("true", "false"):
+        raise BadVsockRequest(f"{VSOCK_TLS}: {tls[:64]!r} is neither true nor false")
+    return VsockRequest(port, tls == "true")
