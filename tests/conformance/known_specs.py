@@ -46,7 +46,6 @@ CANNOT_APPLY: Final = (
         r"clients should be able to reach VM workload", "needs a second node: a Job runs beside the guest's", _BOX
     ),
     KnownSpecs(r"test_id:8607", "needs a second node: the TPM's state is migrated", _BOX),
-    KnownSpecs(r"test_id:8607", "a guest with a TPM does not move yet", _CLUSTER),
     KnownSpecs(
         r"Migration based|can migrate a VMI|vm with ifaces down is migrated|allow live migration with attached",
         "needs a second node",
@@ -93,7 +92,7 @@ CANNOT_APPLY: Final = (
     ),
     KnownSpecs(r"VM Post Copy|postcopy combined", "post-copy is refused: a target waits until its source is off"),
     KnownSpecs(r"downtime tuning|zstd compression", "experimental fields of migration policies are refused"),
-    KnownSpecs(r"Migration recovery", "a guest with a TPM does not move yet", _CLUSTER),
+    KnownSpecs(r"Migration recovery", "a TPM's state on a claim of one node does not move yet", _CLUSTER),
     KnownSpecs(r"Live Migration across namespaces", "migrations between clusters are refused"),
     KnownSpecs(r"with addedNodeSelector", "needs a third node", _CLUSTER),
     KnownSpecs(

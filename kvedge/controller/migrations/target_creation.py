@@ -34,6 +34,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.configuration.configuration import Migrations
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.moved_volumes import as_moved, destinations
+from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import (
@@ -176,7 +177,7 @@ class TargetCreation:
         return read == (live.metadata.resource_version, live_vmi.metadata.resource_version)
 
     def _find_claims(self, vmi: VirtualMachineInstance) -> dict[str, PersistentVolumeClaim]:
-        names = {name for _, name in claims(vmi.spec.volumes)}
+        names = {name for _, name in claims([*vmi.spec.volumes, *state_volumes(vmi)])}
         found = ((name, self._sources.claims.get(vmi.metadata.namespace, name)) for name in names)
         return {name: claim for name, claim in found if claim is not None}
 

@@ -12,8 +12,9 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
-from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_state, state_claim_name
+from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (

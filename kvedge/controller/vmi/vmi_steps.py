@@ -26,6 +26,7 @@ from kvedge.controller.vmi.permitted_resources import DeviceNotPermitted
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.quota_limits import create_launcher
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
+from kvedge.controller.vmi.state_claim_modes import with_modes
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
 from kvedge.controller.vmi.vmi_view import (
     ConfirmPodLost,
@@ -224,7 +225,7 @@ class VmiSteps:
         if not self._is_as_read(vmi):
             return _CAUGHT_UP_SECONDS
         try:
-            self._claims.observe(self._client.create(claim))
+            self._claims.observe(self._client.create(with_modes(claim, self._client)))
         except AlreadyExists:
             return _CAUGHT_UP_SECONDS
         except KubeError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from kvedge.resources.disks.acpi_tables import acpi_tables
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.moved_volumes import attached_volumes, destinations, find_uncopied
 from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
@@ -167,11 +168,20 @@ def _of_hooks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
 
 
 def _of_state(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
-    if keeps_state(vmi.spec):
+    """The state of a TPM and of firmware is on a claim that source and target have at the same time."""
+    if not keeps_state(vmi.spec):
+        return
+    found = (entry.persistent_volume_claim_info for entry in vmi.status.volume_status if entry.name == STATE_VOLUME)
+    info = next(found, None)
+    name = state_claim_name(vmi.metadata.name)
+    if info is None:
+        yield Obstacle("DisksNotLiveMigratable", _of_claim(f"Unable to determine if PVC {name} is shared"))
+    elif _SHARED not in info.access_modes:
         yield Obstacle(
             "DisksNotLiveMigratable",
-            f"cannot migrate VMI: PVC {state_claim_name(vmi.metadata.name)} with the state of its TPM or UEFI firmware"
-            " does not move along yet; stop the VM to start it on another node",
+            _of_claim(f"PVC {name} with the state of its TPM or UEFI firmware is not shared")
+            + "; stop the VM to start it on another node, or set vmStateStorageClass to a class of shared file systems"
+            " before the VM is made",
         )
 
 

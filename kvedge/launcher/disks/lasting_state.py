@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from kvedge.launcher.disks.tpm_directories import make_tpm_directory
 from kvedge.launcher.domain.elements.identity_xml import domain_uuid
 from kvedge.launcher.launcher_errors import ClaimUnusable
 from kvedge.launcher.launcher_options import LauncherOptions
-from kvedge.resources.disks.claim_places import claim_directory
-from kvedge.resources.disks.state_claims import STATE_VOLUME, keeps_firmware, keeps_state, keeps_tpm, state_claim_name
+from kvedge.resources.disks.claim_places import STATE_VOLUME, claim_directory
+from kvedge.resources.disks.state_claims import keeps_firmware, keeps_state, keeps_tpm, state_claim_name
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _FIRMWARE: Final = "nvram"
@@ -34,11 +35,13 @@ def prepare_state(vmi: VirtualMachineInstance, options: LauncherOptions) -> None
     if not keeps_state(vmi.spec):
         return
     try:
-        for name, is_kept in ((_FIRMWARE, keeps_firmware(vmi.spec)), (_TPM, keeps_tpm(vmi.spec))):
-            if is_kept:
-                os.makedirs(f"{_directory(options)}/{name}", mode=0o700, exist_ok=True)
+        if keeps_firmware(vmi.spec):
+            os.makedirs(f"{_directory(options)}/{_FIRMWARE}", mode=0o700, exist_ok=True)
         if keeps_tpm(vmi.spec):
-            _link(f"{_directory(options)}/{_TPM}", f"{options.libvirt_root}/lib/{_TPM}", domain_uuid(vmi))
+            link = f"{options.libvirt_root}/lib/{_TPM}/{domain_uuid(vmi)}"
+            # Once only: the guest of this Pod may run.
+            if not os.path.islink(link):
+                _link(link, make_tpm_directory(_directory(options), options.incoming))
     except OSError as error:
         claim = state_claim_name(vmi.metadata.name)
         field = "spec.domain.devices.tpm" if keeps_tpm(vmi.spec) else "spec.domain.firmware.bootloader.efi"
@@ -46,12 +49,10 @@ def prepare_state(vmi: VirtualMachineInstance, options: LauncherOptions) -> None
         raise ClaimUnusable(field, claim, detail) from error
 
 
-def _link(target: str, place: str, uuid: str) -> None:
+def _link(link: str, target: str) -> None:
     """libvirt keeps a TPM's state by the domain's UUID, which may change from run to run."""
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    link = f"{place}/{uuid}"
-    if not os.path.islink(link):
-        os.symlink(target, link)
+    os.makedirs(os.path.dirname(link), mode=0o700, exist_ok=True)
+    os.symlink(target, link)
 
 
 def _directory(options: LauncherOptions) -> str:

@@ -107,6 +107,8 @@ class IncomingDaemon:
         for link, place in _LINKS:
             _link(f"{self._place}/{link}", f"{self._root}/{place}")
         _link(f"{self._root}/etc/qemu/lib", f"{self._root}/lib/qemu")
+        # Where the state of a TPM is linked to its claim.
+        _link(f"{self._root}/etc/qemu/swtpm", f"{self._root}/lib/swtpm")
         os.makedirs(self._options.migration_directory, mode=0o700, exist_ok=True)
         settings = [
             # Both sides refuse when their hosts have one UUID, as boards of one batch do.

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from kvedge.launcher.disks.arriving_disk import accept_copies, drop_copies
 from kvedge.launcher.disks.prepared import Prepared
+from kvedge.launcher.disks.tpm_directories import accept_tpm, drop_tpm
 from kvedge.launcher.launcher_errors import BadRequest, DomainMissing, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_disks import read_disks
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
@@ -193,6 +194,7 @@ class IncomingGuest:
             # Before it is done: what may be a disk is never dropped.
             self._keep(accepted=True)
         accept_copies(self._root, self._copied)
+        accept_tpm(self._root, self._uid)
 
     def _let_run(self) -> None:
         try:
@@ -229,6 +231,7 @@ class IncomingGuest:
             status = self._look()
             if not self._record.accepted:
                 drop_copies(self._root, self._copied, self._uid)
+                drop_tpm(self._root, self._uid)
         self._on_end()
         return status
 

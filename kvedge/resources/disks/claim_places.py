@@ -12,6 +12,8 @@ from kvedge.resources.names import CLAIM_DIRECTORY
 
 # The one image in a claim with a file system; no other name is looked for.
 IMAGE_FILE: Final = "disk.img"
+# The claim with the state of firmware and TPM: its name in a VMI's volumeStatus, and in its launcher's Pod.
+STATE_VOLUME: Final = "persistent-state-for-this-vm"
 DEVICE_DIRECTORY: Final = "/dev"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
 from kvedge.resources.types.storage import (
     READ_WRITE_ONCE,
@@ -21,8 +22,6 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 
-# Its name in a VMI's volumeStatus, and in its launcher's Pod.
-STATE_VOLUME: Final = "persistent-state-for-this-vm"
 # On the claim: the name of the VM.
 STATE_LABEL: Final = "persistent-state-for"
 STATE_SIZE: Final = "10Mi"

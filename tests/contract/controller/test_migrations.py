@@ -12,6 +12,7 @@ from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
+from kvedge.resources.data_volume_names import DEFAULT_CLASS
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import APP, MIGRATION_TARGET_NODE, NODE_NAME
@@ -24,15 +25,21 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceMigrationSpec,
 )
-from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from kvedge.resources.types.storage import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    StorageClass,
+    VolumeResources,
+)
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import rfc3339
 from tests.contract.controller.played_node import NODE, PlayedNode
-from tests.support.builders import CONFIG
+from tests.support.builders import CONFIG, vmi_with
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
 
 OTHER_NODE = "node-2"
+STATE = "persistent-state-for-web"
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +55,14 @@ def role(either_server: EitherServer) -> Iterator[ControllerRole]:
 class Moving:
     """One guest of the test's namespace that runs on one node, and a migration to another."""
 
-    def __init__(self, server: EitherServer, namespace: str) -> None:
+    def __init__(self, server: EitherServer, namespace: str, devices: dict[str, Any] | None = None) -> None:
         self.server, self.namespace = server, namespace
         self.client: KubeClient = server.admin
         self.node = PlayedNode(server, namespace)
-        self.client.create(VirtualMachineInstance(metadata=ObjectMeta(name="web", namespace=namespace)))
+        self.client.create(vmi_with({"domain": {"devices": devices or {}}}, name="web", namespace=namespace))
+        if devices:
+            wait_until(lambda: self.client.list(PersistentVolumeClaim, namespace), "the claim of its state")
+            self.binds(STATE)
         self.source = self.node.pod()
         self.node.starts(self.source)
         self.node.runs()
@@ -85,8 +95,7 @@ class Moving:
         )
         meta = ObjectMeta(name=name, namespace=self.namespace)
         self.client.create(PersistentVolumeClaim(metadata=meta, spec=spec))
-        bound = MergePatch({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})
-        self.client.patch(PersistentVolumeClaim, self.namespace, name, bound, "status")
+        self.binds(name)
         volume = {"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": True}}
         disks = [{"name": name, "disk": {"bus": "scsi"}}]
         self.patch_vmi({"spec": {"volumes": [volume], "domain": {"devices": {"disks": disks}}}})
@@ -98,6 +107,11 @@ class Moving:
         ]
         self.patch_vmi({"status": {"volumeStatus": [{**entry, "phase": "Ready", "target": "sda"}]}})
         return pod
+
+    def binds(self, claim: str) -> None:
+        """A provisioner has made a claim's volume."""
+        bound = MergePatch({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})
+        self.client.patch(PersistentVolumeClaim, self.namespace, claim, bound, "status")
 
     def attaches(self, pod: Pod, node: str) -> None:
         """An attachment Pod runs."""
@@ -232,6 +246,23 @@ def test_a_volume_that_was_plugged_in_stays_with_a_guest_that_stays(moving: Movi
     moving.enters("Failed")
     wait_until(lambda: [pod.metadata.uid for pod in moving.attachments()] == [old.metadata.uid], "the new one goes")
     assert moving.held_by("data") == old.metadata.uid
+
+
+def test_the_claim_with_a_tpm_s_state_is_made_for_many_nodes_and_the_target_has_it(
+    role: ControllerRole, either_server: EitherServer, namespace: str
+) -> None:
+    client, meta = either_server.admin, ObjectMeta(name=f"files-{namespace}", annotations={DEFAULT_CLASS: "true"})
+    client.create(StorageClass(metadata=meta, provisioner="nfs.csi.k8s.io"))
+    try:
+        moving = Moving(either_server, namespace, {"tpm": {"persistent": True}})
+        claim = client.get(PersistentVolumeClaim, namespace, STATE)
+        assert claim.spec.access_modes == ["ReadWriteMany"]
+        target = moving.begins()
+    finally:
+        client.delete(StorageClass, "", meta.name)
+    for pod in (moving.source, target):
+        claims = [volume.persistent_volume_claim for volume in pod.spec.volumes]
+        assert [each.claim_name for each in claims if each is not None] == [STATE]
 
 
 def test_a_guest_that_stays_keeps_its_pod_and_the_other_one_is_ended(moving: Moving) -> None:

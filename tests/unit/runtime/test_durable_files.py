@@ -50,6 +50,7 @@ UNSYNCED = {
     "kvedge/handler/volumes/volume_hand_over.py": "of a launcher's mount namespace, which a power cut ends",
     "kvedge/client/vm_files/image_export.py": "a directory, of which each file was synced before",
     "kvedge/launcher/copies/backup_images.py": "in a claim, whose directories it syncs; the file was synced before",
+    "kvedge/launcher/disks/tpm_directories.py": "in a claim, whose directory it syncs; the file was synced before",
     "kvedge/handler/volumes/memory_dump_files.py": "in a claim, whose directory it syncs; the file was synced before",
     "kvedge/handler/guest/last_word.py": "of a Pod's last boot: what a power cut ended counts as lost anyhow",
     "kvedge/handler/guest/tap_nodes.py": "a node in a launcher's /dev, which a power cut ends",

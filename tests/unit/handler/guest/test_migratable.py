@@ -14,6 +14,7 @@ from kvedge.handler.guest.migratable import (
     judge_storage_migratable,
 )
 from kvedge.resources.codec import encode
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.types.devices import Disk, DiskTarget
 from kvedge.resources.types.domain import AcpiTables, Cpu, Firmware
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -126,6 +127,32 @@ MOVING = [
         id="a layer over a claim that many read",
     ),
 ]
+
+
+UNTOLD = "Unable to determine if PVC persistent-state-for-web is shared"
+UNSHARED = "PVC persistent-state-for-web with the state of its TPM or UEFI firmware is not shared"
+
+
+@pytest.mark.parametrize(
+    ("modes", "status", "words"),
+    [(None, "False", UNTOLD), (["ReadWriteOnce"], "False", UNSHARED), (["ReadWriteMany"], "True", "")],
+)
+@pytest.mark.parametrize(
+    "domain", [{"devices": {"tpm": {"persistent": True}}}, {"firmware": {"bootloader": {"efi": {"persistent": True}}}}]
+)
+def test_the_state_of_a_tpm_and_of_firmware_moves_where_nodes_share_its_claim(
+    domain: dict[str, Any], modes: list[str] | None, status: str, words: str
+) -> None:
+    info = {"name": STATE_VOLUME, "target": "", "persistentVolumeClaimInfo": {"accessModes": modes}}
+    given = vmi_with({"domain": domain}, {"volumeStatus": [info] if modes else []}, name="web")
+    for judge in (judge_migratable, judge_storage_migratable):
+        found = judge(given, LauncherCan())
+        assert (found.status, found.reason) == (status, "" if status == "True" else "DisksNotLiveMigratable")
+        assert words in found.message
+
+
+def test_a_tpm_that_begins_empty_keeps_no_guest_on_its_node() -> None:
+    assert judge_migratable(vmi({**MASQUERADE, "tpm": {}}), LauncherCan()).status == "True"
 
 
 @pytest.mark.parametrize("given", MOVING)
