@@ -128,17 +128,21 @@ def plan_after_moment(
     return SnapshotPlan((*writes, *plan.actions), plan.told, plan.again_after)
 
 
-def thaw(view: SnapshotView) -> tuple[SnapshotAction, ...]:
-    """What lets a guest go on that was frozen for this snapshot; nothing when none is."""
-    content = view.content
-    asked = view.freeze is not None and view.freeze.is_own and view.vmi is not None
+def plan_thaw(view: SnapshotView) -> SnapshotPlan | None:
+    """What lets a guest go on that was frozen for this snapshot; None when none is.
+
+    That it may be frozen stays written down until its agent has answered, and the VM stays locked: nobody else has it
+    frozen meanwhile.
+    """
+    content, vmi, call, uid = view.content, view.vmi, view.freeze, view.snapshot.metadata.uid
     if content is None or FROZEN_UNTIL not in content.metadata.annotations:
-        return (Thaw(view.vmi),) if asked and view.vmi is not None else ()
-    forget = Patch(content, {"metadata": {"annotations": {FROZEN_UNTIL: None}}})
-    vmi = view.vmi
-    if vmi is None or vmi.is_final or vmi.metadata.uid != content.metadata.annotations.get(RUN):
-        return (forget,)
-    return (Thaw(vmi), forget)
+        asked = vmi is not None and call is not None and call.is_own
+        return SnapshotPlan((Thaw(vmi, uid),)) if asked and vmi is not None else None
+    is_run = vmi is not None and not vmi.is_final and vmi.metadata.uid == content.metadata.annotations.get(RUN)
+    if vmi is None or not is_run or (call is not None and call.is_thawed):
+        return SnapshotPlan((Patch(content, {"metadata": {"annotations": {FROZEN_UNTIL: None}}}),))
+    is_going = call is not None and not call.is_own
+    return SnapshotPlan(() if is_going else (Thaw(vmi, uid),), again_after=_SOON_SECONDS)
 
 
 def _plan_creation(
@@ -226,7 +230,8 @@ def _fix_moment(
         source_indications=told,
     )
     plan = report_snapshot(view, now, status, (NOT_READY, GOING))
-    return SnapshotPlan((*plan.actions, *thaw(view)), plan.told, _SOON_SECONDS)
+    thawing = plan_thaw(view) or SnapshotPlan()
+    return SnapshotPlan((*plan.actions, *thawing.actions), plan.told, _SOON_SECONDS)
 
 
 def _judge_hold(

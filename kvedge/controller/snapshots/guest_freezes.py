@@ -1,7 +1,7 @@
-"""Has guests frozen by their agents, beside the loop of snapshots: one that is slow holds up nobody else's thaw.
+"""Has guests frozen and thawed by their agents, beside the loop of snapshots: one that is slow holds up no other.
 
-Held by `snapshot_loop`; `snapshot_writes` begins and ends what plans say. Calls the verbs of guests that users have. In
-memory alone: a controller that is killed has the guest frozen again, and launchers thaw theirs by themselves.
+Held by `snapshot_loop`; `snapshot_writes` begins what plans say. Calls the verbs of guests that users have. In memory
+alone: a controller that is killed has the guest frozen or thawed again, and launchers thaw theirs by themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from kvedge.controller.snapshots.snapshot_actions import Freeze
+from kvedge.controller.snapshots.snapshot_actions import Freeze, Thaw
 from kvedge.controller.snapshots.snapshot_view import FreezeCall
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -25,7 +25,8 @@ from kvedge.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# So many guests are asked at the same time; others wait, and are not frozen while they do.
+# So many guests are asked at the same time; others wait, and are not frozen while they do. As many are thawed besides:
+# agents that do not freeze theirs take no worker from those.
 WORKERS: Final = 8
 _GUESTS: Final = "/apis/subresources.kubevirt.io/v1"
 # A guest first writes out what it has in memory; its launcher waits 30 s for that.
@@ -35,16 +36,18 @@ _THAW_SECONDS: Final = 15.0
 
 @dataclass(slots=True)
 class _Call:
-    order: Freeze
+    """A guest that is asked; `thaw_for` is set when a thaw ends the call: the UID of a snapshot that waits for it."""
+
+    order: Freeze | Thaw
     # The words of the try before it, while it goes on.
     fault: str = ""
     begun: datetime | None = None
     ended: datetime | None = None
-    is_given_up: bool = False
+    thaw_for: str | None = None
 
 
 class GuestFreezes:
-    """One call a VM at the most; its worker thaws a guest that nobody wants frozen any more."""
+    """One call a VM at the most; a freeze that nobody waits for any more ends with a thaw, in its own worker."""
 
     def __init__(self, client: KubeClient, clock: Clock, on_end: Callable[[str, str], None]) -> None:
         """`on_end` is called with namespace and name of a VM whose call is over."""
@@ -52,8 +55,12 @@ class GuestFreezes:
         self._clock = clock
         self._on_end = on_end
         self._calls: dict[Key, _Call] = {}
+        # By the VM, the UID of the snapshot for which it was thawed last.
+        self._thawed: dict[Key, str] = {}
         self._lock = threading.Lock()
-        self.loop = ReconcileLoop("snapshot-freezes", self._freeze, WORKERS)
+        self._freezing = ReconcileLoop("snapshot-freezes", self._freeze, WORKERS)
+        self._thawing = ReconcileLoop("snapshot-thaws", self._thaw, WORKERS)
+        self.loops = (self._freezing, self._thawing)
 
     def begin(self, order: Freeze) -> None:
         """Have the guest frozen, unless a call for it goes on."""
@@ -64,9 +71,22 @@ class GuestFreezes:
                 return
             is_again = last is not None and last.order.snapshot == order.snapshot
             self._calls[key] = _Call(order, last.fault if last is not None and is_again else "")
+            self._thawed.pop(key, None)
         # Its threads begin with the first guest: most nodes never have one.
-        self.loop.start()
-        self.loop.add(key)
+        self._freezing.start()
+        self._freezing.add(key)
+
+    def thaw(self, order: Thaw) -> None:
+        """Have the guest thawed now, or by the worker that still asks it to freeze, once it has answered."""
+        key = _key(order.vmi)
+        with self._lock:
+            last = self._calls.get(key)
+            if last is not None and last.begun is not None and last.ended is None:
+                last.thaw_for = order.snapshot
+                return
+            self._calls[key] = _Call(order, begun=self._clock.now(), thaw_for=order.snapshot)
+        self._thawing.start()
+        self._thawing.add(key)
 
     def find(self, vmi: VirtualMachineInstance | None, snapshot: str) -> FreezeCall | None:
         """The call for this guest: one that goes on, or the last one for the snapshot of this UID."""
@@ -75,61 +95,70 @@ class GuestFreezes:
         with self._lock:
             call = self._calls.get(_key(vmi))
             if call is None:
-                return None
+                is_thawed = bool(snapshot) and self._thawed.get(_key(vmi)) == snapshot
+                return FreezeCall(False, is_thawed=True) if is_thawed else None
             is_own = call.order.snapshot == snapshot and call.order.vmi.metadata.uid == vmi.metadata.uid
             if call.ended is not None and not is_own:
                 return None
-            return FreezeCall(is_own and not call.is_given_up, call.begun, call.ended, call.fault)
-
-    def give_up(self, vmi: VirtualMachineInstance) -> bool:
-        """Nobody wants this guest frozen any more: whether the worker that still asks it will thaw it."""
-        with self._lock:
-            call = self._calls.get(_key(vmi))
-            if call is not None and call.begun is not None and call.ended is None:
-                call.is_given_up = True
-                return True
-            self._calls.pop(_key(vmi), None)
-            return False
+            return FreezeCall(is_own and call.thaw_for is None, call.begun, call.ended, call.fault)
 
     def drop(self, snapshot: str) -> None:
         """The snapshot of this UID is gone, and so is who would have its guest thawed."""
         with self._lock:
-            guests = [call.order.vmi for call in self._calls.values() if call.order.snapshot == snapshot]
-        for vmi in guests:
-            self.give_up(vmi)
+            for key, call in list(self._calls.items()):
+                if call.order.snapshot != snapshot:
+                    continue
+                if call.begun is None or call.ended is not None:
+                    del self._calls[key]
+                else:
+                    call.thaw_for = ""
+            self._thawed = {key: uid for key, uid in self._thawed.items() if uid != snapshot}
 
     def stop(self) -> None:
         """Ask no further guest."""
-        self.loop.stop()
+        for loop in self.loops:
+            loop.stop()
 
     def _freeze(self, key: Key) -> None:
         with self._lock:
             call = self._calls.get(key)
-            if call is None or call.begun is not None:
+            if call is None or call.begun is not None or not isinstance(call.order, Freeze):
                 return
             call.begun = self._clock.now()
+            order = call.order
         fault = "its guest could not be asked to freeze its file systems"
         try:
-            ask_freeze(self._client, call.order)
+            ask_freeze(self._client, order)
             fault = ""
         except KubeError as error:
             fault = str(error)
         finally:
-            self._end(key, call, fault)
+            with self._lock:
+                call.fault = fault
+                is_wanted = call.thaw_for is None
+                if is_wanted:
+                    call.ended = self._clock.now()
+            if is_wanted:
+                self._on_end(*key)
+            else:
+                # A call that failed late may have frozen it all the same.
+                self._finish_thaw(key, call)
 
-    def _end(self, key: Key, call: _Call, fault: str) -> None:
+    def _thaw(self, key: Key) -> None:
         with self._lock:
-            call.fault = fault
-            if not call.is_given_up:
-                call.ended = self._clock.now()
-        if call.is_given_up:
-            # A call that failed late may have frozen it all the same.
-            try:
-                thaw_guest(self._client, call.order.vmi)
-            finally:
-                with self._lock:
-                    self._calls.pop(key, None)
-        self._on_end(*key)
+            call = self._calls.get(key)
+        if call is not None and isinstance(call.order, Thaw):
+            self._finish_thaw(key, call)
+
+    def _finish_thaw(self, key: Key, call: _Call) -> None:
+        try:
+            thaw_guest(self._client, call.order.vmi)
+        finally:
+            with self._lock:
+                self._calls.pop(key, None)
+                if call.thaw_for:
+                    self._thawed[key] = call.thaw_for
+            self._on_end(*key)
 
 
 def ask_freeze(client: KubeClient, order: Freeze) -> None:

@@ -117,12 +117,14 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Thaw:
-    """Have them thawed now, or as soon as a freeze that goes on has ended.
+    """Begin to have them thawed, for the snapshot of this UID, or have it done as soon as a freeze that goes on has
+    ended: that it is done is seen by later plans.
 
     What fails is left to the launcher, which has promised to.
     """
 
     vmi: VirtualMachineInstance
+    snapshot: str
 
 
 SnapshotAction: TypeAlias = Create | Patch | PatchByOperations | Delete | Freeze | Thaw

@@ -1,7 +1,8 @@
 """Brings one snapshot after the other to its end, and keeps its status true.
 
 Run by the controller role. Reads informers, asks :func:`plan_snapshot`, and has `snapshot_writes` do what it says. One
-worker, so that of two snapshots of a VM one sees that the other has it; guests are frozen by workers of their own.
+worker, so that of two snapshots of a VM one sees that the other has it; guests are frozen and thawed by workers of
+their own.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def make_snapshot_work(sources: SnapshotSources) -> LateWork:
     shared = (sources.vms, sources.vmis, sources.pods, sources.attachments, sources.claims, sources.data_volumes)
     own, perhaps = (sources.snapshots, sources.contents), (sources.driver_snapshots,)
     loop = SnapshotLoop(sources)
-    return LateWork("snapshots", own, shared, loop, perhaps, (loop.freezes.loop,))
+    return LateWork("snapshots", own, shared, loop, perhaps, loop.freezes.loops)
 
 
 class SnapshotLoop:
@@ -131,7 +132,7 @@ class SnapshotLoop:
         sources.driver_snapshots.on_change(self._on_driver_snapshot)
 
     def stop(self) -> None:
-        """End the worker, and those that freeze guests."""
+        """End the worker, and those that freeze and thaw guests."""
         self.loop.stop()
         self.freezes.stop()
 

@@ -18,7 +18,7 @@ from kvedge.controller.snapshots.content_plan import (
     make_content,
     plan_content_status,
 )
-from kvedge.controller.snapshots.driver_plan import is_moment_over, plan_after_moment, plan_driver, thaw
+from kvedge.controller.snapshots.driver_plan import is_moment_over, plan_after_moment, plan_driver, plan_thaw
 from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.live_copies import is_live, withdraw
 from kvedge.controller.snapshots.live_plan import indicate, plan_live
@@ -208,7 +208,7 @@ def _plan_driver_end(
 ) -> SnapshotPlan:
     """The disks are taken: the guest goes on, the VM is let go, and the driver makes them ready."""
     if released := _release(view):
-        return SnapshotPlan(released)
+        return released
     plan = plan_after_moment(view, content, now, left)
     if plan is not None:
         return plan
@@ -222,7 +222,7 @@ def _plan_final(view: SnapshotView, now: datetime) -> SnapshotPlan:
     """Nothing more comes of it: the VM is let go, and what becomes of the copies is told."""
     snapshot, content = view.snapshot, view.content
     if released := _release(view):
-        return SnapshotPlan(released)
+        return released
     if snapshot.status.phase == "Failed":
         # What is half there is of no use, whatever the policy says.
         return SnapshotPlan((Delete(content),) if content is not None and _stays(content) else ())
@@ -250,7 +250,7 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     if SNAPSHOT_FINALIZER not in snapshot.metadata.finalizers:
         return SnapshotPlan()
     if released := _release(view):
-        return SnapshotPlan(released)
+        return released
     retained = snapshot.spec.deletion_policy == "Retain" and content is not None and bool(content.status.ready_to_use)
     if content is not None and not retained:
         deleting = msgspec.structs.replace(snapshot.status, phase="Deleting", ready_to_use=False)
@@ -264,17 +264,18 @@ def _plan_deletion(view: SnapshotView, now: datetime) -> SnapshotPlan:
     return SnapshotPlan((Patch(snapshot, {"metadata": {"finalizers": left}}),))
 
 
-def _release(view: SnapshotView) -> tuple[SnapshotAction, ...]:
-    """The next writes that let the guest and the VM go; none when both are."""
+def _release(view: SnapshotView) -> SnapshotPlan | None:
+    """What lets the guest and the VM go next; None when both are."""
     snapshot = view.snapshot
     if (write := withdraw(view.vmi, content_name(snapshot.metadata.uid))) is not None:
-        return (write,)
-    if thawed := thaw(view):
-        return thawed
+        return SnapshotPlan((write,))
+    if thawing := plan_thaw(view):
+        return thawing
     is_ours = snapshot.status.source_uid in (None, "") or (
         view.vm is not None and view.vm.metadata.uid == snapshot.status.source_uid
     )
-    return _one(unlock(snapshot.metadata.name, view.vm)) if is_ours else ()
+    write = unlock(snapshot.metadata.name, view.vm) if is_ours else None
+    return None if write is None else SnapshotPlan((write,))
 
 
 def _begin(status: VirtualMachineSnapshotStatus) -> VirtualMachineSnapshotStatus:

@@ -34,13 +34,15 @@ class DriverClasses:
 class FreezeCall:
     """What has become of asking a guest's agent to freeze: since when it is asked, when that ended, and what failed.
 
-    `is_own` is false while it goes on for another snapshot, or for nobody any more.
+    `is_own` is false while it goes on for another snapshot, or for nobody any more. `is_thawed`: it was thawed for this
+    snapshot, or that has failed and is left to its launcher.
     """
 
     is_own: bool
     begun: datetime | None = None
     ended: datetime | None = None
     fault: str = ""
+    is_thawed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kvedge.controller.snapshots.guest_freezes import GuestFreezes, thaw_guest
+from kvedge.controller.snapshots.guest_freezes import GuestFreezes
 from kvedge.controller.snapshots.snapshot_actions import (
     About,
     Create,
@@ -196,9 +196,9 @@ class SnapshotWrites:
             case Freeze():
                 assert self._freezes is not None, "only snapshots freeze guests"
                 self._freezes.begin(action)
-            case Thaw(vmi):
-                if self._freezes is None or not self._freezes.give_up(vmi):
-                    thaw_guest(self._client, vmi)
+            case Thaw():
+                assert self._freezes is not None, "only snapshots thaw guests"
+                self._freezes.thaw(action)
         return False
 
 

@@ -86,6 +86,7 @@ class World:
         self.guest_orders: list[str] = []
         # A guest whose agent does not answer yet.
         self.freezes = True
+        self.thaws = True
         self.freeze: FreezeCall | None = None
 
     @staticmethod
@@ -229,8 +230,10 @@ class World:
                 self.guest_orders.append(f"freeze {seconds}")
                 vmi.status.fs_freeze_status = "frozen"
                 self.freeze = FreezeCall(True, self.now, self.now)
+            case Thaw() if not self.thaws:
+                self.freeze = FreezeCall(False, self.now)
             case Thaw(vmi):
-                self.freeze = None
+                self.freeze = FreezeCall(False, is_thawed=True)
                 self.guest_orders.append("thaw")
                 vmi.status.fs_freeze_status = ""
             case Patch(item, body):

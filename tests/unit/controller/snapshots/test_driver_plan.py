@@ -420,6 +420,31 @@ def test_a_snapshot_that_is_deleted_while_the_guest_is_frozen_thaws_it() -> None
     assert (world.snapshot, world.content) == (None, None)
 
 
+@pytest.mark.parametrize("end", ["moment", "deletion", "failure"])
+def test_the_vm_stays_locked_and_its_freeze_written_down_until_the_guest_is_thawed(end: str) -> None:
+    world = a_world("AgentConnected")
+    world.settle()
+    world.thaws = False
+    match end:
+        case "moment":
+            world.drive(ready_to_use=True)
+        case "deletion":
+            world.delete("snapshot")
+        case "failure":
+            assert world.driver_snapshots is not None
+            del world.driver_snapshots[COPIES["root"]]
+    assert world.settle().again_after == 1
+    assert is_locked(world)
+    assert world.content is not None
+    assert FROZEN_UNTIL in world.content.metadata.annotations
+    # The controller was started again, and what it had asked is forgotten.
+    world.freeze, world.thaws = None, True
+    world.settle()
+    assert world.guest_orders.count("thaw") == 1
+    assert not is_locked(world)
+    assert world.content is None or FROZEN_UNTIL not in world.content.metadata.annotations
+
+
 def take(world: World) -> None:
     world.settle()
     world.drive(ready_to_use=True, restore_size=20 << 30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +41,7 @@ class Guests:
     def __init__(self) -> None:
         self.orders: list[str] = []
         self.slow: dict[str, threading.Event] = {}
+        self.quick_verb = "unfreeze"
         self.errors: dict[str, Exception] = {}
         self.ended: list[str] = []
         self.came = threading.Condition()
@@ -51,7 +52,7 @@ class Guests:
     def request(self, method: str, path: str, body: Any) -> None:
         name, verb = path.split("/")[-2:]
         self._tell(self.orders, f"{verb} {name}")
-        if verb == "freeze" and name in self.slow:
+        if verb != self.quick_verb and name in self.slow:
             assert self.slow[name].wait(PATIENCE)
         if verb == "freeze" and name in self.errors:
             raise self.errors[name]
@@ -62,6 +63,10 @@ class Guests:
     def wait(self, kept: list[str], *wanted: str) -> None:
         with self.came:
             assert self.came.wait_for(lambda: set(wanted) <= set(kept), PATIENCE), (wanted, kept)
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        with self.came:
+            assert self.came.wait_for(is_so, PATIENCE), self.orders
 
     def _tell(self, kept: list[str], what: str) -> None:
         with self.came:
@@ -102,9 +107,42 @@ def test_a_thaw_goes_on_while_the_freeze_of_another_guest_hangs(guests: Guests, 
     guests.wait(guests.ended, "quick")
     carry_out(guests, freezes, Freeze(guest("slow"), 60, "b"))
     guests.wait(guests.orders, "freeze slow")
-    carry_out(guests, freezes, Thaw(guest("quick")))
+    carry_out(guests, freezes, Thaw(guest("quick"), "a"))
+    guests.wait(guests.orders, "unfreeze quick")
     assert guests.orders == ["freeze quick", "freeze slow", "unfreeze quick"]
-    assert guests.ended == ["quick"]
+    guests.wait_until(lambda: guests.ended == ["quick", "quick"])
+    assert freezes.find(guest("quick"), "a") == FreezeCall(False, is_thawed=True)
+
+
+def test_thaws_hold_up_neither_their_loop_nor_one_another_and_have_a_worker_while_all_freezes_hang(
+    guests: Guests, freezes: GuestFreezes, clock: FakeClock
+) -> None:
+    names = [f"slow-{number}" for number in range(WORKERS)]
+    guests.slow = {name: threading.Event() for name in (*names, "late")}
+    for name in names:
+        freezes.begin(Freeze(guest(name), 60, name))
+    guests.wait(guests.orders, *(f"freeze {name}" for name in names))
+    guests.quick_verb = ""
+    carry_out(guests, freezes, Thaw(guest("late"), "a"), Thaw(guest("quick"), "b"))
+    guests.wait(guests.ended, "quick")
+    assert "late" not in guests.ended
+    assert freezes.find(guest("late"), "a") == FreezeCall(False, clock.now())
+    # Nobody has it frozen before it has answered, and it is asked once.
+    carry_out(guests, freezes, Thaw(guest("late"), "a"), Freeze(guest("late"), 60, "c"))
+    guests.slow["late"].set()
+    guests.wait(guests.ended, "late")
+    assert [each for each in guests.orders if "late" in each] == ["unfreeze late"]
+    assert freezes.find(guest("late"), "a") == FreezeCall(False, is_thawed=True)
+    freezes.begin(Freeze(guest("late"), 60, "a"))
+    assert freezes.find(guest("late"), "a") == FreezeCall(True), "what was thawed before tells nothing of this one"
+
+
+def test_what_was_thawed_is_forgotten_with_its_snapshot(guests: Guests, freezes: GuestFreezes) -> None:
+    carry_out(guests, freezes, Thaw(guest("web"), "a"))
+    guests.wait(guests.ended, "web")
+    assert freezes.find(guest("web"), "b") is None
+    freezes.drop("a")
+    assert freezes.find(guest("web"), "a") is None
 
 
 def test_others_are_frozen_while_one_hangs_and_no_more_than_there_are_workers(
@@ -172,7 +210,7 @@ def test_a_guest_that_nobody_wants_frozen_any_more_is_thawed_when_its_freeze_has
     if how == "snapshot gone":
         freezes.drop("a")
     else:
-        carry_out(guests, freezes, Thaw(vmi))
+        carry_out(guests, freezes, Thaw(vmi, "a"))
     assert guests.orders == ["freeze web"]
     found = freezes.find(vmi, "a")
     assert found is not None
@@ -180,7 +218,7 @@ def test_a_guest_that_nobody_wants_frozen_any_more_is_thawed_when_its_freeze_has
     guests.slow["web"].set()
     guests.wait(guests.ended, "web")
     assert guests.orders == ["freeze web", "unfreeze web"]
-    assert freezes.find(vmi, "a") is None
+    assert freezes.find(vmi, "a") == (None if how == "snapshot gone" else FreezeCall(False, is_thawed=True))
 
 
 def test_a_defect_is_a_failed_call_and_ends_no_other(guests: Guests, freezes: GuestFreezes) -> None:
@@ -190,7 +228,7 @@ def test_a_defect_is_a_failed_call_and_ends_no_other(guests: Guests, freezes: Gu
     found = freezes.find(guest("web"), "a")
     assert found is not None
     assert "could not be asked" in found.fault
-    assert freezes.loop.failure() is None
+    assert [each.failure() for each in freezes.loops] == [None, None]
 
 
 @pytest.mark.parametrize("code", [404, 409, 500, 503])
