@@ -28,6 +28,8 @@ RETURNED_BY: Final = "kvedge.io/restored-by"
 # Ours, on a content: how the volumes were copied. On a snapshot, `claim-copies` asks for copies of our own.
 METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
+# Ours, on a snapshot: whether it is to have the guest's memory.
+SNAPSHOT_MEMORY: Final = "kvedge.io/snapshot-memory"
 # A storage driver keeps them, as VolumeSnapshots.
 VOLUME_SNAPSHOTS: Final = "volume-snapshots"
 # Of a VM that ran: its launcher has filled the claims. And which run it was, by the UID of its VMI.

@@ -25,7 +25,7 @@ from kvedge.resources.data_volume_names import (
     PRE_POPULATED,
     STATIC_VOLUME,
 )
-from kvedge.resources.disks.snapshot_names import is_volume_copy
+from kvedge.resources.disks.snapshot_names import SNAPSHOT_MEMORY, is_volume_copy
 from kvedge.resources.types.protection.snapshots import (
     TypedReference,
     VirtualMachineRestore,
@@ -67,7 +67,7 @@ def judge_snapshot(request: AdmissionRequest, document: JsonObject) -> Verdict:
     except DecodeError as error:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [*names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec)]
+    causes += [*names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec), *_wants_no_memory(document)]
     return Verdict(tuple(distinct(causes)))
 
 
@@ -123,6 +123,15 @@ def _deadline_is_one(spec: VirtualMachineSnapshotSpec) -> Iterator[Cause]:
             yield invalid_value(at, given, "must not be negative; 0s is for no deadline")
     except DurationError as error:
         yield invalid_value(at, given, f"{error}: write it as 10m or 1h30m")
+
+
+def _wants_no_memory(document: JsonObject) -> Iterator[Cause]:
+    """It would be restored as after a power cut by somebody who counts on its memory."""
+    given = ((document.get("metadata") or {}).get("annotations") or {}).get(SNAPSHOT_MEMORY, "false")
+    if given != "false":
+        at = Field("metadata").at("annotations").key(SNAPSHOT_MEMORY)
+        text = f"{at}: snapshots hold no memory yet: leave it out for one of the disks, or use memory-dump for a core"
+        yield unsupported_cause(at, text)
 
 
 def _names_a_snapshot(spec: VirtualMachineRestoreSpec) -> Iterator[Cause]:

@@ -35,6 +35,12 @@ def restore(**spec: Any) -> JsonObject:
     return document("VirtualMachineRestore", {"target": WEB, "virtualMachineSnapshotName": "before", **spec})
 
 
+def with_memory(value: str) -> JsonObject:
+    made = snapshot()
+    made["metadata"]["annotations"] = {"kvedge.io/snapshot-memory": value}
+    return made
+
+
 def verdict(written: JsonObject, old: JsonObject | None = None) -> Verdict:
     return plan_verdict(request(written, old), CLUSTER)
 
@@ -49,6 +55,7 @@ def patch(path: str, value: str = '"a"') -> str:
         snapshot(),
         snapshot(deletionPolicy="Retain", failureDeadline="1h30m"),
         snapshot(failureDeadline="0s"),
+        with_memory("false"),
         restore(),
         restore(
             targetReadinessPolicy="StopTarget",
@@ -137,3 +144,14 @@ def test_no_guest_writes_to_the_copy_of_a_snapshot(source: JsonObject) -> None:
     for written in (vmi, vm_of(vmi)):
         (cause,) = verdict(written).causes
         assert "holds a volume's copy for a VirtualMachineSnapshot" in cause.message
+
+
+@pytest.mark.parametrize("value", ["true", "", "yes"])
+def test_a_snapshot_that_is_to_have_memory_is_refused_and_not_taken_without(value: str) -> None:
+    (cause,) = verdict(with_memory(value)).causes
+    assert cause.field == "metadata.annotations[kvedge.io/snapshot-memory]"
+    assert "leave it out" in cause.message
+
+
+def test_a_snapshot_that_is_there_may_be_written_whatever_its_annotations_say() -> None:
+    assert verdict(with_memory("true"), with_memory("true")) == Verdict()
