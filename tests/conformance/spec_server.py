@@ -35,7 +35,9 @@ class SpecServer:
         self._ended: list[dict[str, Any]] = []
         self._aborted = False
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="spec-server", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), name="spec-server", daemon=True
+        )
 
     def __enter__(self) -> SpecServer:
         self._thread.start()

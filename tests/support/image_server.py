@@ -131,7 +131,7 @@ def played_server(
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         played.scheme = "https"
-    thread = threading.Thread(target=server.serve_forever, name="played server", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="played server", daemon=True)
     thread.start()
     try:
         yield played

@@ -117,7 +117,7 @@ def played_registry(slow_at: str = "", layer: bytes = _LAYER) -> Iterator[Played
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     registry.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, name="played-registry")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="played-registry")
     thread.start()
     try:
         yield registry

@@ -31,6 +31,8 @@ from kvedge.storage.exports.exported_files import ArchiveFailed
 log = logging.getLogger(__name__)
 
 _MOST_CONNECTIONS: Final = 48
+# How long its end takes at most; each look costs microseconds.
+_POLL_SECONDS: Final = 0.05
 _HANDSHAKE_SECONDS: Final = 10.0
 _HEAD_SECONDS: Final = 10.0
 _LONGEST_HEAD: Final = 64 << 10
@@ -51,7 +53,9 @@ class ExportServer:
     def __init__(self, answers: ExportAnswers, tls: ssl.SSLContext, host: str = "::", port: int = EXPORT_PORT) -> None:
         """Takes the port; 0 takes a free one. `::` stands for all addresses of both families."""
         self._server = _Server(host, port, answers, tls)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="export-server", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="export-server", daemon=True
+        )
 
     @property
     def port(self) -> int:

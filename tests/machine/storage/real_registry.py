@@ -134,7 +134,7 @@ def serving(handler: type[http.server.BaseHTTPRequestHandler], host: str = "127.
     """An HTTP server on a free port."""
     server = http.server.ThreadingHTTPServer((host, 0), handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="test-http")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="test-http")
     thread.start()
     try:
         yield server.server_port

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 # The proxy ends a client that stalls for a minute; a proxy that is silent for longer has lost its power.
 _SILENT_SECONDS: Final = 180.0
+# How long its end takes at most; each look costs microseconds.
+_POLL_SECONDS: Final = 0.05
 _HANDSHAKE_SECONDS: Final = 10.0
 # One brings data, others ask, and strangers on the Pod network try.
 _MOST_CONNECTIONS: Final = 12
@@ -76,7 +78,9 @@ class UploadServer:
         """
         self._server = _Server(host, port, run, tls, refusal_of)
         self._server.client_name = client
-        self._thread = threading.Thread(target=self._server.serve_forever, name="upload-server", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="upload-server", daemon=True
+        )
 
     @property
     def port(self) -> int:
