@@ -38,6 +38,7 @@ _LONGEST = (
     "tests/machine/agent",
     "tests/machine/volumes",
     "tests/contract/controller",
+    "tests/contract/api",
 )
 # Kubernetes' servers, which are a quarter of what a run costs, clean up when they have to: there is memory for it.
 os.environ.setdefault("GOGC", "1600")
