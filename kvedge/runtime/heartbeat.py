@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 LOOP_SECONDS: Final = 20.0
 # A thread's piece of work is some calls with deadlines of their own. A piece that takes so long hangs.
 ROUND_SECONDS: Final = 300.0
-_BEAT_SECONDS: Final = 1.0
 # The service runner asks for the age twice a second. If it has not asked for this long, the whole process stood still
 # (SIGSTOP, a debugger, no memory). No loop is to blame for that, so each has its full limit again from then on.
 _BLIND_SECONDS: Final = 5.0
@@ -67,16 +66,17 @@ class Heartbeat:
 class LoopPulse:
     """Beats from inside an event loop, by a timer of that loop: a loop that does not turn does not beat."""
 
-    def __init__(self, heartbeat: Heartbeat, loop: asyncio.AbstractEventLoop, seconds: float = _BEAT_SECONDS) -> None:
+    BEAT_SECONDS = 1.0
+
+    def __init__(self, heartbeat: Heartbeat, loop: asyncio.AbstractEventLoop) -> None:
         self._heartbeat = heartbeat
         self._loop = loop
-        self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to beat; called in the loop's thread, or before the loop runs."""
         self._heartbeat.beat()
-        self._timer = self._loop.call_later(self._seconds, self.start)
+        self._timer = self._loop.call_later(self.BEAT_SECONDS, self.start)
 
     def stop(self) -> None:
         """Beat no more, and miss none; called in the loop's thread."""

@@ -109,7 +109,6 @@ _LOOPS = {("asyncio", "run"), ("asyncio", "Runner"), ("asyncio", "new_event_loop
 _HELPERS = {"BackgroundThread", "Rounds", "background_task"}
 
 
-# To parse all modules takes seconds.
 @functools.cache
 def calls() -> list[tuple[str, str, str]]:
     """File, what a call is made on, and its name; sessions of the command line end with their command."""
@@ -117,11 +116,16 @@ def calls() -> list[tuple[str, str, str]]:
 
 
 def _calls() -> Iterator[tuple[str, str, str]]:
+    asked = _BEGIN | {name for _, name in _LOOPS} | _HELPERS | {"LoopPulse"}
     for path in sorted(PACKAGE.rglob("*.py")):
         file = str(path.relative_to(PACKAGE))
         if file.startswith(("cli/", "client/streams/", "rpc/")):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        # To parse all modules takes seconds.
+        if not any(name in text for name in asked):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 on = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
                 yield file, on, node.func.attr

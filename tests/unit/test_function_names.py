@@ -16,6 +16,7 @@ import kvedge
 PACKAGE: Final = Path(kvedge.__file__).parent
 # Generated from proto/.
 GENERATED: Final = PACKAGE / "rpc"
+_FUNCTION: Final = re.compile(r"\bdef\s+(\w+)")
 VALUES: Final = frozenset({"property", "cached_property", "setter"})
 # Verbs that end as participles do.
 VERBS: Final = frozenset({"bleed", "breed", "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "succeed"})
@@ -35,6 +36,9 @@ def is_participle(name: str) -> bool:
 
 def name_participles(source: str) -> Iterator[str]:
     """The functions of a module that are named so, each with its line."""
+    # To parse all modules takes seconds.
+    if not any(is_participle(name) for name in _FUNCTION.findall(source)):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name):
             decorators = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}

@@ -61,7 +61,7 @@ def find_circle(package: Path) -> list[str]:
 
 
 def _is_for_type_checkers(test: ast.expr) -> bool:
-    return ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
+    return (test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")) == "TYPE_CHECKING"
 
 
 def test_no_module_imports_itself_over_others() -> None:

@@ -76,7 +76,8 @@ def test_an_event_loop_beats_from_inside_and_not_while_something_holds_it(moment
         stamps: list[float] = []
         beat = heartbeat.beat
         heartbeat.beat = lambda: (beat(), stamps.append(asyncio.get_running_loop().time()))[0]  # type: ignore[method-assign]
-        pulse = LoopPulse(heartbeat, asyncio.get_running_loop(), 0.01)
+        pulse = LoopPulse(heartbeat, asyncio.get_running_loop())
+        pulse.BEAT_SECONDS = 0.01
         pulse.start()
         while len(stamps) < 3:
             await asyncio.sleep(0.01)

@@ -14,13 +14,18 @@ import pytest
 from kvedge.runtime import last_exit
 from kvedge.runtime.last_exit import LastExit
 
+# How long the end waits for the last words: where they hang, no test has to wait as long as users may.
+_TELL_SECONDS = "5.0"
+_SHORT = "1.5"
 _PROGRAM = """
 import logging, os, sys, threading
 from concurrent.futures import ThreadPoolExecutor
+from kvedge.runtime import last_exit
 from kvedge.runtime.services import ServiceRunner
 logging.basicConfig(format="%(message)s %(facts)s")
 logging.getLogger().manager.disable = 0
 how = sys.argv[1]
+last_exit._TELL_SECONDS = float(sys.argv[2])
 for_ever, held = threading.Event(), threading.Event()
 
 def hold():
@@ -70,7 +75,10 @@ ServiceRunner([Hanging(), Last()], exit_seconds=30.0 if how == "nothing" else 1.
 )
 def test_a_process_that_is_asked_to_stop_ends_and_says_what_hung(how: str, code: int, said: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", _PROGRAM, how, _SHORT if how == "lock" else _TELL_SECONDS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "serving\n"
@@ -95,7 +103,7 @@ def test_a_process_ends_although_its_standard_error_takes_nothing_any_more() -> 
         # The file's state, which the child shares.
         os.set_blocking(writing, True)
         with subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, "stop"], stdout=subprocess.PIPE, stderr=writing, text=True
+            [sys.executable, "-c", _PROGRAM, "stop", _SHORT], stdout=subprocess.PIPE, stderr=writing, text=True
         ) as process:
             try:
                 assert process.stdout is not None

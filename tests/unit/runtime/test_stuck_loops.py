@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from kvedge.handler.launchers.launcher_connections import LauncherConnections
-from kvedge.runtime.heartbeat import Heartbeat
+from kvedge.runtime.heartbeat import Heartbeat, LoopPulse
 from kvedge.runtime.notify import Notifier
 from kvedge.runtime.services import ServiceError, ServiceRunner
 from kvedge.runtime.serving.https_server import HttpsServer
@@ -122,8 +122,11 @@ def next_question(watchdog: Watchdog, watching: threading.Thread) -> None:
     ],
 )
 def test_a_blocked_loop_is_named_and_the_watchdog_is_not_fed_any_more(
-    serving: Callable[[Path], Any], words: str, tmp_path: Path
+    serving: Callable[[Path], Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The clock below is turned by hand, so that nobody has to wait for the real one.
+    monkeypatch.setattr(LoopPulse, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(ServiceRunner, "POLL_SECONDS", 0.05)
     blocked, let_go = threading.Event(), threading.Event()
 
     def block() -> None:
