@@ -1,4 +1,4 @@
-"""What several roles must know of a VMI in the same way: its vCPUs, memory and grace, image pulls, its text.
+"""What several roles must know of a VMI in the same way: its state, vCPUs, memory, grace, pulls and text.
 
 Called by the roles, by the client and by the embedded API, never by a launcher's process that stays. Pure. Each fact
 has its one function here; a second place that computes one of them will differ sooner or later.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kvedge.resources.meta import condition
 from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE
 from kvedge.resources.types.devices import Devices
 from kvedge.resources.types.domain import Cpu, DomainSpec
@@ -56,6 +57,18 @@ class UnreadableCpus(QuantityError):
     def __init__(self, field: str, value: Quantity) -> None:
         super().__init__(value)
         self.field = field
+
+
+def is_paused(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest's CPUs stand still."""
+    found = condition(vmi.status.conditions, "Paused")
+    return found is not None and found.status == "True"
+
+
+def has_agent(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest's agent answers."""
+    found = condition(vmi.status.conditions, "AgentConnected")
+    return found is not None and found.status == "True"
 
 
 def has_screen(devices: Devices) -> bool:

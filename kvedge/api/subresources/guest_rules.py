@@ -11,11 +11,10 @@ from typing import Final
 
 from kvedge.api.subresources.status_message import VM, VMI, Refusal, bad_request, conflict, forbidden_here
 from kvedge.resources.guest_verbs import Check
-from kvedge.resources.meta import condition
 from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.vmi_facts import wants_spice
+from kvedge.resources.vmi_facts import has_agent, is_paused, wants_spice
 
 _AGENT = "VMI does not have guest agent connected"
 
@@ -183,18 +182,6 @@ def check_node(vmi: VirtualMachineInstance) -> None:
         phase = vmi.status.phase or "Pending"
         detail = f"Unable to connect to VirtualMachineInstance because phase is {phase} instead of Scheduled or Running"
         raise bad_request(detail)
-
-
-def is_paused(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest's CPUs stand still."""
-    found = condition(vmi.status.conditions, "Paused")
-    return found is not None and found.status == "True"
-
-
-def has_agent(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest's agent answers."""
-    found = condition(vmi.status.conditions, "AgentConnected")
-    return found is not None and found.status == "True"
 
 
 def _check_running(vmi: VirtualMachineInstance) -> None:

@@ -27,12 +27,13 @@ from kvedge.resources.alarms.alarm_record import AlarmRecord, make_config, read_
 from kvedge.resources.alarms.alarm_state import Alarm, Turn, next_turn
 from kvedge.resources.codec import encode
 from kvedge.resources.disks.protection_problems import PROBLEM_KINDS
-from kvedge.resources.meta import ObjectMeta, condition
+from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.names import HEARTBEAT, SYSTEM_NAMESPACE
 from kvedge.resources.types.core import ConfigMap, Node
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import is_paused
 from kvedge.runtime.clock import Clock, seconds_since
 
 log = logging.getLogger(__name__)
@@ -234,13 +235,8 @@ class AlarmLoop:
                 self._skews[new.metadata.name] = -since
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
-        if _is_paused(old) != _is_paused(new):
+        if (old is not None and is_paused(old)) != (new is not None and is_paused(new)):
             self.loop.add(_ALL)
-
-
-def _is_paused(vmi: VirtualMachineInstance | None) -> bool:
-    found = None if vmi is None else condition(vmi.status.conditions, "Paused")
-    return found is not None and found.status == "True"
 
 
 def _facts(alarm: Alarm) -> dict[str, str]:

@@ -18,6 +18,7 @@ from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import has_agent
 from kvedge.runtime.clock import seconds_since
 
 _DAY: Final = 86400.0
@@ -57,7 +58,7 @@ def remember(world: World) -> frozenset[str]:
         for each in world.memory
         if each.removeprefix(_AGENT) in uids or (each.startswith(_KVM) and each.removeprefix(_KVM) in names)
     }
-    kept |= {_AGENT + vmi.metadata.uid for vmi in world.vmis if _has_agent(vmi)}
+    kept |= {_AGENT + vmi.metadata.uid for vmi in world.vmis if has_agent(vmi)}
     for node, health in _healths(world):
         if health is not None and health.kvm == "yes":
             kept.add(_KVM + node.metadata.name)
@@ -101,7 +102,7 @@ def _see_agents(world: World) -> Iterator[Sighting]:
         if paused is not None or not runs or world.silent_nodes.get(vmi.status.node_name):
             level = None
         else:
-            level = float(not _has_agent(vmi))
+            level = float(not has_agent(vmi))
         yield Sighting("GuestAgentGone", _guest(vmi), level, "the guest's agent has answered, and does no more")
 
 
@@ -184,11 +185,6 @@ def _healths(world: World) -> Iterator[tuple[Node, NodeHealth | None]]:
     """What each node says of its host. What a silent one has said last is still what is known."""
     for node in world.nodes:
         yield node, read_health(node.metadata.annotations)
-
-
-def _has_agent(vmi: VirtualMachineInstance) -> bool:
-    found = condition(vmi.status.conditions, "AgentConnected")
-    return found is not None and found.status == "True"
 
 
 def _guest(vmi: VirtualMachineInstance) -> Target:

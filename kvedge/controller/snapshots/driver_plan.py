@@ -19,7 +19,6 @@ from kvedge.controller.snapshots.driver_snapshots import (
     describe_driver_fault,
     is_kept,
     is_of_content,
-    is_paused,
     is_taken,
     is_windows,
     make_driver_snapshot,
@@ -47,6 +46,7 @@ from kvedge.resources.types.protection.snapshots import (
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import is_paused
 from kvedge.runtime.clock import rfc3339, seconds_since
 
 # A guest that nobody thaws does so after this long. Windows gives up after 10 s by itself, and tells nobody.

@@ -22,7 +22,7 @@ from kvedge.resources.disks.snapshot_names import (
     SOURCE_VM_NAMESPACE,
     VOLUME_SNAPSHOTS,
 )
-from kvedge.resources.meta import ObjectMeta, condition, owner_reference
+from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import DataVolumeSpec
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshot,
@@ -40,6 +40,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes
+from kvedge.resources.vmi_facts import has_agent, is_paused
 
 # What keeps the guest from writing: its agent, or that it is paused. Nothing does where one disk is taken as it is.
 BY_AGENT: Final = "agent"
@@ -93,18 +94,6 @@ def mark_driver(vmi: VirtualMachineInstance | None) -> dict[str, str]:
     if vmi is None:
         return {METHOD: VOLUME_SNAPSHOTS}
     return {METHOD: VOLUME_SNAPSHOTS, RUN: vmi.metadata.uid, HELD_BY: hold_of(vmi)}
-
-
-def is_paused(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest is paused."""
-    found = condition(vmi.status.conditions, "Paused")
-    return found is not None and found.status == "True"
-
-
-def has_agent(vmi: VirtualMachineInstance) -> bool:
-    """Whether the guest's agent answers."""
-    found = condition(vmi.status.conditions, "AgentConnected")
-    return found is not None and found.status == "True"
 
 
 def is_windows(vmi: VirtualMachineInstance) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
-from kvedge.controller.snapshots.driver_snapshots import is_paused
 from kvedge.controller.snapshots.guest_freezes import GuestFreezes
 from kvedge.controller.snapshots.live_copies import withdraw
 from kvedge.controller.snapshots.snapshot_plan import plan_letting_go, plan_snapshot
@@ -46,6 +45,7 @@ from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.vmi_facts import is_paused
 from kvedge.runtime.clock import Clock
 
 _LIMITS: Final = PassLimits(12, 5.0)

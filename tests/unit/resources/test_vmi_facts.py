@@ -19,6 +19,8 @@ from kvedge.resources.vmi_facts import (
     default_pull_policy,
     grace_seconds,
     guest_memory_field,
+    has_agent,
+    is_paused,
     most_memory_bytes,
     topology_of,
     vcpu_count,
@@ -152,3 +154,13 @@ def test_the_guests_memory_is_asked_for_in_one_order_everywhere(
 def test_a_guest_may_get_memory_where_nothing_stands_against_it(document: dict[str, Any], most: int) -> None:
     assert most_memory_bytes(domain_of(document), "amd64") == most
     assert most_memory_bytes(domain_of(document), "aarch64") == 0
+
+
+@pytest.mark.parametrize("status", ["True", "False", "Unknown", None])
+def test_a_guest_is_paused_or_has_its_agent_where_a_condition_says_so(status: str | None) -> None:
+    for fact, name in ((is_paused, "Paused"), (has_agent, "AgentConnected")):
+        conditions = [] if status is None else [{"type": name, "status": status}]
+        made = decode(
+            VirtualMachineInstance, {"spec": {"domain": {"devices": {}}}, "status": {"conditions": conditions}}
+        )
+        assert fact(made) == (status == "True")
