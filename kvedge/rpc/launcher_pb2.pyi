@@ -178,7 +178,7 @@ class PingReply(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., vmi_uid: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class GuestInterface(_message.Message):
-    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp", "ipv6", "passt")
+    __slots__ = ("name", "tap", "bridge", "mac", "mtu", "dhcp", "ipv6", "passt", "refresh_link")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TAP_FIELD_NUMBER: _ClassVar[int]
     BRIDGE_FIELD_NUMBER: _ClassVar[int]
@@ -187,6 +187,7 @@ class GuestInterface(_message.Message):
     DHCP_FIELD_NUMBER: _ClassVar[int]
     IPV6_FIELD_NUMBER: _ClassVar[int]
     PASST_FIELD_NUMBER: _ClassVar[int]
+    REFRESH_LINK_FIELD_NUMBER: _ClassVar[int]
     name: str
     tap: str
     bridge: str
@@ -195,7 +196,8 @@ class GuestInterface(_message.Message):
     dhcp: DhcpLease
     ipv6: Ipv6Lease
     passt: Passt
-    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ..., ipv6: _Optional[_Union[Ipv6Lease, _Mapping]] = ..., passt: _Optional[_Union[Passt, _Mapping]] = ...) -> None: ...
+    refresh_link: bool
+    def __init__(self, name: _Optional[str] = ..., tap: _Optional[str] = ..., bridge: _Optional[str] = ..., mac: _Optional[str] = ..., mtu: _Optional[int] = ..., dhcp: _Optional[_Union[DhcpLease, _Mapping]] = ..., ipv6: _Optional[_Union[Ipv6Lease, _Mapping]] = ..., passt: _Optional[_Union[Passt, _Mapping]] = ..., refresh_link: _Optional[bool] = ...) -> None: ...
 
 class Passt(_message.Message):
     __slots__ = ("nic", "all_ports", "tcp", "udp", "kept")

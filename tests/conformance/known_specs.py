@@ -107,7 +107,9 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"cni ptp plugin|test_id:1751", "needs CNI's plugin ptp; one box joins bridges"),
     KnownSpecs(r"IPAM-assigned addresses", "needs CNI's IPAM; a box's networks are asked for addresses otherwise"),
     KnownSpecs(r"with passt network binding", "their guests migrate, which they do not by passt here"),
-    KnownSpecs(r"network binding plugin with CNI and Sidecar", "plugins with a sidecar are refused"),
+    KnownSpecs(
+        r"network binding plugin with CNI and Sidecar", "needs KubeVirt's image of the plugin and its CNI plugin"
+    ),
     KnownSpecs(r"NAD name live update", "another network of a NIC waits for the VM's next start"),
     KnownSpecs(r"K8s IO events", "needs a device-mapper on the node, and an image with its tools"),
     KnownSpecs(r"MTU verification", "needs iputils' ping in the guest: busybox's sets no DF"),

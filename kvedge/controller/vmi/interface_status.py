@@ -6,6 +6,7 @@ rows, adds the guest's own NICs, and removes a row once nothing of its NIC is le
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from kvedge.resources.types.pod_networks import (
     pod_nic,
     sriov_interfaces,
 )
-from kvedge.resources.types.sriov_networks import NETWORK_INFO, NetworkDevice, network_info, passes_functions
+from kvedge.resources.types.sriov_networks import NETWORK_INFO, NetworkDevice, network_info
 from kvedge.resources.types.vmi import MULTUS_STATUS, InterfaceStatus, VirtualMachineInstance
 
 # Multus' controller of dynamic networks looks only at Pods that have the annotation.
@@ -60,14 +61,17 @@ def plan_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
 
 
-def plan_network_info(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
-    """What the launcher is to be told of its functions, of a Pod of which Multus has told; None when it is told."""
+def plan_network_info(vmi: VirtualMachineInstance, pod: Pod, informed: Collection[str] = ()) -> str | None:
+    """What the launcher is to be told of its functions, and sidecars of the devices that NICs of the `informed` binding
+    plugins have, once Multus has told of the Pod; None when it is told."""
     told = pod.metadata.annotations.get(NETWORK_STATUS, "")
-    if not told or not passes_functions(vmi) or pod.metadata.deletion_timestamp is not None:
+    nics = [item for _, item, _ in sriov_interfaces(vmi)]
+    nics += [item for _, item, _ in lan_interfaces(vmi) if item.binding is not None and item.binding.name in informed]
+    if not told or not nics or pod.metadata.deletion_timestamp is not None:
         return None
     joined = {each.interface: each for each in parse_status(told)}
     devices = []
-    for _, item, _ in sriov_interfaces(vmi):
+    for item in nics:
         found = joined.get(pod_nic(item.name), JoinedNetwork(name=""))
         info = found.device_info if isinstance(found.device_info, dict) else None
         device = NetworkDevice(network=item.name, device_info=info, mac=found.mac, mtu=found.mtu)

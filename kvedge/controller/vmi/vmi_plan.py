@@ -84,7 +84,7 @@ def plan_vmi(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
         return _plan_pending(view, pod, config, now)
     if vmi.status.phase == "Scheduling":
         return _plan_scheduling(view, config, now)
-    return _plan_handed_over(view, now)
+    return _plan_handed_over(view, config, now)
 
 
 def plan_create_failure(vmi: VirtualMachineInstance, message: str, config: ClusterConfig, now: datetime) -> VmiPlan:
@@ -143,17 +143,18 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         if wait is not None:
             failure, warning = wait.failure, wait.warning
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
-        return VmiPlan((*_tell_devices(vmi, pod), *patch_vmi(vmi, status)), warning or find_news(vmi, pod, status))
+        told = (*_tell_devices(vmi, config, pod), *patch_vmi(vmi, status))
+        return VmiPlan(told, warning or find_news(vmi, pod, status))
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(
         status, node_name=pod.spec.node_name, migration_transport="Unix", vsock_cid=view.vsock_cid
     )
     labels = {"metadata": {"labels": {NODE_NAME: pod.spec.node_name}}}
-    told = _tell_devices(vmi, pod)
+    told = _tell_devices(vmi, config, pod)
     return VmiPlan((*told, *patch_vmi(vmi, status, labels), *(() if told else _set_gate(vmi, pod, now))))
 
 
-def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
+def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> VmiPlan:
     vmi, pod = view.vmi, launcher_of(view.vmi, view.pods)
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now, view.claims)
@@ -164,7 +165,7 @@ def _plan_handed_over(view: VmiView, now: datetime) -> VmiPlan:
     left, later = plan_left_pods(view, now)
     # The guest gives its functions back before it moves: the Pod that it comes to has others.
     target = target_of(vmi, view.pods) if is_moving(vmi) else None
-    others = _order_networks(vmi, pod) or _tell_devices(vmi, pod, target) or _tell_eviction(vmi, pod)
+    others = _order_networks(vmi, pod) or _tell_devices(vmi, config, pod, target) or _tell_eviction(vmi, pod)
     written = patch_vmi(vmi, status, end_label(vmi))
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
@@ -178,9 +179,10 @@ def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ..
     return (PatchPod(pod, {"metadata": {"annotations": {NETWORKS: wanted}}}),)
 
 
-def _tell_devices(vmi: VirtualMachineInstance, *pods: Pod | None) -> tuple[PatchPod, ...]:
-    """Tell launchers which functions of their nodes' cards the guest's networks are."""
-    found = ((pod, plan_network_info(vmi, pod)) for pod in pods if pod is not None)
+def _tell_devices(vmi: VirtualMachineInstance, config: ClusterConfig, *pods: Pod | None) -> tuple[PatchPod, ...]:
+    """Tell launchers, and sidecars of binding plugins, which devices of their nodes the guest's networks are."""
+    informed = {name for name, plugin in config.bindings.items() if plugin.tells_devices}
+    found = ((pod, plan_network_info(vmi, pod, informed)) for pod in pods if pod is not None)
     return tuple(
         PatchPod(pod, {"metadata": {"annotations": {NETWORK_INFO: told}}}) for pod, told in found if told is not None
     )

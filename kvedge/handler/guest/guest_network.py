@@ -8,7 +8,7 @@ goes on where it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -26,7 +26,7 @@ from kvedge.network.binding.router_socket import hand_router_socket, router_of
 from kvedge.network.dhcp import dhcp_plan
 from kvedge.network.errors import NetworkError
 from kvedge.network.host_resolver import LONGEST_RESOLV_CONF, host_resolv_conf
-from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
+from kvedge.resources.configuration.configuration import DEFAULTS, BindingPlugin, Configuration
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, nic_queues, pod_interfaces
 from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
@@ -105,6 +105,11 @@ class GuestNetwork:
         self._state = state
         self._configuration = configuration
 
+    @property
+    def plugins(self) -> Mapping[str, BindingPlugin]:
+        """The network binding plugins in force."""
+        return self._configuration().bindings
+
     def resolver(self, launcher: HeldProcess) -> Resolver:
         """The name servers for the guest of this launcher, now.
 
@@ -139,7 +144,7 @@ class GuestNetwork:
         """
         index, interface = place
         with hold_network(launcher) as netns:
-            if is_ready_made(interface, self._configuration().bindings):
+            if is_ready_made(interface, self.plugins):
                 # The link is whoever has made it's to remove; the guest's launcher has no business there any more.
                 self._keep_taps(vmi, launcher, netns, released=True)
                 return
@@ -153,7 +158,7 @@ class GuestNetwork:
         Raises:
             NetworkError: as `prepare`.
         """
-        plugins = self._configuration().bindings
+        plugins = self.plugins
         held = {row.name for row in vmi.status.interfaces if DOMAIN_SOURCE in row.sources}
         kept = [
             place
@@ -181,7 +186,7 @@ class GuestNetwork:
 
         `released`: the guest has given one back, so that there is something to take even if it has no other.
         """
-        plugins = self._configuration().bindings
+        plugins = self.plugins
         places = [place for place in _places(vmi) if is_ready_made(place[1], plugins)]
         if places or released:
             names = {name for place in places for name in _link_names(place)}
@@ -195,7 +200,7 @@ class GuestNetwork:
         _, interface, nic_of_pod = place
         directory = self._state / vmi.metadata.uid
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        bound = bind_nic(vmi, place, netns, directory, self._configuration().bindings)
+        bound = bind_nic(vmi, place, netns, directory, self.plugins)
         router = router_of(_router_gateway(bound), bound.peer_index)
         own = tuple(each for each in (bound.address, bound.ipv6.address if bound.ipv6 else "") if each)
         addresses = bound.pod_addresses or own
@@ -211,6 +216,8 @@ class GuestNetwork:
         message = interface_message(vmi, interface, bound, resolver, router)
         if interface.passt_binding is not None:
             message.passt.CopyFrom(passt_message(vmi, interface, nic_of_pod))
+        plugin = self.plugins.get(interface.binding.name) if interface.binding is not None else None
+        message.refresh_link = plugin is not None and plugin.refreshes_link
         # A network besides the Pod's need not give addresses: its own DHCP server answers the guest, or nobody.
         is_told = nic_of_pod == POD_NIC or bool(addresses)
         return PreparedNic(message, nic, tuple(_shortfalls(bound, router)) if is_told else ())

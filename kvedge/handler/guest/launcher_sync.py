@@ -32,10 +32,10 @@ from kvedge.handler.volumes.hotplug_plan import wishes_of
 from kvedge.kube.informer import Informer
 from kvedge.network.errors import NetworkError
 from kvedge.resources.codec import encode_json
+from kvedge.resources.configuration.configuration_bindings import asks_sidecars
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.values.hook_sidecars import wants_hooks
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
@@ -82,7 +82,7 @@ class LauncherSync:
     @contextmanager
     def _hook_slot(self, vmi: VirtualMachineInstance, *, starts: bool) -> Iterator[None]:
         """Room for a start that asks hook sidecars. Raises PodNotReady while there is none."""
-        if not (starts and wants_hooks(vmi.metadata.annotations)):
+        if not (starts and asks_sidecars(vmi, self.network.plugins)):
             yield
             return
         if not self.hook_slots.acquire(blocking=False):
@@ -229,7 +229,8 @@ class LauncherSync:
                 image_bytes=image_bytes(vmi),
                 copied_disk_bytes=copied,
             )
-            self.connections.call(key, "PrepareIncoming", request, _SYNC_SECONDS)
+            with self._hook_slot(vmi, starts=True):
+                self.connections.call(key, "PrepareIncoming", request, _SYNC_SECONDS)
 
     def _join(self, vmi: VirtualMachineInstance, launcher: HeldProcess, names: Collection[str] | None = None) -> None:
         self.lans.join(vmi, launcher, lambda place: self.network.release(vmi, launcher, place), names)

@@ -8,9 +8,11 @@ in the way first, in KubeVirt's order, is told by its name.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.moved_places import is_moved_place
@@ -27,6 +29,7 @@ from kvedge.resources.values.hook_sidecars import wants_hooks
 
 # KubeVirt's: the user vouches that an address of the Pod network goes where the guest goes.
 ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
+_NO_PLUGINS: Final[Mapping[str, BindingPlugin]] = MappingProxyType({})
 _SHARED: Final = "ReadWriteMany"
 
 Method = Literal["BlockMigration", "LiveMigration"]
@@ -52,19 +55,23 @@ class LauncherCan(NamedTuple):
     release_functions: bool = True
 
 
-def judge_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Condition:
-    """The condition."""
-    found = next(_obstacles(vmi, launcher), None)
+def judge_migratable(
+    vmi: VirtualMachineInstance, launcher: LauncherCan, plugins: Mapping[str, BindingPlugin] = _NO_PLUGINS
+) -> Condition:
+    """The condition; `plugins` are the network binding plugins in force."""
+    found = next(_obstacles(vmi, launcher, plugins), None)
     if found is None and not launcher.move:
         found = _OLD_LAUNCHER
     return _condition(LIVE_MIGRATABLE, found)
 
 
-def judge_storage_migratable(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Condition:
+def judge_storage_migratable(
+    vmi: VirtualMachineInstance, launcher: LauncherCan, plugins: Mapping[str, BindingPlugin] = _NO_PLUGINS
+) -> Condition:
     """Whether the guest could move if its disks moved along, whatever claims they are on: StorageLiveMigratable."""
     found = next(
         itertools.chain(
-            _of_networks(vmi),
+            _of_networks(vmi, plugins),
             _of_devices(vmi, launcher),
             _of_cpus(vmi),
             _of_encryption(vmi),
@@ -102,8 +109,10 @@ def choose_method(vmi: VirtualMachineInstance) -> Method:
     return "BlockMigration" if copied or layered else "LiveMigration"
 
 
-def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[Obstacle]:
-    yield from _of_networks(vmi)
+def _obstacles(
+    vmi: VirtualMachineInstance, launcher: LauncherCan, plugins: Mapping[str, BindingPlugin]
+) -> Iterator[Obstacle]:
+    yield from _of_networks(vmi, plugins)
     yield from _of_devices(vmi, launcher)
     yield from _of_cpus(vmi)
     yield from _of_encryption(vmi)
@@ -113,15 +122,24 @@ def _obstacles(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[O
     yield from _of_moved_disks(vmi)
 
 
-def _of_networks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
+def _of_networks(vmi: VirtualMachineInstance, plugins: Mapping[str, BindingPlugin]) -> Iterator[Obstacle]:
+    reason = "InterfaceNotLiveMigratable"
     on_pod_network = {network.name for network in vmi.spec.networks if network.pod is not None}
     vouched = ALLOW_POD_BRIDGE in vmi.metadata.annotations
     for interface in vmi.spec.domain.devices.interfaces:
+        plugin = plugins.get(interface.binding.name) if interface.binding is not None else None
+        moves = plugin is not None and plugin.migrates
         if interface.name not in on_pod_network or interface.masquerade is not None:
+            if plugin is not None and plugin.sidecar_image and not moves:
+                yield Obstacle(
+                    reason,
+                    f"cannot migrate VMI: interface {interface.name} is made by the sidecar of a binding plugin without"
+                    " `migration`",
+                )
             continue
-        if not (interface.bridge is not None and vouched):
+        if not (moves or (interface.bridge is not None and vouched)):
             yield Obstacle(
-                "InterfaceNotLiveMigratable",
+                reason,
                 "cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network",
             )
 

@@ -16,10 +16,11 @@ from kvedge.network.binding.bridge_unbinding import unbind_pod_interface
 from kvedge.network.binding.masquerade_binding import masquerade_pod_interface
 from kvedge.network.binding.passt_binding import passt_pod_interface
 from kvedge.network.binding.ready_tap import ready_tap
+from kvedge.network.binding.sidecar_nic import sidecar_pod_interface
 from kvedge.network.errors import UnsuitablePodError
 from kvedge.network.nft.nft_nat_rules import TCP, UDP
 from kvedge.resources.configuration.configuration import BindingPlugin
-from kvedge.resources.configuration.configuration_bindings import MANAGED_TAP, TAP
+from kvedge.resources.configuration.configuration_bindings import BY_SIDECAR, MANAGED_TAP, TAP
 from kvedge.resources.masquerade import SIDECAR_PORTS, BadGuestNetwork, GuestSubnet, guest_subnet, is_meshed
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID
 from kvedge.resources.types.devices import Interface, Port
@@ -65,6 +66,8 @@ def bind_nic(
     if interface.passt_binding is not None:
         return passt_pod_interface(netns, guest_mac=mac, pod_interface=pod_interface)
     attachment = _attachment(interface, plugins)
+    if attachment == BY_SIDECAR:
+        return sidecar_pod_interface(netns, guest_mac=mac, pod_interface=pod_interface)
     if attachment == TAP:
         asked = bool(interface.mac_address)
         return ready_tap(netns, guest_mac=mac, asked_mac=asked, pod_interface=pod_interface, index=index)
@@ -112,10 +115,10 @@ def _record(directory: Path, interface: Interface) -> Path:
     return directory / f"{interface.name}.json"
 
 
-def _attachment(interface: Interface, plugins: Mapping[str, BindingPlugin]) -> str:
-    """By what a plugin joins the guest; empty for an interface without one."""
+def _attachment(interface: Interface, plugins: Mapping[str, BindingPlugin]) -> str | None:
+    """By what a plugin joins the guest; None for an interface without one."""
     if interface.binding is None:
-        return ""
+        return None
     plugin = plugins.get(interface.binding.name)
     if plugin is None:
         # Admission refuses it, unless it was asleep or the plugin has gone since.

@@ -290,6 +290,7 @@ class SyncLoop:
             hotplug=hotplug,
             copy=copy,
             cut_off=(*memory.cut_off, *memory.lost),
+            plugins=self.network.plugins,
         )
         patch = status_patch(vmi, seen, self.clock.now())
         if patch is None:

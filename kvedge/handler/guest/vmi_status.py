@@ -8,8 +8,8 @@ through untouched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -24,13 +24,19 @@ from kvedge.handler.guest.growth_status import (
     memory_condition,
     vcpu_condition,
 )
-from kvedge.handler.guest.migratable import LauncherCan, choose_method, judge_migratable, judge_storage_migratable
+from kvedge.handler.guest.migratable import (
+    LauncherCan,
+    choose_method,
+    judge_migratable,
+    judge_storage_migratable,
+)
 from kvedge.handler.guest.nic_plan import nic_troubles, unserved_nics
 from kvedge.handler.launchers.domain_outcome import ALIVE
 from kvedge.handler.migration.migration_patches import paused_by_user
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles, volume_entries
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.disks.volume_facts import is_hotpluggable
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
@@ -128,6 +134,8 @@ class Observation:
     copy: CopyOutcome = NOT_LOOKED
     # Of networks that the guest is cut off from, each a sentence.
     cut_off: tuple[str, ...] = ()
+    # The network binding plugins in force.
+    plugins: Mapping[str, BindingPlugin] = field(default_factory=dict)
 
 
 def status_patch(vmi: VirtualMachineInstance, seen: Observation, now: datetime) -> JsonObject | None:
@@ -379,8 +387,8 @@ def _own_conditions(vmi: VirtualMachineInstance, seen: Observation) -> dict[str,
     if seen.status.state in ALIVE:
         launcher = LauncherCan(seen.status.migrates, seen.status.moves_functions)
         return wanted | {
-            LIVE_MIGRATABLE: judge_migratable(vmi, launcher),
-            STORAGE_LIVE_MIGRATABLE: judge_storage_migratable(vmi, launcher),
+            LIVE_MIGRATABLE: judge_migratable(vmi, launcher, seen.plugins),
+            STORAGE_LIVE_MIGRATABLE: judge_storage_migratable(vmi, launcher, seen.plugins),
         }
     return wanted | _find_present(vmi.status.conditions, _MOBILITY)
 

@@ -105,7 +105,8 @@ class VmiPreparation:
             raise BadRequest(error.path or "the VMI", error.detail) from error
 
     def _hooks(self, request: SyncRequest) -> VmiHooks:
-        if not self._options.hook_sidecars or self._options.incoming:
+        # For a guest that comes as well: sidecars make ready what its interfaces need here. Its document comes with it.
+        if not self._options.hook_sidecars:
             return VmiHooks()
         # Loaded by the launchers that need them: grpc is 20 MB.
         from kvedge.launcher.hooks.hook_calls import START_SECONDS, HookCalls

@@ -68,7 +68,9 @@ class NicKeeper(DeviceKeeper[NicStep]):
             BadRequest: when it is no VMI.
             Unanswered: when a change is under way that does not end.
         """
-        wishes = read_nic_wishes(request.vmi_json, (entry.name for entry in request.interfaces))
+        # What has neither is its sidecar's, and in the domain already, by whatever name.
+        prepared = (entry.name for entry in request.interfaces if entry.tap or entry.HasField("passt"))
+        wishes = read_nic_wishes(request.vmi_json, prepared)
         with self._handing_over():
             self._request, self._wishes = request, wishes
             if present is not None and plan_nics(wishes, present.nics):

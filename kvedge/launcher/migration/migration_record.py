@@ -58,6 +58,7 @@ class MigrationRecord:
         self._staying = f"{directory}/outgoing-kept.json"
         self._incoming = f"{directory}/incoming.json"
         self._timed = f"{directory}/incoming-timed.json"
+        self._refreshed = f"{directory}/incoming-refreshed.json"
 
     def outgoing(self) -> OutgoingRecord:
         """What is known of the last migration away from here."""
@@ -97,6 +98,15 @@ class MigrationRecord:
     def owes_time(self) -> bool:
         """Whether a guest came here that was not told the time since."""
         return self.incoming().arrived and not os.path.exists(self._timed)
+
+    @property
+    def owes_refresh(self) -> bool:
+        """Whether a guest came here whose links were not refreshed since."""
+        return self.incoming().arrived and not os.path.exists(self._refreshed)
+
+    def keep_refreshed(self) -> None:
+        """Remember that they were. Raises OSError."""
+        replace_json(self._refreshed, {})
 
     def keep_timed(self) -> None:
         """Remember that it was told. Raises OSError."""

@@ -6,6 +6,7 @@ preparation process.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -173,7 +174,7 @@ class DomainLife:
         # Before anything is begun: one that cannot be opened now may be at the next Sync.
         link = open_link(request.interfaces)
         try:
-            self._define(prepared)
+            self._define(prepared, request)
             reached.note(DOMAIN_DEFINED)
             # Its first DISCOVER may come within a second.
             self._nics.serve(request.interfaces)
@@ -191,14 +192,14 @@ class DomainLife:
             # The kill may have come before there was anything to kill.
             self._orders.kill()
 
-    def _define(self, prepared: Prepared) -> None:
+    def _define(self, prepared: Prepared, request: SyncRequest) -> None:
         try:
             self._session.define(prepared.xml)
         except BadRequest as error:
             if not prepared.hooks:
                 raise
             changed = f"hook sidecar {', '.join(prepared.hooks)} changed the domain into what libvirt refuses"
-            raise BadRequest(f"metadata.annotations[{HOOK_SIDECARS}]", f"{changed}: {error}") from error
+            raise BadRequest(_field_of_hooks(request.vmi_json), f"{changed}: {error}") from error
 
     def _start(self, prepared: Prepared, link: PasstLink | None) -> str:
         """Why the guest did not start; empty when it did."""
@@ -231,3 +232,11 @@ class DomainLife:
             self._session.destroy(graceful=False)
             raise
         self._record.settle_link()
+
+
+def _field_of_hooks(vmi_json: bytes) -> str:
+    """Where a VMI asks for its sidecars: by the annotation, or by the binding plugins of its interfaces alone."""
+    metadata = json.loads(vmi_json or b"{}").get("metadata") or {}
+    if HOOK_SIDECARS in (metadata.get("annotations") or {}):
+        return f"metadata.annotations[{HOOK_SIDECARS}]"
+    return "spec.domain.devices.interfaces"

@@ -21,6 +21,7 @@ from kvedge.launcher.hotplug.function_release import FunctionRelease
 from kvedge.launcher.hotplug.memory_keeper import MemoryKeeper
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.metrics.metrics_keeper import MetricsKeeper
+from kvedge.launcher.migration.link_refresh import LinkRefresh
 from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.released_guest import ReleasedGuest
@@ -78,6 +79,7 @@ class DomainRun:
         store = MigrationRecord(record.directory)
         if store.owes_time:
             self.agent.clock.owe(store.keep_timed)
+        self._links = LinkRefresh(session, store, self._watch.look_soon)
         self._released = ReleasedGuest(session, store)
         self.outgoing = OutgoingGuest(
             session, store, self._look_soon, root, FunctionRelease(session, self._nics).release
@@ -110,7 +112,7 @@ class DomainRun:
         self._passt = PasstWatch()
         keepers = (
             *(self._disks, self._nics, self._cpus, self._memory, self._credentials, self._metrics),
-            self._passt,
+            *(self._passt, self._links),
         )
         self.life = DomainLife(
             session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
@@ -146,6 +148,7 @@ class DomainRun:
         self.view.look()
         self._let_released_run()
         self._look_at_passt()
+        self._links.look(self.view.facts())
         self._dumps.go_on(self.view.facts())
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()

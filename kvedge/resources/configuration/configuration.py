@@ -111,13 +111,21 @@ class WorkloadUpdates:
 
 @dataclass(frozen=True, slots=True)
 class BindingPlugin:
-    """A network binding plugin: by what a guest is joined to its Pod's NIC, tap or managedTap, and what that costs."""
+    """A network binding plugin: by what a guest is joined to its Pod's NIC, and what that costs."""
 
+    # tap or managedTap; empty where the plugin's sidecar makes the guest's interface.
     attachment: str
     # `[namespace/]name` of a network that the Pod joins as well for each interface of the plugin; or empty.
     network: str = ""
     requests: Mapping[str, Quantity] = field(default_factory=dict)
     limits: Mapping[str, Quantity] = field(default_factory=dict)
+    # The image of a container that is asked about the domain of each guest that uses the plugin; or empty.
+    sidecar_image: str = ""
+    # Whether that container is told of the devices of the guest's networks.
+    tells_devices: bool = False
+    # Whether a guest may move with it, and whether its link then goes down and up, for another address.
+    migrates: bool = False
+    refreshes_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,7 +304,7 @@ _NETWORK: Final = (
     _make_nothing("configuration.network.permitSlirpInterface", "Discontinued.", "there is no slirp", same=(False,)),
     _make_applied(
         "configuration.network.binding",
-        "Network binding plugins, by the names that interfaces give in binding.name. Those with a sidecar are refused.",
+        "Network binding plugins, by the names that interfaces give in binding.name.",
     ),
 )
 

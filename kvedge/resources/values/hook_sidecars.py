@@ -45,13 +45,19 @@ class HookScript:
 
 @dataclass(frozen=True, slots=True)
 class HookSidecar:
-    """One container; without an image it is kvedge's own shim, which runs the script."""
+    """One container; without an image it is kvedge's own shim, which runs the script.
+
+    `plugin` is the network binding plugin that it is of, if of one; `tells_devices` says that it is told of the devices
+    of the guest's networks.
+    """
 
     image: str = ""
     pull_policy: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     script: HookScript | None = None
+    plugin: str = ""
+    tells_devices: bool = False
 
 
 def wants_hooks(annotations: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,12 @@ BOARD = """#!/bin/sh
 echo "$4" | sed 's|<sysinfo type="smbios">|&<baseBoard><entry name="manufacturer">Radical Edward</entry></baseBoard>|'
 """
 BROKEN = "#!/bin/sh\necho no such board >&2\nexit 3\n"
+# What the sidecar of a network binding plugin may be: it makes the interface for which no link was prepared.
+NIC = """#!/bin/sh
+nic='<mac address="52:54:00:00:00:07"/><model type="virtio"/><alias name="ua-default"/>'
+nic="<interface type='user'>$nic</interface>"
+echo "$4" | sed "s|</devices>|$nic&|"
+"""
 VCPUS = "#!/bin/sh\necho \"$4\" | sed 's|<vcpu[^>]*>[0-9]*|<vcpu>none|'\n"
 # The sidecar has its own directory where the launcher has that of all.
 SHIM = f"""
@@ -74,3 +81,23 @@ def test_a_domain_that_libvirt_refuses_is_its_sidecars(pod: LauncherPod) -> None
         pod.sync()
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "hook sidecar hook-sidecar-0 changed the domain into what libvirt refuses" in refused.value.details()
+
+
+def test_the_sidecar_of_a_binding_plugin_makes_the_guests_interface(pod: LauncherPod) -> None:
+    write_script(pod.directory, NIC)
+    nic = {"name": "default", "binding": {"name": "site"}, "macAddress": "52:54:00:00:00:07"}
+    domain = {"memory": {"guest": "64Mi"}, "devices": {"interfaces": [nic]}}
+    vmi = pod.vmi(domain=domain, networks=[{"name": "default", "pod": {}}])
+    request = m.SyncRequest(
+        vmi_json=json.dumps(vmi).encode(),
+        interfaces=[m.GuestInterface(name="default", mac="52:54:00:00:00:07", mtu=1450)],
+        options=m.NodeOptions(emulation=True),
+        memory_bytes=64 << 20,
+    )
+    for _ in range(2):
+        # The second Sync finds a guest that has all that it is to have.
+        status = pod.call("Sync", request, 60)
+        assert status.state == m.DOMAIN_STATE_RUNNING
+        assert [(each.name, each.mac) for each in status.nics] == [("default", "52:54:00:00:00:07")]
+        assert list(status.nic_troubles) == []
+    assert "<interface type='user'>" in pod.call("DescribeDomain").document

@@ -20,6 +20,7 @@ from kvedge.controller.migrations.target_pod import target_pod
 from kvedge.controller.vm.vmi_template import vmi_from_vm
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.configuration.configuration_reading import read_configuration
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
@@ -85,7 +86,12 @@ def _fedora() -> GoldenPod:
 
 
 def _snake(config: dict[str, Any]) -> dict[str, Any]:
-    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in key): value for key, value in config.items()}
+    made = {"".join(f"_{c.lower()}" if c.isupper() else c for c in key): value for key, value in config.items()}
+    if "bindings" in made:
+        # As the KubeVirt object has them.
+        reading = read_configuration({"configuration": {"network": {"binding": made["bindings"]}}})
+        made["bindings"] = reading.configuration.bindings
+    return made
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod.hook_containers import sidecars_of
 from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
@@ -87,7 +88,6 @@ from kvedge.resources.types.guest_nics import (
 from kvedge.resources.types.pod_networks import DEFAULT_NETWORK, NETWORKS, default_network, make_wanted_networks
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.values.hook_sidecars import read_hook_sidecars
 from kvedge.resources.values.ip_addresses import plain_ip
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.name_grammar import LABEL_LENGTH
@@ -279,7 +279,7 @@ def _command(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[str]:
     meta = vmi.metadata
     made = [*config.program, "launcher", "--monitor", "--namespace", meta.namespace, "--name", meta.name]
     made += ["--uid", meta.uid, "--grace-period-seconds", str(grace_seconds(vmi) + _LAUNCHER_MARGIN)]
-    if hooks := read_hook_sidecars(meta.annotations):
+    if hooks := sidecars_of(vmi, config):
         made += ["--hook-sidecars", str(len(hooks))]
     if meta.annotations.get(KEEP_LAUNCHER, "").lower() == "true":
         made.append("--keep-after-failure")

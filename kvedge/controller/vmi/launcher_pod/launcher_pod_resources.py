@@ -13,7 +13,7 @@ from typing import Final
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
-from kvedge.resources.configuration.configuration import BindingPlugin
+from kvedge.resources.configuration.configuration_bindings import plugins_of
 from kvedge.resources.disks.metrics_disk import has_metrics_disk
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
@@ -82,7 +82,8 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
         limits["cpu"] = str(wanted.limits["cpu"])
     if "memory" in wanted.limits:
         limits["memory"] = str(parse_bytes(wanted.limits["memory"]) + overhead)
-    for plugin in _binding_plugins(vmi, config):
+    # A plugin costs the same for one interface and for many.
+    for plugin in plugins_of(vmi, config.bindings).values():
         _add(requests, plugin.requests)
         _add(limits, plugin.limits)
     if has_dedicated_cpus(vmi.spec.domain):
@@ -90,12 +91,6 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
         requests["cpu"] = str(math.ceil(parse_quantity(requests["cpu"])))
         limits |= {name: requests[name] for name in ("cpu", "memory")}
     return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
-
-
-def _binding_plugins(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[BindingPlugin]:
-    """The plugins of the VMI's interfaces, each once: a plugin costs the same for one interface and for many."""
-    named = {nic.binding.name: None for nic in vmi.spec.domain.devices.interfaces if nic.binding is not None}
-    return [config.bindings[name] for name in named if name in config.bindings]
 
 
 def _add(amounts: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:

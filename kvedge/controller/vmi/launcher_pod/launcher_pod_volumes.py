@@ -18,6 +18,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_files import make_mounted_f
 from kvedge.controller.vmi.launcher_pod.launcher_pod_host_disks import make_mounted_host_disks
 from kvedge.controller.vmi.launcher_pod.share_container_manifest import shares_volumes
 from kvedge.resources.access_credentials import credential_secrets, credential_volume
+from kvedge.resources.configuration.configuration_bindings import plugins_of
 from kvedge.resources.disks.hotplug_places import HOTPLUG_DIRECTORY, HOTPLUG_VOLUME
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import (
@@ -78,7 +79,7 @@ def launcher_volumes(
 ) -> list[MountedVolume]:
     """All volumes of this VMI's launcher, in the order in which they must be mounted; `claims` by their names."""
     own = _own_volumes(vmi, config)
-    taken = {made.volume.name for made in own} | {volume.name for volume in hook_volumes(vmi)}
+    taken = {made.volume.name for made in own} | {volume.name for volume in hook_volumes(vmi, config)}
     users = [
         *make_mounted_files(vmi, taken),
         *make_mounted_claims(vmi, claims, taken),
@@ -94,8 +95,8 @@ def _own_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Mou
         *(_image(tree, config) for tree in image_trees(vmi)),
         *(made for volume in vmi.spec.volumes for made in _cloud_init_secrets(volume)),
         *(_secret(credential_volume(name), name) for name in credential_secrets(vmi)),
-        *([_network_info()] if passes_functions(vmi) else []),
-        *(MountedVolume(volume, place) for volume, place in socket_mounts(vmi)),
+        *([_network_info()] if _is_told_devices(vmi, config) else []),
+        *(MountedVolume(volume, place) for volume, place in socket_mounts(vmi, config)),
         *(MountedVolume(volume, mount) for volume, mount in shares_volumes(vmi)),
     ]
 
@@ -116,14 +117,14 @@ def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -
 
 
 def other_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[Container]:
-    """The containers beside the launcher's: hook sidecars."""
+    """The containers beside the launcher's: hook sidecars, and those of network binding plugins."""
     host = [made.mount for made in _program_directories(config) if isinstance(made.mount, VolumeMount)]
     return hook_containers(vmi, config, host)
 
 
 def other_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:
     """The Pod's volumes that the launcher itself does not have."""
-    return [*disk_container_volumes(vmi, config), *hook_volumes(vmi)]
+    return [*disk_container_volumes(vmi, config), *hook_volumes(vmi, config)]
 
 
 def pull_secrets(vmi: VirtualMachineInstance) -> list[str]:
@@ -163,6 +164,10 @@ def _image(tree: ImageTree, config: ClusterConfig) -> MountedVolume:
     else:
         volume = PodVolume(name=tree.name, empty_dir=EmptyDirVolume())
     return MountedVolume(volume, VolumeMount(name=tree.name, mount_path=tree.path, read_only=True))
+
+
+def _is_told_devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> bool:
+    return passes_functions(vmi) or any(plugin.tells_devices for plugin in plugins_of(vmi, config.bindings).values())
 
 
 def _network_info() -> MountedVolume:

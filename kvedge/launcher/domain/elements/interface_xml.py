@@ -24,13 +24,14 @@ _NO_BINDING: Final = ("slirp", "macvtap", "passt")
 
 
 def add_interfaces(devices: Element, vmi: VirtualMachineInstance, platform: Platform, context: DomainContext) -> None:
-    """The NICs on taps, in the VMI's order; one whose state is `absent` is left out.
+    """The NICs on taps, in the VMI's order; one whose state is `absent` is left out, and one that the sidecar of a
+    binding plugin puts into the document.
 
     Raises:
         ConversionError: for a NIC that cannot be.
     """
     for index, interface in enumerate(vmi.spec.domain.devices.interfaces):
-        if interface.state != "absent" and interface.sriov is None:
+        if interface.state != "absent" and interface.sriov is None and not _is_of_sidecar(interface, context):
             field = f"spec.domain.devices.interfaces[{index}]"
             devices.append(interface_element(interface, platform, context, field))
 
@@ -70,6 +71,12 @@ def interface_element(interface: Interface, platform: Platform, context: DomainC
         add(element, "acpi", index=interface.acpi_index)
     add_pci_address(element, interface.pci_address, f"{field}.pciAddress")
     return element
+
+
+def _is_of_sidecar(interface: Interface, context: DomainContext) -> bool:
+    """Whether the handler has prepared no link, as the interface's plugin joins the guest by its sidecar alone."""
+    target = context.interfaces.get(interface.name)
+    return interface.binding is not None and target is not None and not target.tap
 
 
 def _check_model(interface: Interface, context: DomainContext, field: str) -> str:

@@ -170,6 +170,14 @@ def test_the_launcher_is_told_of_its_functions_once_multus_has_told() -> None:
     assert plan_network_info(vmi, a_pod(a_vmi())) is None
 
 
+def test_sidecars_are_told_of_the_devices_of_their_plugins_nics() -> None:
+    vmi, pod = with_function(), given_function(device_info=PCI)
+    vmi.spec.domain.devices.interfaces[0] = Interface(name="lan", binding=PluginBinding(name="site"))
+    (told,) = json.loads(plan_network_info(vmi, pod, {"site"}) or "")["interfaces"]
+    assert (told["network"], told["deviceInfo"]) == ("lan", PCI)
+    assert plan_network_info(vmi, pod, {"other"}) is None
+
+
 def test_that_multus_knows_no_device_is_told_too() -> None:
     assert json.loads(plan_network_info(with_function(), joined()) or "") == {"interfaces": [{"network": "lan"}]}
 

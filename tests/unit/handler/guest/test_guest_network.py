@@ -27,7 +27,7 @@ from kvedge.network.dhcp.dhcp_plan import Route
 from kvedge.network.dhcp.ipv6_plan import Ipv6Lease
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
 from kvedge.resources.identity import guest_mac
-from kvedge.resources.types.devices import EmptyBinding, Interface
+from kvedge.resources.types.devices import EmptyBinding, Interface, PluginBinding
 from kvedge.resources.types.guest_nics import interface_mac, pod_interfaces
 from kvedge.resources.types.pod_networks import pod_nic
 from kvedge.resources.types.vmi import DOMAIN_SOURCE, InterfaceStatus, VirtualMachineInstance
@@ -235,6 +235,21 @@ def test_what_somebody_undid_of_a_translated_interface_is_put_right_and_a_bridge
     nic.bridge, nic.masquerade = None, EmptyBinding()
     network.keep(translated, launcher)
     assert bound == [(0, "default", 7)]
+
+
+@pytest.mark.parametrize("refreshes", [True, False])
+def test_a_launcher_is_told_whose_link_is_refreshed_after_a_move(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refreshes: bool
+) -> None:
+    plugin = BindingPlugin("managedTap", migrates=True, refreshes_link=refreshes)
+    network = GuestNetwork(tmp_path, lambda: Configuration(bindings={"site": plugin}))
+    found = vmi()
+    nic = found.spec.domain.devices.interfaces[0]
+    nic.bridge, nic.binding = None, PluginBinding(name="site")
+    bound = BoundInterface(tap="tap0", bridge="k6t-eth0", mac="52:54:00:00:00:07", mtu=1500)
+    monkeypatch.setattr("kvedge.handler.guest.guest_network.bind_nic", lambda *_: bound)
+    (made,) = network.prepare(found, cast(HeldProcess, HeldNetwork()), parse_resolv_conf(""))
+    assert made.message.refresh_link is refreshes
 
 
 class Taps:

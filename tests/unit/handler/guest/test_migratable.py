@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kvedge.handler.guest.migratable import (
     judge_storage_migratable,
 )
 from kvedge.resources.codec import encode
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.types.devices import Disk, DiskTarget
 from kvedge.resources.types.domain import AcpiTables, Cpu, Firmware
@@ -173,6 +175,32 @@ def test_a_guest_that_hooks_made_stays() -> None:
     found.metadata.annotations["hooks.kubevirt.io/hookSidecars"] = '[{"image": "hook"}]'
     for judge in (judge_migratable, judge_storage_migratable):
         assert judge(found, LauncherCan()).reason == "HookSidecarsNotLiveMigratable"
+
+
+PLUGGED = {"interfaces": [{"name": "default", "binding": {"name": "site"}}]}
+ON_LAN = {"interfaces": [{"name": "lan", "binding": {"name": "site"}}]}
+STAYS, MOVES = BindingPlugin("managedTap"), BindingPlugin("managedTap", migrates=True)
+MADE = BindingPlugin("", sidecar_image="site:1")
+
+
+@pytest.mark.parametrize(
+    ("given", "plugin", "words"),
+    [
+        (vmi(PLUGGED), STAYS, "a migratable plugin to connect to the pod network"),
+        (vmi(PLUGGED), MOVES, ""),
+        (vmi(ON_LAN, LAN), STAYS, ""),
+        (vmi(ON_LAN, LAN), MADE, "interface lan is made by the sidecar of a binding plugin without `migration`"),
+        (vmi(ON_LAN, LAN), replace(MADE, migrates=True), ""),
+    ],
+    ids=["it stays", "it moves", "a tap on the LAN", "a sidecar that stays", "a sidecar that moves"],
+)
+def test_a_plugin_says_whether_its_guests_move(
+    given: VirtualMachineInstance, plugin: BindingPlugin, words: str
+) -> None:
+    for judge in (judge_migratable, judge_storage_migratable):
+        found = judge(given, LauncherCan(), {"site": plugin})
+        assert (found.reason, found.status) == (("InterfaceNotLiveMigratable", "False") if words else ("", "True"))
+        assert words in found.message
 
 
 def test_the_first_obstacle_is_told_and_an_old_launcher_last() -> None:

@@ -40,6 +40,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(nic_binding, "bind_pod_interface", door("bridge"))
     monkeypatch.setattr(nic_binding, "ready_tap", door("tap"))
     monkeypatch.setattr(nic_binding, "passt_pod_interface", door("passt"))
+    monkeypatch.setattr(nic_binding, "sidecar_pod_interface", door("sidecar"))
     monkeypatch.setattr(nic_binding, "masquerade_pod_interface", door("masquerade"))
     return found
 
@@ -104,6 +105,12 @@ def test_a_plugin_is_bound_as_the_kubevirt_object_says(
     vmi, plugins = plugged(**mac), {"site": BindingPlugin(attachment)}
     assert bind_nic(vmi, (0, vmi.spec.domain.devices.interfaces[0], "eth0"), 7, tmp_path, plugins) == BOUND
     assert (told["kind"], told[word[0]]) == (kind, word[1])
+
+
+def test_an_interface_that_a_sidecar_makes_is_looked_at_and_left(told: dict[str, Any], tmp_path: Path) -> None:
+    vmi, plugins = plugged(macAddress="52:54:00:00:00:07"), {"site": BindingPlugin("", sidecar_image="site:1")}
+    assert bind_nic(vmi, (0, vmi.spec.domain.devices.interfaces[0], "eth0"), 7, tmp_path, plugins) == BOUND
+    assert told == {"kind": "sidecar", "netns": 7, "guest_mac": "52:54:00:00:00:07", "pod_interface": "eth0"}
 
 
 def test_a_plugin_that_nobody_has_configured_is_told_with_its_field(told: dict[str, Any], tmp_path: Path) -> None:

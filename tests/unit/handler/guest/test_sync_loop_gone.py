@@ -46,7 +46,7 @@ def pass_over_one_that_becomes(then: VirtualMachineInstance | None) -> list[tupl
             view=lambda _: LauncherView(connected=True, status=ABSENT),
             launcher=launcher,
         ),
-        network=SimpleNamespace(forget=lambda _: None),
+        network=SimpleNamespace(forget=lambda _: None, plugins={}),
         patch=patch,
         said=said,
     )

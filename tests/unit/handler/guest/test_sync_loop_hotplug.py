@@ -76,6 +76,7 @@ class Scene:
             resolver=lambda _: SimpleNamespace(has_nameservers=False),
             prepare=lambda *_: [],
             introduce_routers=lambda *_: None,
+            plugins={},
         )
         informer = SimpleNamespace(get=lambda *_: self.vmi, observe=lambda _: None, list=list)
         self.loop = a_sync_loop(

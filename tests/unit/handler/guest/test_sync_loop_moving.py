@@ -19,6 +19,7 @@ from kvedge.handler.migration.incoming_channels import IncomingChannels
 from kvedge.handler.volumes.hotplug_plan import HotplugSeen, plan_hand_over
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.resources.codec import decode, decode_json, encode
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.disks.volume_facts import claim_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
@@ -49,6 +50,7 @@ class Network:
     """What was made in Pods, by the VMI's UID, and what was forgotten."""
 
     def __init__(self) -> None:
+        self.plugins: dict[str, BindingPlugin] = {}
         self.made: list[str] = []
         self.forgotten: list[str] = []
 

@@ -17,6 +17,7 @@ from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.kube.patches import MergePatch
 from kvedge.network.errors import MacInUseError, NetworkError, UnsuitablePodError
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.configuration import BindingPlugin
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import bridged, vmi_with
@@ -75,6 +76,7 @@ class FakeNetwork:
     kept: int = 0
     now: Resolver | NetworkError = NOWHERE
     told: list[Resolver] = field(default_factory=list)
+    plugins: dict[str, BindingPlugin] = field(default_factory=dict)
 
     def resolver(self, _: object) -> Resolver:
         if isinstance(self.now, NetworkError):

@@ -43,7 +43,7 @@ class Scene:
                 drop=lambda _: None,
                 view=lambda _: LauncherView(down_seconds=self.down),
             ),
-            network=SimpleNamespace(forget=lambda _: None),
+            network=SimpleNamespace(forget=lambda _: None, plugins={}),
             patch=self._patch,
             said=self.said,
         )

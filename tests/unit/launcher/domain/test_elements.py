@@ -323,3 +323,11 @@ def test_the_context_decides_the_smbios_words_and_the_vmi_its_serial() -> None:
 )
 def test_ports_stay_free_for_what_comes_later(in_use: int, memory: int, free: int) -> None:
     assert free_root_ports(in_use, memory) == free
+
+
+def test_an_interface_that_its_plugins_sidecar_makes_is_left_to_it() -> None:
+    made = {"devices": {"interfaces": [{"name": "default", "binding": {"name": "site"}}]}}
+    for tap, number in (("", 0), ("tap0", 1)):
+        targets = {"default": InterfaceTarget(tap=tap, mac="02:00:00:00:00:01", mtu=1500)}
+        domain = rendered(vmi(made), interfaces=targets)
+        assert len(domain.findall("devices/interface")) == number

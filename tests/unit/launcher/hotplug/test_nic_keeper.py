@@ -98,6 +98,15 @@ def test_a_nic_comes_changes_its_link_and_goes() -> None:
     assert kept.keeper.troubles() == []
 
 
+def test_what_a_sidecar_has_made_is_not_plugged_in_again() -> None:
+    kept = Kept()
+    interfaces = {"spec": {"domain": {"devices": {"interfaces": [{"name": "made"}]}}}}
+    prepared = [m.GuestInterface(name="made", mac="m", mtu=1400)]
+    request = m.SyncRequest(vmi_json=json.dumps(interfaces).encode(), interfaces=prepared)
+    kept.keeper.follow(request, kept.domain.facts())
+    assert kept.look() == []
+
+
 def test_a_guest_that_keeps_its_nic_is_asked_again_and_told_of_after_a_while() -> None:
     kept = Kept()
     kept.domain.nics["lan"] = DomainNic("lan", "m", "tap-lan")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,7 @@ from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.launcher.run import domain_life
 from kvedge.launcher.run.domain_run import DomainRun
 from kvedge.launcher.run.run_record import RunRecord
+from kvedge.resources.values.hook_names import HOOK_SIDECARS
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.waiting import wait_until
 
@@ -103,8 +105,20 @@ def test_a_domain_that_does_not_start_has_ended_with_the_reason(domain: PlayedDo
     assert run.state.ended.is_set()
 
 
+@pytest.mark.parametrize(
+    ("annotations", "field"),
+    [
+        ({HOOK_SIDECARS: "[{}]"}, "metadata.annotations[hooks.kubevirt.io/hookSidecars]"),
+        ({}, "spec.domain.devices.interfaces"),
+    ],
+    ids=["the annotation", "a binding plugin"],
+)
 def test_what_libvirt_refuses_of_a_hooks_making_names_the_sidecar(
-    domain: PlayedDomain, record: RunRecord, monkeypatch: pytest.MonkeyPatch
+    domain: PlayedDomain,
+    record: RunRecord,
+    monkeypatch: pytest.MonkeyPatch,
+    annotations: dict[str, str],
+    field: str,
 ) -> None:
     def refuse(xml: str) -> None:
         raise BadRequest("the domain", "unknown machine")
@@ -112,11 +126,12 @@ def test_what_libvirt_refuses_of_a_hooks_making_names_the_sidecar(
     monkeypatch.setattr(domain, "define", refuse)
     preparation = PlayedPreparation()
     preparation.hooks = ("hook-sidecar-1",)
+    request = m.SyncRequest(vmi_json=json.dumps({"metadata": {"annotations": annotations}}).encode())
     with pytest.raises(
         BadRequest, match=r"hook sidecar hook-sidecar-1 changed the domain .*: .*unknown machine"
     ) as caught:
-        run_of(domain, record, preparation).life.sync(m.SyncRequest())
-    assert caught.value.field == "metadata.annotations[hooks.kubevirt.io/hookSidecars]"
+        run_of(domain, record, preparation).life.sync(request)
+    assert caught.value.field == field
 
 
 class PlayedLink:

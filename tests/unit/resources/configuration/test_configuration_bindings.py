@@ -14,7 +14,7 @@ def read(**plugins: dict[str, Any]) -> Reading:
     return read_configuration({"configuration": {"network": {"binding": plugins}}})
 
 
-def test_plugins_without_sidecars_are_in_force() -> None:
+def test_plugins_are_in_force() -> None:
     overhead = {"requests": {"memory": "100Mi", "cpu": "50m"}, "limits": {"memory": "1Gi"}}
     reading = read(
         managed={"domainAttachmentType": "managedTap", "migration": {"method": "link-refresh"}},
@@ -23,23 +23,34 @@ def test_plugins_without_sidecars_are_in_force() -> None:
             "networkAttachmentDefinition": "infra/vtap",
             "computeResourceOverhead": overhead,
         },
+        passt={
+            "sidecarImage": "passt:1",
+            "networkAttachmentDefinition": "passt",
+            "downwardAPI": "device-info",
+            "migration": {},
+        },
     )
     assert reading.findings == ()
     assert reading.configuration.bindings == {
-        "managed": BindingPlugin("managedTap"),
+        "managed": BindingPlugin("managedTap", migrates=True, refreshes_link=True),
         "vtap": BindingPlugin("tap", "infra/vtap", overhead["requests"], overhead["limits"]),
+        "passt": BindingPlugin("", "passt", sidecar_image="passt:1", tells_devices=True, migrates=True),
     }
 
 
 @pytest.mark.parametrize(
     ("plugin", "field", "words"),
     [
-        ({"sidecarImage": "x:1", "domainAttachmentType": "tap"}, ".sidecarImage", "sidecars are not supported"),
-        ({"domainAttachmentType": "tap", "downwardAPI": "device-info"}, ".downwardAPI", "remove it"),
-        ({"domainAttachmentType": "vhost"}, ".domainAttachmentType", "use tap or managedTap"),
-        ({"migration": {}}, ".domainAttachmentType", "use tap or managedTap"),
+        ({"sidecarImage": "x:1", "downwardAPI": "all"}, ".downwardAPI", "use device-info"),
+        (
+            {"domainAttachmentType": "tap", "migration": {"method": "x"}},
+            ".migration.method",
+            "use link-refresh",
+        ),
+        ({"domainAttachmentType": "vhost", "sidecarImage": "x:1"}, ".domainAttachmentType", "use tap or managedTap"),
+        ({"migration": {}}, ".domainAttachmentType", "name a sidecarImage"),
     ],
-    ids=["a sidecar", "the downward API", "another attachment", "no attachment"],
+    ids=["another downward API", "another method", "another attachment", "neither attachment nor sidecar"],
 )
 def test_a_plugin_that_cannot_be_used_is_named_and_not_there(plugin: dict[str, Any], field: str, words: str) -> None:
     reading = read(site=plugin, good={"domainAttachmentType": "tap"})

@@ -1,0 +1,79 @@
+"""Has a guest that came from another node ask for its addresses anew: its link goes down for a moment, then up again.
+
+Kept by `domain_run`: `follow` is called by each Sync, `look` by the watch. For interfaces of network binding plugins
+whose `migration.method` is `link-refresh`. Done once, whatever becomes of the launcher; a link that stays down is put
+up by `nic_keeper`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.launcher.libvirt.domain_facts import Life
+from kvedge.rpc.launcher_pb2 import SyncRequest
+
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.domain_facts import DomainFacts
+    from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
+    from kvedge.launcher.migration.migration_record import MigrationRecord
+
+log = logging.getLogger(__name__)
+
+# Some guests see nothing of a link that was down for less. KubeVirt's.
+DOWN_SECONDS: Final = 0.1
+
+
+class LinkRefresh:
+    """The links of one guest; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        session: LibvirtSession,
+        record: MigrationRecord,
+        on_wish: Callable[[], None],
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`on_wish()` asks for a look."""
+        self._session = session
+        self._record = record
+        self._on_wish = on_wish
+        self._wait = wait
+        self._owes = record.owes_refresh
+        self._names: frozenset[str] = frozenset()
+
+    def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
+        """Learn which interfaces are to be refreshed."""
+        if self._owes:
+            self._names = frozenset(entry.name for entry in request.interfaces if entry.refresh_link)
+            if self._names:
+                self._on_wish()
+
+    def look(self, facts: DomainFacts | None) -> None:
+        """Refresh the links that are up, once the guest runs: one that stands still would see nothing of it."""
+        if not (self._owes and self._names) or facts is None or facts.life not in (Life.RUNNING, Life.BLOCKED):
+            return
+        due = [nic.name for nic in facts.nics if nic.name in self._names and not nic.is_down and not nic.is_function]
+        gone_down = [name for name in due if self._set(name, down=True)]
+        if gone_down:
+            self._wait(DOWN_SECONDS)
+        for name in gone_down:
+            self._set(name, down=False)
+        self._owes = False
+        try:
+            self._record.keep_refreshed()
+        except OSError as error:
+            # A launcher that is started again does it once more.
+            log.warning("that links were refreshed was not kept", extra={"facts": {"error": error.strerror}})
+
+    def _set(self, name: str, *, down: bool) -> bool:
+        try:
+            self._session.set_link(name, down=down)
+        except LauncherError as error:
+            log.warning("a link was not refreshed", extra={"facts": {"nic": name, "why": str(error)}})
+            return False
+        log.info("link refreshed", extra={"facts": {"nic": name, "link": "down" if down else "up"}})
+        return True
