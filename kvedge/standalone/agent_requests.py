@@ -5,11 +5,13 @@ Made by `standalone_services` with the server, which starts before the agent is 
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 
 from kvedge.standalone.agent.agent_service import NodeAgent
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
+from kvedge.standalone.apiserver.routes.forwarding.forward_source import NoForward
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, NoLog
 from kvedge.standalone.apiserver.routes.usage_source import MeasuredUsage, NoUsage
 
@@ -39,6 +41,16 @@ class AgentRequests:
         if self.source is None:
             raise NoExec("the node agent is still starting; try again")
         return self.source.begin_exec(request)
+
+    def open_socket(self, pod_uid: str, family: socket.AddressFamily) -> socket.socket:
+        """As the agent has it.
+
+        Raises:
+            NoForward: when the agent does not run yet, or the Pod has no network.
+        """
+        if self.source is None:
+            raise NoForward("the node agent is still starting; try again")
+        return self.source.open_socket(pod_uid, family)
 
     def measure_usage(self) -> MeasuredUsage:
         """As the agent's meter has it.

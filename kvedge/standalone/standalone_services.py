@@ -114,7 +114,7 @@ class _Box:
             has_balancer_pool=bool(settings.load_balancer_pool),
             host_ports=lambda: listening_ports(find_host_address()),
         )
-        self.server = EmbeddedApi(config, self.logs, self.logs, self.logs)
+        self.server = EmbeddedApi(config, self.logs, self.logs, self.logs, self.logs)
         self._accelerator: Accelerator | None = None
         self._image_drop_ins: ImageDropIns | None = None
 

@@ -152,7 +152,6 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
-    KnownSpecs(r"Port-forward VMI", "port forwarding of Pods by the embedded API, which speaks no SPDY", _BOX),
     KnownSpecs(r"test_id:3177\]", "OpenAPI of the aggregated API"),
     KnownSpecs(
         r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second", _BOX

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -93,6 +94,37 @@ def forwarded(box: Box, name: str) -> str:
         cwd="/",
     )
     return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
+def test_kubectl_reaches_a_guest_by_its_launchers_pod_at_the_ports_that_it_has(box: Box) -> None:
+    for name in NAMES:
+        box.wait_answer(name, 240)
+    assert OWN in by_kubectl(box, ALL, 80)
+    assert OWN in by_kubectl(box, LISTED, 80)
+    assert "Connection refused" in by_kubectl(box, LISTED, ECHO_PORT)
+
+
+def by_kubectl(box: Box, name: str, port: int) -> str:
+    """A guest's page by `kubectl port-forward`, or what kubectl says of an answer that does not come."""
+    vmi = box.vmi(name)
+    assert vmi is not None
+    (pod,) = box.pods(vmi)
+    command = ["kubectl", "--kubeconfig", str(box.kubeconfig), "port-forward", f"pod/{pod.metadata.name}", f":{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            assert f"-> {port}" in told, told
+            local = int(told.split()[2].rpartition(":")[2])
+            found = b""
+            with suppress(ConnectionError), socket.create_connection(("127.0.0.1", local), 30) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                while piece := client.recv(4096):
+                    found += piece
+        finally:
+            process.terminate()
+        return found.decode() or process.stdout.read()
 
 
 def test_guests_and_their_connections_go_on_when_all_that_runs_a_box_is_killed_and_started(box: Box) -> None:

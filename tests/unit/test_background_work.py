@@ -96,6 +96,7 @@ BARE = {
     "storage/backups/patience.py": "one look at a file system, which never ends where its server hangs",
     "standalone/apiserver/aggregation/upgrade_tunnel.py": "the two directions of one tunnel, which ends with either",
     "standalone/apiserver/routes/remote_streams.py": "the directions of one command's streams, which end together",
+    "standalone/apiserver/routes/forwarding/forward_tunnel.py": "one client's connections, which end with its tunnel",
     "standalone/apiserver/store/object_store.py": "after an exception nobody knows what is written: it ends the role",
 }
 # Event loops, by file: with a heartbeat, or why they need none.

@@ -7,6 +7,7 @@ this host before the API is asked, and adopted: killing this process, in whateve
 from __future__ import annotations
 
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import WorkQueue
 from kvedge.network.errors import NetworkError
 from kvedge.network.nics.nic_journal import nics_path
-from kvedge.network.pods.attachments import NodeNetworkConfig
+from kvedge.network.pods.attachments import NodeNetworkConfig, netns_name
 from kvedge.resources.names import GUESTFS_IMAGE, LAUNCHER_IMAGE
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -54,6 +55,7 @@ from kvedge.standalone.agent.pod.log_keeper import LogKeeper
 from kvedge.standalone.agent.pod.place.cpu_pool import CpuPool
 from kvedge.standalone.agent.pod.place.device_manager import DeviceManager
 from kvedge.standalone.agent.pod.place.pod_place import ApiReader, Places
+from kvedge.standalone.agent.pod.place.pod_sockets import open_pod_socket
 from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
 from kvedge.standalone.agent.pod.pod_loop import WORKERS, PodLoop
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
@@ -153,7 +155,7 @@ class _PodWork:
 
 
 class NodeAgent:
-    """One box's scheduler and kubelet; also the API server's `LogSource` and `ExecSource`. `usage` measures."""
+    """One box's scheduler and kubelet; also the API server's source of logs, commands and sockets. `usage` measures."""
 
     name = "node agent"
 
@@ -221,6 +223,14 @@ class NodeAgent:
             NoExec: when it cannot be run.
         """
         return self._sessions.begin_exec(request)
+
+    def open_socket(self, pod_uid: str, family: socket.AddressFamily) -> socket.socket:
+        """A socket in a Pod's network.
+
+        Raises:
+            NoForward: when it has none.
+        """
+        return open_pod_socket(netns_name(self._config.network, pod_uid), family)
 
     def _start(self) -> None:
         if wrong := self._cpus.check():

@@ -37,6 +37,7 @@ from kvedge.standalone.apiserver.audit_log import FOLDER, AuditLog
 from kvedge.standalone.apiserver.connection_gate import ConnectionGate, limits_for
 from kvedge.standalone.apiserver.loops.copy_loop import CopyLoop
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
+from kvedge.standalone.apiserver.routes.forwarding.forward_source import ForwardSource
 from kvedge.standalone.apiserver.routes.log_source import LogSource
 from kvedge.standalone.apiserver.routes.usage_source import UsageSource
 from kvedge.standalone.apiserver.server_parts import ServerParts
@@ -91,11 +92,13 @@ class EmbeddedApi:
         log_source: LogSource | None = None,
         exec_source: ExecSource | None = None,
         usage_source: UsageSource | None = None,
+        forward_source: ForwardSource | None = None,
     ) -> None:
         self._config = config
         self._log_source = log_source
         self._exec_source = exec_source
         self._usage_source = usage_source
+        self._forward_source = forward_source
         path = config.data_dir / "state" / "kvedge.db"
         self._store = ObjectStore(path)
         self._copies = StoreCopies(path, config.data_dir / "backup")
@@ -187,7 +190,7 @@ class EmbeddedApi:
         )
         audit = AuditLog(config.data_dir / "state" / FOLDER)
         audit.start()
-        sources = (self._log_source, self._exec_source, self._usage_source)
+        sources = (self._log_source, self._exec_source, self._usage_source, self._forward_source)
         parts = ServerParts(hub, self.pki, self.address, services, audit, *sources)
         await parts.prepare()
         copying = CopyLoop(self._copies, self._store, hub, parts.actor, self._config.node_name, parts.now)

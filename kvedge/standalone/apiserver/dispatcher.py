@@ -128,7 +128,7 @@ class Dispatcher:
             return wants_upgrade(request)
         if (target.group, target.resource) != ("", "pods"):
             return False
-        if target.subresource in ("exec", "attach"):
+        if target.subresource in ("exec", "attach", "portforward"):
             return wants_upgrade(request)
         return target.subresource == "log" and target.verb == "get" and is_true(request.query.get("follow", ""))
 

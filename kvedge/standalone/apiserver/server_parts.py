@@ -41,6 +41,8 @@ from kvedge.standalone.apiserver.routes.discovery_routes import DiscoveryRoutes
 from kvedge.standalone.apiserver.routes.eviction_routes import EvictionRoutes
 from kvedge.standalone.apiserver.routes.exec_routes import ExecRoutes
 from kvedge.standalone.apiserver.routes.exec_source import ExecSource
+from kvedge.standalone.apiserver.routes.forwarding.forward_routes import ForwardRoutes
+from kvedge.standalone.apiserver.routes.forwarding.forward_source import ForwardSource
 from kvedge.standalone.apiserver.routes.log_source import LogSource
 from kvedge.standalone.apiserver.routes.pod_routes import PodRoutes
 from kvedge.standalone.apiserver.routes.resource_routes import ResourceRoutes
@@ -70,6 +72,7 @@ class ServerParts:
         log_source: LogSource | None,
         exec_source: ExecSource | None = None,
         usage_source: UsageSource | None = None,
+        forward_source: ForwardSource | None = None,
     ) -> None:
         self._pki = pki
         self._webhooks = WebhookClient(hub.cache)
@@ -99,12 +102,14 @@ class ServerParts:
         pods = PodRoutes(hub, writer, log_source)
         evictions = EvictionRoutes(hub, admission, remover, self.actor, writer.now)
         self._commands = commands = ExecRoutes(hub, authorizer, exec_source, log_source)
+        self._forwards = ForwardRoutes(hub, authorizer, forward_source)
         special: dict[tuple[str, str], Route] = {
             ("pods", "log"): pods.log,
             ("pods", "binding"): pods.bind,
             ("pods", "eviction"): evictions.evict,
             ("pods", "exec"): commands.exec,
             ("pods", "attach"): commands.attach,
+            ("pods", "portforward"): self._forwards.forward,
             ("serviceaccounts", "token"): TokenRoutes(hub, tokens).create,
             ("*", "scale"): ScaleRoutes(hub, writer).serve,
         }
@@ -152,6 +157,7 @@ class ServerParts:
             loop.stop()
         self._resources.stop()
         self._commands.stop()
+        self._forwards.stop()
         self._discovery.stop()
         await self._webhooks.close()
         await self._proxy.close()

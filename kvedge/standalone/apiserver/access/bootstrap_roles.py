@@ -59,7 +59,7 @@ _EDIT: Final = (
     PolicyRule(("impersonate",), ("",), ("serviceaccounts",)),
     PolicyRule(_WRITE, ("",), ("pods",)),
     PolicyRule(("create",), ("",), ("pods/eviction", "serviceaccounts/token")),
-    PolicyRule(("get", "create"), ("",), ("pods/attach", "pods/exec")),
+    PolicyRule(("get", "create"), ("",), ("pods/attach", "pods/exec", "pods/portforward")),
     PolicyRule(
         _WRITE, ("",), ("configmaps", "events", "persistentvolumeclaims", "secrets", "serviceaccounts", "services")
     ),

@@ -29,6 +29,7 @@ _SUBRESOURCES: Mapping[str, tuple[tuple[str, str, str] | None, tuple[str, ...]]]
     "log": (None, ("get",)),
     "exec": (("", "v1", "PodExecOptions"), ("create", "get")),
     "attach": (("", "v1", "PodAttachOptions"), ("create", "get")),
+    "portforward": (("", "v1", "PodPortForwardOptions"), ("create", "get")),
     "binding": (("", "v1", "Binding"), ("create",)),
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
 }

@@ -129,28 +129,39 @@ class ExecRoutes:
                 del self._running[owner]
 
     def _find_addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
-        """The Pod and its container; a client with read access alone does not get here."""
-        target = context.target
-        if target.verb not in ("get", "create"):
-            raise MethodNotAllowed()
-        # A websocket begins with a GET, whatever it does: as in Kubernetes, the right to create counts.
-        create = RequestTarget("create", "", "", "v1", target.namespace, "pods", target.name, target.subresource)
-        if not self._authorizer.allows(context.caller, create):
-            resource = f"pods/{target.subresource}"
-            why = (
-                f'User "{context.caller.user}" cannot create resource "{resource}" in API group ""'
-                f' in the namespace "{target.namespace}"'
-            )
-            raise Forbidden(context.error_target, why)
-        stored = self._hub.get(context.key)
-        if stored is None:
-            raise NotFound(context.error_target)
-        pod = stored.load()
+        """The Pod and its container."""
+        pod = find_pod(self._hub, self._authorizer, context)
         container = choose_container(pod, request.query.get("container", ""))
         if (pod.get("status") or {}).get("phase") in FINAL_POD_PHASES:
             phase = pod["status"]["phase"]
             raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
         return pod, container
+
+
+def find_pod(hub: ObjectHub, authorizer: Authorizer, context: RequestContext) -> JsonObject:
+    """The Pod of a stream; a client with read access alone does not get here.
+
+    Raises:
+        MethodNotAllowed: for what begins no stream.
+        Forbidden: when the client may not create it.
+        NotFound: when there is no such Pod.
+    """
+    target = context.target
+    if target.verb not in ("get", "create"):
+        raise MethodNotAllowed()
+    # A websocket begins with a GET, whatever it does: as in Kubernetes, the right to create counts.
+    create = RequestTarget("create", "", "", "v1", target.namespace, "pods", target.name, target.subresource)
+    if not authorizer.allows(context.caller, create):
+        resource = f"pods/{target.subresource}"
+        why = (
+            f'User "{context.caller.user}" cannot create resource "{resource}" in API group ""'
+            f' in the namespace "{target.namespace}"'
+        )
+        raise Forbidden(context.error_target, why)
+    stored = hub.get(context.key)
+    if stored is None:
+        raise NotFound(context.error_target)
+    return stored.load()
 
 
 def _has_shell(pod: JsonObject, container: str) -> bool:

@@ -1,0 +1,1 @@
+"""kubectl port-forward: SPDY in a websocket, and sockets in the Pod's network."""
