@@ -56,6 +56,7 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "core/pods/eviction": ("", "create", ""),
     "core/pods/exec": ("", "create get", ""),
     "core/pods/log": ("get", "", ""),
+    "core/pods/portforward": ("", "create get", ""),
     "core/pods/status": ("get", "", ""),
     "core/resourcequotas": (READ, "", ""),
     "core/resourcequotas/status": ("get", "", ""),
