@@ -143,8 +143,8 @@ def _plan_scheduling(view: VmiView, config: ClusterConfig, now: datetime) -> Vmi
         if wait is not None:
             failure, warning = wait.failure, wait.warning
         status = before_hand_over(vmi, pod, "Scheduling", replace(facts, failure=failure), now)
-        told = (*_tell_devices(vmi, config, pod), *patch_vmi(vmi, status))
-        return VmiPlan(told, warning or find_news(vmi, pod, status))
+        news = warning or find_news(vmi, pod, status)
+        return VmiPlan((*_tell_devices(vmi, config, pod), *patch_vmi(vmi, status)), news)
     status = before_hand_over(vmi, pod, "Scheduled", facts, now)
     status = msgspec.structs.replace(
         status, node_name=pod.spec.node_name, migration_transport="Unix", vsock_cid=view.vsock_cid
