@@ -22,11 +22,13 @@ from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.subresources import VMI
 from kvedge.kube.errors import KubeError
 from kvedge.runtime.serving.connection_bounds import KNOWS
+from kvedge.web.images.image_calls import open_target
+from kvedge.web.images.upload_body import part_of, send_part
 from kvedge.web.live_feed import feed
 from kvedge.web.page_calls import READS, WRITES, Read, Write
 from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
-from kvedge.web.request_rules import judge_request
+from kvedge.web.request_rules import UPLOADED_DATA, UPLOADS, judge_request
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
 from kvedge.web.stream_bridge import join
 from kvedge.web.texts.shown_text import showable
@@ -100,6 +102,7 @@ class ConsoleApp:
         for path, write in WRITES.items():
             app.router.add_post(path, self._writer(write))
         app.router.add_post("/vms/{namespace}/{name}/{action}", self._act)
+        app.router.add_post(f"{UPLOADS}{{namespace}}/{{name}}{UPLOADED_DATA}", self._take_data)
         app.router.add_post("/tickets", self._ticket)
         app.router.add_get("/stream", self._stream, allow_head=False)
         return app
@@ -226,6 +229,22 @@ class ConsoleApp:
             await self._while_signed_in(session, socket, _stream_to(socket, session.user.session, target))
             return socket
 
+    async def _take_data(self, request: web.Request) -> web.StreamResponse:
+        session = self._session(request)
+        part = part_of(request)
+        with self._shares.page("upload", session.owner):
+            target = await self._ask(open_target, session, *_place(request))
+            task = asyncio.ensure_future(send_part(request, target, part))
+            try:
+                await self._until_over(session, task)
+                if not task.done():
+                    raise web.HTTPUnauthorized(reason="the session has ended")
+                task.result()
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        return web.json_response({})
+
     async def _ask(self, call: Callable[..., T], session: WebSession[WebUser], *arguments: Any) -> T:
         return await self._run(session, call, session.user.session, *arguments)
 
@@ -250,15 +269,19 @@ class ConsoleApp:
         task = asyncio.ensure_future(work)
         reason = "the session has ended"
         try:
-            while not task.done() and not self.desk.is_over(session):
-                self.desk.touch(session)
-                await asyncio.wait({task}, timeout=_END_LOOK_SECONDS)
+            await self._until_over(session, task)
             if task.done():
                 reason = _outcome(task)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await socket.close(code=1000, message=reason.encode()[:_LONGEST_REASON])
+
+    async def _until_over(self, session: WebSession[WebUser], task: asyncio.Future[Any]) -> None:
+        """Until the task or the session ends."""
+        while not task.done() and not self.desk.is_over(session):
+            self.desk.touch(session)
+            await asyncio.wait({task}, timeout=_END_LOOK_SECONDS)
 
 
 async def _stream_to(socket: web.WebSocketResponse, session: Session, target: StreamTarget) -> str:

@@ -1,6 +1,6 @@
-"""What the user may do with a VM, so that pages offer nothing that would be refused.
+"""What the user may do, so that pages offer nothing that would be refused.
 
-Called by `page_calls` in a thread of its own. Asks the server; the server still judges each call.
+Called by `page_calls` and what it calls, in threads of their own. Asks the server; the server still judges each call.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ _ACTS: Final = {
 def read_rights(session: Session, namespace: str) -> JsonObject:
     """Each act with whether the user may do it; what the server does not tell counts as allowed."""
     check_name(namespace, "namespace")
-    return {act: _may(session, namespace, *wanted) for act, wanted in _ACTS.items()}
+    return {act: may(session, namespace, wanted) for act, wanted in _ACTS.items()}
 
 
-def _may(session: Session, namespace: str, verb: str, group: str, resource: str, subresource: str) -> bool:
+def may(session: Session, namespace: str, wanted: tuple[str, str, str, str]) -> bool:
+    """Whether the user may do this there: verb, group, resource, subresource; True when the server does not tell."""
+    verb, group, resource, subresource = wanted
     asked = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": subresource}
     body = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -12,6 +12,11 @@ from typing import Final
 # No form and no page of another origin can send it without being asked first, and we answer no such question.
 OWN_HEADER: Final = "X-Kvedge-Console"
 _SAFE: Final = ("GET", "HEAD")
+# An image's bytes are the one body that is not JSON; no form can send them as what they are either.
+UPLOADS: Final = "/uploads/"
+UPLOADED_DATA: Final = "/data"
+_JSON: Final = "application/json"
+_DATA: Final = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,9 @@ def judge_request(
         return RequestRefused(403, "Sec-Fetch-Site: only the console's own pages may ask for this")
     if is_write and headers.get(OWN_HEADER) != "1":
         return RequestRefused(403, f"{OWN_HEADER}: missing; only the console's own pages may do this")
-    if is_write and headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
-        return RequestRefused(415, "Content-Type: must be application/json")
+    wanted = _DATA if path.startswith(UPLOADS) and path.endswith(UPLOADED_DATA) else _JSON
+    if is_write and headers.get("Content-Type", "").partition(";")[0].strip() != wanted:
+        return RequestRefused(415, f"Content-Type: must be {wanted}")
     return None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.client.errors import ClientError, FlagError, NotFoundError
+from kvedge.client.uploads.upload_relay import BrokenUpload
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.web.form_fields import field_of_flag, field_of_path
@@ -24,6 +25,8 @@ _STATUS: Final = (
     (Conflict, 409),
     (Invalid, 422),
     (KubeError, 502),
+    # A page tries again by itself.
+    (BrokenUpload, 503),
     (NotFoundError, 404),
     (FlagError, 422),
     (ClientError, 409),

@@ -89,16 +89,17 @@ class ImageUpload:
         Raises:
             ClientError, KubeError: with what is in the way.
         """
-        self._ensure_target()
+        self.ensure_target()
         self._wait_ready()
-        address = self._address()
+        address = self.find_address()
         self._tell(f"uploading to {address.url}")
-        UploadStream(address, self._wish.source, self._token, self._show, self._pause).send(self._wish.tries)
+        UploadStream(address, self._wish.source, self.ask_token, self._show, self._pause).send(self._wish.tries)
         if self._wish.data_source:
             self._ensure_data_source()
         self._wait_done()
 
-    def _ensure_target(self) -> None:
+    def ensure_target(self) -> None:
+        """Have the DataVolume, or the claim, there. Raises ClientError and KubeError."""
         claim = self._read(self._claim_path)
         if claim is not None:
             self._check_claim(claim)
@@ -168,25 +169,7 @@ class ImageUpload:
     def _wait_ready(self) -> None:
         last = ""
         for _ in range(max(1, int(self._wish.wait_seconds / _LOOK_SECONDS))):
-            if self._wish.bare:
-                claim = self._read(self._claim_path) or {}
-                self._check_open(claim)
-                is_ready, last = explain_claim(claim)
-                if is_ready:
-                    return
-                self._pause(_LOOK_SECONDS)
-                continue
-            status = (self._read(self._dv_path) or {}).get("status") or {}
-            last, is_ready = explain_status(status), status.get("phase") == "UploadReady"
-            if status.get("phase") in _WAITING and not (self._wish.force_bind or self._wish.is_expected):
-                raise RefusedError(
-                    f"cannot upload to DataVolume in {status['phase']} phase: add --force-bind, or start a VM that"
-                    " uses it"
-                )
-            if status.get("phase") == "Succeeded":
-                raise RefusedError(f"DataVolume {self._name} is filled already")
-            if status.get("phase") == "Failed":
-                raise RefusedError(f"DataVolume {self._name} takes no upload: {last}")
+            is_ready, last = self.look_ready()
             if is_ready:
                 return
             self._pause(_LOOK_SECONDS)
@@ -194,6 +177,28 @@ class ImageUpload:
             f"{self._name} did not become ready for the upload within {self._wish.wait_seconds:g} s: {last};"
             f" see `kvedge describe {'pvc' if self._wish.bare else 'dv'} {self._name}`"
         )
+
+    def look_ready(self) -> tuple[bool, str]:
+        """Whether data is taken now, and why not yet.
+
+        Raises:
+            RefusedError: when none will be.
+        """
+        if self._wish.bare:
+            claim = self._read(self._claim_path) or {}
+            self._check_open(claim)
+            return explain_claim(claim)
+        status = (self._read(self._dv_path) or {}).get("status") or {}
+        last, phase = explain_status(status), status.get("phase")
+        if phase in _WAITING and not (self._wish.force_bind or self._wish.is_expected):
+            raise RefusedError(
+                f"cannot upload to DataVolume in {phase} phase: add --force-bind, or start a VM that uses it"
+            )
+        if phase == "Succeeded":
+            raise RefusedError(f"DataVolume {self._name} is filled already")
+        if phase == "Failed":
+            raise RefusedError(f"DataVolume {self._name} takes no upload: {last}")
+        return phase == "UploadReady", last
 
     def _check_open(self, claim: JsonObject) -> None:
         """Whether the claim still can become ready: its disk may be there, or what is in it refuses one."""
@@ -206,22 +211,31 @@ class ImageUpload:
 
     def _wait_done(self) -> None:
         for _ in range(int(_PROCESSING_SECONDS / _LOOK_SECONDS)):
-            claim = self._read(self._claim_path)
-            if claim is None:
-                raise ClientError(f"PVC {self._name} was deleted before the image was in it")
-            said = claim["metadata"].get("annotations") or {}
-            if said.get(POD_PHASE) == "Succeeded":
+            if self.look_done():
                 return
-            if said.get(POD_PHASE) == "Failed":
-                what = "PVC" if self._wish.bare else "DataVolume"
-                why = said.get(FATAL_ERROR) or said.get(RUNNING_MESSAGE) or "see its conditions"
-                raise RefusedError(
-                    f"what was sent cannot be the disk of {self._name}: {why}; delete the {what} and upload again"
-                )
             self._pause(_LOOK_SECONDS)
         raise ClientError(f"the image in {self._name} was not converted within a day")
 
-    def _address(self) -> ProxyAddress:
+    def look_done(self) -> bool:
+        """Whether what was sent is the disk by now.
+
+        Raises:
+            ClientError: when it will not be.
+        """
+        claim = self._read(self._claim_path)
+        if claim is None:
+            raise ClientError(f"PVC {self._name} was deleted before the image was in it")
+        said = claim["metadata"].get("annotations") or {}
+        if said.get(POD_PHASE) == "Failed":
+            what = "PVC" if self._wish.bare else "DataVolume"
+            why = said.get(FATAL_ERROR) or said.get(RUNNING_MESSAGE) or "see its conditions"
+            raise RefusedError(
+                f"what was sent cannot be the disk of {self._name}: {why}; delete the {what} and upload again"
+            )
+        return bool(said.get(POD_PHASE) == "Succeeded")
+
+    def find_address(self) -> ProxyAddress:
+        """Where data is taken. Raises ClientError when nothing tells it."""
         config = self._read(f"{_CDI}/cdiconfigs/config") or {}
         status, spec = config.get("status") or {}, config.get("spec") or {}
         url = self._wish.proxy_url or spec.get("uploadProxyURLOverride") or status.get("uploadProxyURL") or ""
@@ -230,7 +244,8 @@ class ImageUpload:
         url = url if "://" in url else f"https://{url}"
         return ProxyAddress(url, str(status.get("uploadProxyCA") or ""), self._wish.insecure)
 
-    def _token(self) -> str:
+    def ask_token(self) -> str:
+        """A new token for this claim."""
         document = {
             "apiVersion": f"{UPLOAD_GROUP}/{UPLOAD_VERSION}",
             "kind": TOKEN_REQUEST_KIND,

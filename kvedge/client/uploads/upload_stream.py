@@ -23,7 +23,7 @@ _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 600.0
 _LONGEST_ANSWER: Final = 4096
 # The same request may succeed later.
-_PASSING: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
+PASSING: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
 _MOST_PAUSE: Final = 10.0
 
 
@@ -92,6 +92,17 @@ class UploadStream:
             else:
                 return
 
+    def find_offset(self, identity: str) -> tuple[str, int]:
+        """The call for this upload, and the byte at which it goes on.
+
+        Raises:
+            ClientError: the proxy does not answer, or takes nothing of us.
+        """
+        try:
+            return self._probe(self._token(), identity)
+        except _Broken as error:
+            raise ClientError(f"{self._address.url} does not answer: {error}") from error
+
     _reached = 0
 
     def _attempt(self, identity: str, size: int) -> None:
@@ -114,7 +125,7 @@ class UploadStream:
         if response.status == 200:
             return
         told = f"HTTP {response.status} {text or response.reason}"
-        if response.status in _PASSING:
+        if response.status in PASSING:
             raise _Broken(told)
         raise RefusedError(f"the upload was refused: {told}")
 

@@ -17,13 +17,13 @@ const vmOf = (namespace, name) => element("a", { href: vmLink({ namespace, name 
 const about = ({ kind, namespace, name, part }) => cell(
   `${kind} `, namespace ? `${namespace}/` : "", kind.startsWith("VirtualMachine") ? vmOf(namespace, name) : name, part ? ` (${part})` : "");
 
-const tablePage = (title, path, none, heads, cells) => (main) => {
+// A table that is read again while it is open: its element, and what ends it.
+export const tablePart = (title, path, none, heads, cells) => () => {
   let isOpen = true;
   let timer = 0;
   let shownText = "";
   const state = element("p", { role: "status" });
   const shown = element("div");
-  main.replaceChildren(element("h1", {}, title), state, shown);
 
   async function look() {
     try {
@@ -43,7 +43,16 @@ const tablePage = (title, path, none, heads, cells) => (main) => {
   }
 
   look();
-  return () => { isOpen = false; clearTimeout(timer); };
+  return { node: element("div", {}, state, shown), leave: () => { isOpen = false; clearTimeout(timer); } };
+};
+
+const tablePage = (title, ...about) => {
+  const make = tablePart(title, ...about);
+  return (main) => {
+    const { node, leave } = make();
+    main.replaceChildren(element("h1", {}, title), node);
+    return leave;
+  };
 };
 
 export const nodesPage = tablePage("Nodes", "nodes", "No nodes.",

@@ -1,13 +1,13 @@
-// The YAML of a VM: read, and where the user may, changed. A change is checked and shown before it is made.
+// The YAML of an object: read, and where the user may, changed. A change is checked and shown before it is made.
 
-import { CallFailed, read, vmPath, write } from "./calls.js";
+import { CallFailed, read, write } from "./calls.js";
 import { button, element, note } from "./dom.js";
 import { field, showFaults } from "./fields.js";
 
 const SIGNS = { "+": "ins", "-": "del" };
 
-export function editPart(namespace, name, mayEdit) {
-  const path = vmPath(namespace, name);
+// `path` is where it is read and written, `called` what it is told by; `changed` is called after a change.
+export function editPart(path, called, mayEdit, changed = () => {}) {
   const edit = button("Edit", begin, { hidden: true });
   const bar = element("div", { class: "bar" }, edit);
   const shown = element("div");
@@ -58,7 +58,8 @@ export function editPart(namespace, name, mayEdit) {
         const answer = await write(`${path}/edit/${step}`, { yaml: text });
         showFaults(null, [yaml], faults);
         if (step === "apply") {
-          note(`${namespace}/${name} was changed`);
+          note(`${called} was changed`);
+          changed();
           end();
           return;
         }

@@ -4,18 +4,21 @@ import { read, write } from "./calls.js";
 import { alarmsPage, networksPage, nodesPage, tasksPage, volumesPage } from "./cluster_pages.js";
 import { consolePage } from "./console_page.js";
 import { element } from "./dom.js";
+import { imagesPage } from "./images_page.js";
 import { listPage } from "./list_page.js";
 import { Live } from "./live.js";
 import { newPage } from "./new_page.js";
 import { screenPage } from "./screen_page.js";
+import { settingsPage } from "./settings_page.js";
 import { signInPage } from "./sign_in_page.js";
+import { usersPage } from "./users_page.js";
 import { vmPage } from "./vm_page.js";
 
 const main = document.getElementById("main");
 const places = document.getElementById("places");
 const live = new Live();
 // Pages by the first part of the address, those of one VM by what follows its name.
-const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], networks: ["Networks", networksPage], tasks: ["Tasks", tasksPage], alarms: ["Alarms", alarmsPage] };
+const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], images: ["Images", imagesPage], networks: ["Networks", networksPage], tasks: ["Tasks", tasksPage], alarms: ["Alarms", alarmsPage], settings: ["Settings", settingsPage], users: ["Users", usersPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
 const UNAUTHORIZED = 401;
 let leave = () => {};

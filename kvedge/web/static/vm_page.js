@@ -21,7 +21,7 @@ export function vmPage(main, live, namespace, name) {
   const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights, () => row()?.status === "Running")];
   const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
-  const manifest = editPart(namespace, name, async () => isVm() && (await rights()).edit);
+  const manifest = editPart(vmPath(namespace, name), `${namespace}/${name}`, async () => isVm() && (await rights()).edit);
   main.replaceChildren(element("h1", {}, `${namespace}/${name}`), actions, content, graphs.node, ...histories.map(({ node }) => node), manifest);
   rights().then((may) => {
     histories[0].node.hidden = !may.snapshots;

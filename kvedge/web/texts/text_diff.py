@@ -1,6 +1,6 @@
 """What differs between two texts, line by line, as a page shows it.
 
-Called by `vm_edit`. Pure; bounded for texts that have nothing in common.
+Called by `object_edit`. Pure; bounded for texts that have nothing in common.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Manifests as a page shows and sends them: YAML of one object, within bounds.
 
-Called by `new_vm`, `vm_calls` and `vm_edit`. Pure.
+Called by `new_vm`, `vm_calls` and `object_edit`. Pure.
 """
 
 from __future__ import annotations

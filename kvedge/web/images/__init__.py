@@ -1,0 +1,1 @@
+"""The page of images: DataVolumes and DataSources, and uploads through the console."""

@@ -1,0 +1,141 @@
+// Images: DataVolumes and DataSources as they come to be, and the upload of a file into a new disk.
+
+import { CallFailed, read } from "./calls.js";
+import { tablePart } from "./cluster_pages.js";
+import { age, button, confirm, element, note } from "./dom.js";
+import { field, showFaults } from "./fields.js";
+import { Upload, allUploads, onUploads, sizeFor } from "./uploads.js";
+
+const GIB = 1 << 30;
+const MIB = 1 << 20;
+
+const bytes = (count) => count >= GIB ? `${(count / GIB).toFixed(1)} GiB` : `${(count / MIB).toFixed(1)} MiB`;
+
+const done = ({ percent, kind, name }) => percent === null ? "" : element("span", {},
+  element("progress", { max: 100, value: percent, "aria-label": `${kind} ${name}` }), ` ${percent} %`);
+
+const images = tablePart("Images", "images", "No DataVolumes and no DataSources.",
+  ["Namespace", "Name", "Kind", "State", "Done", "From", "Size", "Age", "Message"],
+  (one) => [one.namespace, one.name, one.kind, element("span", { class: one.trouble ? "bad" : "" }, one.state), done(one), one.from, one.size, one.created ? age(one.created) : "", one.message]);
+
+export function imagesPage(main) {
+  const list = images();
+  const form = uploadForm();
+  const shown = uploadsShown();
+  main.replaceChildren(element("h1", {}, "Images"), form.node, shown.node, list.node);
+  return () => { list.leave(); form.leave(); shown.leave(); };
+}
+
+function uploadForm() {
+  let file = null;
+  let asked = 0;
+  const chosen = element("span", { role: "status" }, "No file is chosen.");
+  const input = element("input", { type: "file", id: "image-file", onchange: () => choose(input.files[0]) });
+  const [namespace, name, size, storageClass] = [
+    field({ key: "namespace", label: "Namespace", onchange: askRight }),
+    field({ key: "name", label: "Name", about: "Of the new disk; one that waits for its upload goes on." }),
+    field({ key: "size", label: "Disk size", about: "Such as 10Gi; at least what the image holds." }),
+    field({ key: "storageClass", label: "Storage class", about: "The default one without it." }),
+  ];
+  const fields = [namespace, name, size, storageClass];
+  const offer = element("input", { type: "checkbox", id: "image-offer", checked: true });
+  const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+  const send = button("Upload", begin, { class: "main" });
+  const area = element("div", { class: "drop" }, element("label", { for: "image-file" }, "Image: qcow2 or raw, also packed; chosen, or dropped here"), input, chosen);
+  const node = element("details", {}, element("summary", {}, "Upload an image"), faults, area, fields.map((one) => one.node),
+    element("div", { class: "bar" }, offer, element("label", { for: "image-offer" }, "Offer it to new VMs, as a DataSource of that name")), element("div", { class: "bar" }, send));
+
+  // Anywhere on the page: a file that misses the area must not replace the page.
+  const over = (event) => { event.preventDefault(); area.classList.add("over"); };
+  const away = () => area.classList.remove("over");
+  const dropped = (event) => {
+    event.preventDefault();
+    away();
+    if (!event.dataTransfer.files.length) return;
+    node.open = true;
+    choose(event.dataTransfer.files[0]);
+  };
+  const listening = { dragover: over, dragleave: away, drop: dropped };
+  for (const [what, listener] of Object.entries(listening)) addEventListener(what, listener);
+
+  async function choose(found) {
+    file = found ?? null;
+    chosen.textContent = file ? `${file.name}, ${bytes(file.size)}` : "No file is chosen.";
+    if (!file) return;
+    if (!name.value) name.input.value = nameOf(file.name);
+    size.input.value = (await sizeFor(file).catch(() => "")) || size.value;
+  }
+
+  async function askRight() {
+    const mine = ++asked;
+    const { mayUpload } = await read(`images/${encodeURIComponent(namespace.value.trim())}/right`).catch(() => ({ mayUpload: true }));
+    if (mine !== asked) return;
+    send.disabled = !mayUpload;
+    namespace.complain(mayUpload ? "" : "you may not upload there");
+  }
+
+  function begin() {
+    const values = Object.fromEntries(fields.map((one) => [one.key, one.value.trim()]));
+    const causes = ["namespace", "name", "size"].filter((key) => !values[key]).map((key) => ({ field: key, message: "this is needed" }));
+    if (!file) causes.push({ field: "", message: "choose a file" });
+    showFaults(causes.length ? { causes } : null, fields, faults)?.input.focus();
+    if (causes.length) return;
+    new Upload(file, { ...values, offer: offer.checked }).run();
+    node.open = false;
+  }
+
+  read("new/defaults").then((known) => { namespace.input.value ||= known.namespace; return askRight(); }).catch(() => {});
+  return { node, leave: () => { for (const [what, listener] of Object.entries(listening)) removeEventListener(what, listener); } };
+}
+
+// A name as objects have it, of a file's name.
+const nameOf = (text) => text.toLowerCase().replace(/\.(qcow2|img|raw|iso|gz|xz|zst)(\.(gz|xz|zst))?$/, "").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63);
+
+function uploadsShown() {
+  const node = element("div");
+  const lines = new Map();
+  const forget = onUploads(draw);
+
+  function draw() {
+    const now = allUploads();
+    for (const [one, line] of lines) if (!now.includes(one)) { line.node.remove(); lines.delete(one); }
+    for (const one of now) {
+      if (!lines.has(one)) { lines.set(one, uploadLine(one)); node.append(lines.get(one).node); }
+      lines.get(one).draw();
+    }
+  }
+
+  draw();
+  return { node, leave: forget };
+}
+
+function uploadLine(one) {
+  const called = `${one.namespace}/${one.name}`;
+  const bar = element("progress", { max: 100, value: 0, "aria-label": `Upload of ${called}` });
+  const far = element("span");
+  const state = element("span", { role: "status" });
+  const act = button("Cancel", stop, { "aria-label": `Cancel the upload of ${called}` });
+  const node = element("p", { class: "bar" }, element("strong", {}, called), bar, far, state, act);
+
+  async function stop() {
+    if (!one.isActive) { one.forget(); return; }
+    if (!(await confirm(`Cancel the upload of ${called}, and delete its DataVolume?`, "Delete"))) return;
+    try {
+      await one.cancel();
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      note(error.message, true);
+    }
+  }
+
+  function draw() {
+    bar.value = one.file.size ? Math.floor(100 * one.sent / one.file.size) : 0;
+    far.textContent = `${bytes(one.sent)} of ${bytes(one.file.size)}`;
+    if (state.textContent !== one.state) state.textContent = one.state;
+    state.className = one.isFailed ? "bad" : "";
+    act.textContent = one.isActive ? "Cancel" : "Forget";
+    act.setAttribute("aria-label", one.isActive ? `Cancel the upload of ${called}` : `Forget the upload of ${called}`);
+  }
+
+  return { node, draw };
+}

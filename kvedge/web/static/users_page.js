@@ -1,0 +1,88 @@
+// What the user may do in a namespace, and who has KubeVirt's roles there: given and taken away where they may.
+
+import { CallFailed, read, write } from "./calls.js";
+import { button, confirm, element, note, table } from "./dom.js";
+import { field, showFaults } from "./fields.js";
+
+const KINDS = { User: "a user", Group: "a group", ServiceAccount: "a ServiceAccount" };
+
+export function usersPage(main) {
+  let isOpen = true;
+  let asked = 0;
+  // It stays while what is above it is read again: so does what was typed.
+  let form = { path: "", node: null };
+  const namespace = field({ key: "namespace", label: "Namespace" });
+  const state = element("p", { role: "status" });
+  const shown = element("div");
+  main.replaceChildren(element("h1", {}, "Users"),
+    element("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); look(); } }, namespace.node, element("button", { type: "submit" }, "Show")), state, shown);
+
+  const place = () => `access/${encodeURIComponent(namespace.value.trim())}`;
+
+  async function look() {
+    const mine = ++asked;
+    state.textContent = "";
+    try {
+      const found = await read(place());
+      if (!isOpen || mine !== asked) return;
+      const [path, where] = [place(), namespace.value.trim()];
+      shown.replaceChildren(...parts(found, path, where));
+      if (form.path === path) return;
+      form.node?.remove();
+      form = { path, node: found.mayGive ? giveForm(found, path, where) : null };
+      if (form.node) main.append(form.node);
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      if (isOpen && mine === asked) { shown.replaceChildren(); form.node?.remove(); form = { path: "", node: null }; state.textContent = error.message; }
+    }
+  }
+
+  async function take(path, where, row) {
+    if (!(await confirm(`Take ${row.role} in ${where} away from ${row.name}?`, "Take away"))) return;
+    try {
+      await write(`${path}/take`, { kind: row.kind, name: row.name, binding: row.binding });
+      note(`${row.name} has lost ${row.role} in ${where}`);
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      note(error.message, true);
+    }
+    look();
+  }
+
+  function giveForm(found, path, where) {
+    const kind = field({ key: "kind", label: "To", kind: "select", value: found.kinds[0], options: found.kinds.map((one) => [one, KINDS[one] ?? one]) });
+    const name = field({ key: "name", label: "Name", about: "As the API server knows it; a ServiceAccount of another namespace as NAMESPACE/NAME." });
+    const role = field({ key: "role", label: "Role", kind: "select", value: found.roles[0], options: found.roles.map((one) => [one, one]) });
+    const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+    async function give() {
+      try {
+        await write(`${path}/give`, { kind: kind.value, name: name.value.trim(), role: role.value });
+        showFaults(null, [kind, name, role], faults);
+        note(`${name.value.trim()} has ${role.value} in ${where}`);
+        look();
+      } catch (error) {
+        if (!(error instanceof CallFailed)) throw error;
+        showFaults(error, [kind, name, role], faults)?.input.focus();
+      }
+    }
+    return element("fieldset", {}, element("legend", {}, "Give a role"), faults, kind.node, name.node, role.node, element("div", { class: "bar" }, button("Give", give, { class: "main" })));
+  }
+
+  function parts(found, path, where) {
+    const rows = found.rows.map((row) => [row.kind, row.name, row.role, row.binding,
+      found.mayTake && row.isPlain ? button("Take away", () => take(path, where, row), { "aria-label": `Take ${row.role} away from ${row.name}` }) : ""]);
+    return [
+      element("h2", {}, `What you may do in ${where}`),
+      found.user ? element("p", {}, `You are ${found.user}.`) : "",
+      table("Your rights", ["Act", "Allowed"], found.rights.map(({ words, may }) => [words, may ? "yes" : "no"])),
+      element("h2", {}, `Who has KubeVirt's roles in ${where}`),
+      found.isSeen
+        ? rows.length ? table("Roles", ["Kind", "Name", "Role", "RoleBinding", "Acts"], rows) : element("p", {}, "nobody, by a RoleBinding of this namespace")
+        : element("p", {}, "You may not see this."),
+      found.more ? element("p", {}, "There are more: see kubectl.") : "",
+    ];
+  }
+
+  read("new/defaults").then((known) => { if (isOpen) { namespace.input.value ||= known.namespace; look(); } }).catch(() => {});
+  return () => { isOpen = false; };
+}
