@@ -71,7 +71,7 @@ def read_ratio(text: str) -> Fraction:
 def with_limits(pod: Pod, vmi: VirtualMachineInstance, wanted: Collection[str], ratio: Fraction) -> Pod:
     """The Pod, each container of which has the wanted limits; those that it has stay."""
 
-    def limited(container: Container) -> Container:
+    def limit(container: Container) -> Container:
         asked = container.resources
         if container.name == _COMPUTE:
             memory = parse_bytes(asked.requests.get("memory", 0))
@@ -86,8 +86,8 @@ def with_limits(pod: Pod, vmi: VirtualMachineInstance, wanted: Collection[str], 
 
     spec = msgspec.structs.replace(
         pod.spec,
-        containers=[limited(each) for each in pod.spec.containers],
-        init_containers=[limited(each) for each in pod.spec.init_containers],
+        containers=[limit(each) for each in pod.spec.containers],
+        init_containers=[limit(each) for each in pod.spec.init_containers],
     )
     return msgspec.structs.replace(pod, spec=spec)
 

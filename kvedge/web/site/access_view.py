@@ -77,7 +77,7 @@ def without(binding: JsonObject, kind: str, name: str) -> list[JsonObject]:
     """The other subjects of a binding."""
     namespace = binding["metadata"].get("namespace", "")
     return [
-        each for each in binding.get("subjects") or () if (each.get("kind"), _called(each, namespace)) != (kind, name)
+        each for each in binding.get("subjects") or () if (each.get("kind"), _find_name(each, namespace)) != (kind, name)
     ]
 
 
@@ -85,7 +85,7 @@ def _rows(bindings: Sequence[JsonObject]) -> Iterator[JsonObject]:
     for binding in filter(is_of_role, bindings):
         namespace = binding["metadata"].get("namespace", "")
         for subject in binding.get("subjects") or ():
-            name = _called(subject, namespace)
+            name = _find_name(subject, namespace)
             shown = showable(name, _LONGEST)
             yield {
                 "kind": showable(str(subject.get("kind"))),
@@ -97,6 +97,6 @@ def _rows(bindings: Sequence[JsonObject]) -> Iterator[JsonObject]:
             }
 
 
-def _called(subject: JsonObject, namespace: str) -> str:
+def _find_name(subject: JsonObject, namespace: str) -> str:
     name, place = str(subject.get("name")), str(subject.get("namespace") or "")
     return f"{place}/{name}" if subject.get("kind") == ACCOUNT and place != namespace else name
