@@ -77,7 +77,9 @@ def without(binding: JsonObject, kind: str, name: str) -> list[JsonObject]:
     """The other subjects of a binding."""
     namespace = binding["metadata"].get("namespace", "")
     return [
-        each for each in binding.get("subjects") or () if (each.get("kind"), _find_name(each, namespace)) != (kind, name)
+        each
+        for each in binding.get("subjects") or ()
+        if (each.get("kind"), _find_name(each, namespace)) != (kind, name)
     ]
 
 
