@@ -1,4 +1,4 @@
-"""A domain's document that came from a hook sidecar: what it must be before libvirt sees it.
+"""A domain's document on its way to hook sidecars and back: how they see it, and what it must be for libvirt.
 
 Called by `hook_calls`. Pure. libvirt judges the rest when it defines the domain.
 """
@@ -12,6 +12,21 @@ from kvedge.launcher.hooks.hook_points import LARGEST_DOMAIN
 
 # By these the launcher finds the domain again, and libvirt takes another one for another domain.
 _KEPT: Final = ("name", "uuid")
+# The tables of SMBIOS that KubeVirt's documents have, filled or not.
+_TABLES: Final = ("system", "bios", "baseBoard", "chassis")
+
+
+def show_domain(xml: str) -> str:
+    """The document in KubeVirt's manner, for scripts that look for its text, as those of its guide do.
+
+    Every table of SMBIOS is there, and what is empty is written with both of its tags.
+    """
+    document = ElementTree.fromstring(xml)
+    for sysinfo in document.iterfind("sysinfo[@type='smbios']"):
+        for table in _TABLES:
+            if sysinfo.find(table) is None:
+                ElementTree.SubElement(sysinfo, table)
+    return ElementTree.tostring(document, encoding="unicode", short_empty_elements=False) + "\n"
 
 
 def check_domain(before: str, answer: bytes) -> str:

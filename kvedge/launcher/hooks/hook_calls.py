@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvedge.launcher.hooks.cloud_init_data import CloudInitFiles, data_of, files_of, no_cloud_of
-from kvedge.launcher.hooks.domain_answer import check_domain
+from kvedge.launcher.hooks.domain_answer import check_domain, show_domain
 from kvedge.launcher.hooks.hook_points import ON_DEFINE_DOMAIN, PRE_CLOUD_INIT_ISO, SHUTDOWN
 from kvedge.launcher.hooks.hook_sidecar import HookSidecar, ask_info
 from kvedge.launcher.launcher_errors import BadRequest, HookFailed, LauncherError, Unanswered
@@ -75,19 +75,20 @@ class HookCalls:
             HookFailed: when a sidecar refuses, or answers no document of this domain.
             Unanswered: when one does not answer.
         """
-        changed = []
+        changed: list[str] = []
+        shown = show_domain(xml)
         for sidecar in self._list_subscribed(ON_DEFINE_DOMAIN):
-            request = hooks_pb2.OnDefineDomainParams(domain_xml=xml.encode(), vmi=vmi_json)
+            request = hooks_pb2.OnDefineDomainParams(domain_xml=shown.encode(), vmi=vmi_json)
             reply = hooks_pb2.OnDefineDomainResult.FromString
             answer = sidecar.call(ON_DEFINE_DOMAIN, request, reply, self._count_left())
             try:
                 made = check_domain(xml, answer.domain_xml)
             except ValueError as error:
                 raise HookFailed(sidecar.container, f"{ON_DEFINE_DOMAIN} answered {error}") from error
-            if made != xml:
+            if made != shown:
                 changed.append(sidecar.container)
-            xml = made
-        return xml, changed
+            shown = made
+        return (shown if changed else xml), changed
 
     def shutdown(self, tell: Callable[[str], None]) -> None:
         """Tell sidecars that the guest has ended; `tell` hears of those that do not take it."""

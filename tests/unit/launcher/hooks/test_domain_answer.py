@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvedge.launcher.hooks.domain_answer import check_domain
+from kvedge.launcher.hooks.domain_answer import check_domain, show_domain
 
 BEFORE = "<domain type='kvm'><name>default_web</name><uuid>u-1</uuid><memory>1</memory></domain>"
 
@@ -33,3 +33,16 @@ def test_a_changed_document_of_the_same_domain_is_taken() -> None:
 def test_what_is_no_document_of_this_domain_is_refused(answer: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_domain(BEFORE, answer)
+
+
+def test_a_hook_sees_empty_tables_of_smbios_by_both_of_their_tags() -> None:
+    system = '<system><entry name="sku">1</entry></system>'
+    xml = f'<domain><sysinfo type="smbios">{system}</sysinfo><devices><rng /></devices></domain>'
+    shown = show_domain(xml)
+    assert "<bios></bios><baseBoard></baseBoard><chassis></chassis></sysinfo>" in shown
+    assert system in shown
+    assert "<rng></rng>" in shown
+
+
+def test_a_domain_without_smbios_gets_no_tables() -> None:
+    assert show_domain("<domain><name>a</name></domain>") == "<domain><name>a</name></domain>\n"
