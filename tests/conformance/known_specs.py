@@ -144,6 +144,8 @@ CANNOT_APPLY: Final = (
         "needs KubeVirt's images of hook sidecars",
     ),
     KnownSpecs(r"test_id:(6222|6223)\]", "needs a cloud-init in the guest that writes the agent's settings"),
+    KnownSpecs(r"test_id:4630\]", "wants file systems of disks in the guest, which runs from its initrd"),
+    KnownSpecs(r"test_id:11214\]", "wants limits computed from KubeVirt's overhead of a Pod"),
     KnownSpecs(r"ACPI MSDM", "needs libvirt 11.2 for MSDM"),
 )
 # Left out on a machine whose kernel cannot tell VLANs apart.
@@ -152,6 +154,7 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
+    KnownSpecs(r"test_id:9344\]", "port forwarding by plain SPDY, which virtctl speaks", _BOX),
     KnownSpecs(r"test_id:3177\]", "OpenAPI of the aggregated API"),
     KnownSpecs(
         r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second", _BOX
