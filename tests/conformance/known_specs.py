@@ -154,6 +154,7 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
+    KnownSpecs(r"emits GuestAgentPingFailed", "an event of the VMI for each ping that its agent does not answer"),
     KnownSpecs(r"test_id:9344\]", "port forwarding by plain SPDY, which virtctl speaks", _BOX),
     KnownSpecs(r"test_id:3177\]", "OpenAPI of the aggregated API"),
     KnownSpecs(
