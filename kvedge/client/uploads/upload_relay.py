@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 import aiohttp
 
-from kvedge.client.errors import ClientError, RefusedError
+from kvedge.client.errors import RefusedError, TimedOutError
 from kvedge.client.uploads.upload_stream import PASSING, ProxyAddress
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
 
@@ -19,7 +19,7 @@ _CONNECT_SECONDS: Final = 20.0
 _LONGEST_ANSWER: Final = 4096
 
 
-class BrokenUpload(ClientError):
+class BrokenUpload(TimedOutError):
     """The data did not get there; what the proxy has of it, it keeps for a while."""
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import ssl
 from typing import Final
 
 from kvedge.handler.launchers.relay_core import DoorError
+from kvedge.runtime.tls.bare_contexts import new_context_for_anybody
 
 _CONNECT_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 10.0
@@ -39,8 +39,10 @@ async def dial_vsock(
         async with asyncio.timeout(_HANDSHAKE_SECONDS):
             if not tls:
                 return await asyncio.open_connection(sock=ours, limit=_BUFFER)
+            # The kernel says by the CID which guest it is, as with KubeVirt: guests make their own certificates.
+            context = new_context_for_anybody()
             return await asyncio.open_connection(
-                sock=ours, limit=_BUFFER, ssl=_any_guest(), server_hostname="guest", ssl_handshake_timeout=None
+                sock=ours, limit=_BUFFER, ssl=context, server_hostname="guest", ssl_handshake_timeout=None
             )
     except (OSError, TimeoutError) as error:
         ours.close()
@@ -49,15 +51,6 @@ async def dial_vsock(
     except BaseException:
         ours.close()
         raise
-
-
-def _any_guest() -> ssl.SSLContext:
-    """Guests make their own certificates: the kernel says by the CID which guest it is, as in KubeVirt."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _words(error: BaseException) -> str:

@@ -24,6 +24,15 @@ def new_client_context() -> ssl.SSLContext:
     return _new_context(ssl.PROTOCOL_TLS_CLIENT)
 
 
+def new_context_for_anybody() -> ssl.SSLContext:
+    """A client's context for servers whose certificate says nothing, as the way to them tells who they are."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def _new_context(protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     # As Kubernetes' servers have it.

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kvedge.launcher.launcher_errors import BadRequest, Unreadable
-from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
 from kvedge.launcher.run import attestation
 from kvedge.launcher.run.attestation import Attestation, hash_loader
 from kvedge.rpc.launcher_pb2 import InjectLaunchSecretRequest, LaunchMeasurement, SevInfo
+from tests.support.needs import NEEDS_LIBVIRT
 
 
 class Domain:
@@ -46,14 +46,18 @@ def domain(tmp_path: Path) -> Domain:
 
 @pytest.fixture
 def asked(domain: Domain) -> Attestation:
+    from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
+
     session: Any = SimpleNamespace(launch_security=DomainLaunchSecurity(domain, lambda: domain))
     return Attestation(session)
 
 
+@NEEDS_LIBVIRT
 def test_the_host_is_known_by_its_key_and_certificates(asked: Attestation) -> None:
     assert asked.platform() == SevInfo(pdh="cGRo", cert_chain="Y2hhaW4=")
 
 
+@NEEDS_LIBVIRT
 def test_a_measurement_says_of_what_it_is(asked: Attestation) -> None:
     assert asked.measurement() == LaunchMeasurement(
         measurement="bWVhc3VyZWQ=",
@@ -65,11 +69,13 @@ def test_a_measurement_says_of_what_it_is(asked: Attestation) -> None:
     )
 
 
+@NEEDS_LIBVIRT
 def test_a_secret_goes_to_the_guest_with_its_header(asked: Attestation, domain: Domain) -> None:
     asked.inject(InjectLaunchSecretRequest(header="aGVhZGVy", secret="c2VjcmV0"))
     assert domain.secrets == [{"sev-secret-header": "aGVhZGVy", "sev-secret": "c2VjcmV0"}]
 
 
+@NEEDS_LIBVIRT
 @pytest.mark.parametrize(("header", "secret", "words"), [("", "cw==", "Header is"), ("aA==", "", "Secret is")])
 def test_half_a_secret_is_refused(asked: Attestation, domain: Domain, header: str, secret: str, words: str) -> None:
     with pytest.raises(BadRequest, match=f"{words} required"):
