@@ -170,7 +170,7 @@ class ApiRun:
             reader,
             self.metrics_objects.read,
             relay.node_stats,
-            RoleCollector(reader.relays, relay.role_stats, self.endpoint.instance),
+            RoleCollector(reader.relays, relay.role_stats, self.endpoint.instance, self.metrics_objects.read),
             lambda: self._proxy,
             lambda: self.configuration.current,
         )

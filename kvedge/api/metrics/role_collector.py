@@ -13,6 +13,8 @@ from typing import Final
 
 from kvedge.api.metrics.exposition import render
 from kvedge.api.metrics.role_series import build_role_metrics
+from kvedge.api.metrics.seen_objects import SeenObjects
+from kvedge.api.metrics.stream_series import build_stream_metrics
 from kvedge.api.subresources.status_message import Refusal
 from kvedge.kube.figures.process_figures import tell_process
 from kvedge.resources.codec import DecodeError, decode_json
@@ -22,26 +24,34 @@ log = logging.getLogger(__name__)
 
 _NODE_SECONDS: Final = 3.0
 AskNode = Callable[[str, str], Awaitable[bytes]]
+ReadObjects = Callable[[], Awaitable[SeenObjects]]
 
 
 class RoleCollector:
     """Asks; `instance` is what this process is called where no handler is in it."""
 
-    def __init__(self, relays: Callable[[], Awaitable[dict[str, str]]], ask_node: AskNode, instance: str) -> None:
+    def __init__(
+        self,
+        relays: Callable[[], Awaitable[dict[str, str]]],
+        ask_node: AskNode,
+        instance: str,
+        read_objects: ReadObjects,
+    ) -> None:
+        """`read_objects` is called when a process tells of streams: only VMIs that are there have series of them."""
         self._relays = relays
         self._ask_node = ask_node
         self._instance = instance
+        self._read_objects = read_objects
 
     async def collect(self) -> bytes:
         """The metrics of all processes. Raises Refusal when the nodes are not to be had."""
         relays = sorted((await self._relays()).items())
         answers = await asyncio.gather(*(self._find(node, address) for node, address in relays))
-        return await asyncio.to_thread(self._render, [node for node, _ in relays], answers)
-
-    def _render(self, nodes: list[str], answers: list[RoleStats | None]) -> bytes:
-        handlers = {node: stats is not None for node, stats in zip(nodes, answers, strict=True)}
-        found = [(node, stats) for node, stats in zip(nodes, answers, strict=True) if stats is not None]
-        return render(build_role_metrics([*found, (self._instance, tell_process())], handlers)).encode()
+        told = list(zip((node for node, _ in relays), answers, strict=True))
+        found = [(node, stats) for node, stats in told if stats is not None]
+        found.append((self._instance, await asyncio.to_thread(tell_process)))
+        seen = await self._read_objects() if any(stats.streams for _, stats in found) else SeenObjects()
+        return await asyncio.to_thread(_render, found, {node: stats is not None for node, stats in told}, seen)
 
     async def _find(self, node: str, address: str) -> RoleStats | None:
         try:
@@ -51,3 +61,7 @@ class RoleCollector:
             # Told by a series, as what guests use.
             log.debug("a node does not tell of itself", extra={"facts": {"node": node, "reason": str(error)}})
             return None
+
+
+def _render(found: list[tuple[str, RoleStats]], handlers: dict[str, bool], seen: SeenObjects) -> bytes:
+    return render([*build_role_metrics(found, handlers), *build_stream_metrics(found, seen.vmis)]).encode()

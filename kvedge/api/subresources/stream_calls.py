@@ -19,6 +19,7 @@ from kvedge.api.subresources.guest_viewer import GuestViewer
 from kvedge.api.subresources.relay_client import RelayClient
 from kvedge.api.subresources.status_message import bad_request, internal
 from kvedge.api.subresources.stream_watch import LOOK_SECONDS, StreamWatch
+from kvedge.kube.figures.stream_figures import STREAM_FIGURES
 from kvedge.resources.relay_protocol import NO_UPGRADE
 from kvedge.runtime.serving.stream_core import DEAD_SECONDS
 from kvedge.runtime.serving.stream_pump import ENDED, FAILED, GOING_DOWN, ConnectionSource, Farewell, Source, pump
@@ -76,10 +77,16 @@ class StreamCalls:
         if not wants_websocket(request):
             await source.close()
             raise bad_request(NO_UPGRADE)
-        return await self._join(request, WebSocketViewer(), source, watch, f"{protocol}/{port}")
+        return await self._join(request, WebSocketViewer(), source, watch, "portforward", f"{protocol}/{port}")
 
     async def _join(
-        self, request: web.Request, viewer: WebSocketViewer, source: Source, watch: StreamWatch, kind: str
+        self,
+        request: web.Request,
+        viewer: WebSocketViewer,
+        source: Source,
+        watch: StreamWatch,
+        kind: str,
+        words: str = "",
     ) -> web.StreamResponse:
         try:
             await viewer.accept(request)
@@ -92,14 +99,16 @@ class StreamCalls:
         sent_away: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
         self._open.add(sent_away)
         watching = asyncio.create_task(_send_away(sent_away, watch))
+        known = watch.vmi.metadata
         try:
-            farewell = await pump(viewer, source, sent_away)
+            with STREAM_FIGURES.count(kind, known.namespace, known.name, known.uid):
+                farewell = await pump(viewer, source, sent_away)
         finally:
             self._open.discard(sent_away)
             watching.cancel()
             await asyncio.wait([watching])
-        vmi = f"{watch.vmi.metadata.namespace}/{watch.vmi.metadata.name}"
-        log.info("stream ended", extra={"facts": {"vmi": vmi, "stream": kind, "reason": farewell.reason}})
+        facts = {"vmi": f"{known.namespace}/{known.name}", "stream": words or kind, "reason": farewell.reason}
+        log.info("stream ended", extra={"facts": facts})
         return viewer.socket
 
 

@@ -1,4 +1,4 @@
-"""All that a process with roles in it tells of itself: queues, calls, states of its roles, what it uses of its host.
+"""All that a process with roles in it tells of itself: queues, calls, streams, states of roles, use of its host.
 
 Called by the api role of itself, and by a handler's relay for the api role. Reads /proc/self.
 """
@@ -15,6 +15,7 @@ from typing import Final
 
 from kvedge.kube.figures.queue_figures import tell_queues
 from kvedge.kube.figures.rest_figures import REST_FIGURES
+from kvedge.kube.figures.stream_figures import STREAM_FIGURES
 from kvedge.resources.usage.role_stats import RoleStats
 
 # By this an api role knows what two ways of asking have in common: handler and api role are often one process.
@@ -47,6 +48,7 @@ def tell_process() -> RoleStats:
         queues=tell_queues(),
         calls=REST_FIGURES.tell_calls(),
         latencies=REST_FIGURES.tell_latencies(),
+        streams=STREAM_FIGURES.tell(),
     )
 
 

@@ -57,6 +57,16 @@ class LatencyStats(KubeStruct, kw_only=True):
     times: Times = field(default_factory=Times)
 
 
+class StreamStats(KubeStruct, kw_only=True):
+    """Streams to one guest: how many of each kind are open, and when the last one ended (Unix time), or 0."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    open: dict[str, int] = {}
+    ended: int = 0
+
+
 class RoleStats(KubeStruct, kw_only=True):
     """One process: `process` tells it from all others; `figures` and `states` by names of ours."""
 
@@ -66,3 +76,4 @@ class RoleStats(KubeStruct, kw_only=True):
     queues: list[QueueStats] = []
     calls: list[CallStats] = []
     latencies: list[LatencyStats] = []
+    streams: list[StreamStats] = []

@@ -10,6 +10,7 @@ import contextlib
 import socket
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kvedge.api.subresources import stream_calls
 from kvedge.api.subresources.caller_rules import Asked
@@ -23,6 +24,7 @@ from kvedge.resources.role_users import UserInfo
 from kvedge.runtime.serving import stream_core, stream_pump
 from tests.contract.api.conftest import EchoNode
 from tests.contract.api.stream_parts import SUBPROTOCOL, VMI_PATH, Client, pod_at
+from tests.support.api_servers import Kubectl
 from tests.support.kube_apiserver import reachable_address
 from tests.support.raw_websocket import CLOSE, PING, TEXT, RawWebSocket, UpgradeRefused
 from tests.support.tearing_proxy import TearingProxy
@@ -65,6 +67,27 @@ def test_a_viewer_who_has_to_go_sees_what_kubevirts_sees(
         first.vanish()
 
     client.run(test)
+
+
+@pytest.mark.parametrize("kind", ["console", "vnc"])
+def test_a_viewer_is_counted_until_it_leaves(client: Client, guest: JsonObject, kubectl: Kubectl, kind: str) -> None:
+    name = f"kubevirt_{kind}_active_connections"
+
+    def count() -> list[float]:
+        text = kubectl.run("get", "--raw", "/apis/subresources.kubevirt.io/v1/metrics?roles=true")
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        samples = families[name].samples if name in families else []
+        return [sample.value for sample in samples if sample.labels["vmi"] == guest["metadata"]["name"]]
+
+    async def test() -> None:
+        stream = await client.open(kind)
+        stream.send(b"look")
+        assert await stream.receive_data() == b"look"
+        await asyncio.to_thread(wait_until, lambda: count() == [1.0], "the viewer is counted")
+        await stream.leave()
+
+    client.run(test)
+    wait_until(lambda: count() == [0.0], "the viewer is counted no longer")
 
 
 @pytest.mark.parametrize("kind", ["console", "vnc"])

@@ -53,7 +53,7 @@ class Cluster:
             self,
             self.read_objects,
             self.ask_node,
-            RoleCollector(self.relays, self.ask_node, ""),
+            RoleCollector(self.relays, self.ask_node, "", self.read_objects),
             lambda: None,
             Configuration,
             lambda: clock[0],

@@ -15,6 +15,7 @@ from kvedge.api.subresources.caller_rules import Asked
 from kvedge.api.subresources.status_message import Refusal, bad_request, internal, not_found_refusal
 from kvedge.api.subresources.stream_calls import StreamCalls
 from kvedge.api.subresources.stream_watch import GUEST_GONE, NOT_ALLOWED, StreamWatch
+from kvedge.kube.figures.stream_figures import StreamFigures
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.serving.stream_pump import Farewell
@@ -138,3 +139,19 @@ def test_nobody_looks_after_a_stream_whose_viewer_has_left(monkeypatch: pytest.M
         assert [task for task in asyncio.all_tasks() if "_send_away" in repr(task)] == []
 
     asyncio.run(run())
+
+
+def test_a_stream_is_counted_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_calls, "_check_address", lambda address: None)
+    figures = StreamFigures(lambda: 77.0)
+    monkeypatch.setattr(stream_calls, "STREAM_FIGURES", figures)
+
+    async def talk(socket: Any) -> None:
+        (streams,) = figures.tell()
+        assert (streams.open, streams.ended) == ({"portforward": 1}, 0)
+        assert (streams.name, streams.uid) == (vmi().metadata.name, "one")
+        await socket.close()
+
+    asyncio.run(joined(StreamWatch(Scripted(), ALICE, ASKED, vmi(), "127.0.0.1"), talk))
+    (streams,) = figures.tell()
+    assert (streams.open, streams.ended) == ({"portforward": 0}, 77)

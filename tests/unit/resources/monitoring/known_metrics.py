@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kvedge.api.metrics import guest_series, object_series, role_series
+from kvedge.api.metrics import guest_series, object_series, role_series, stream_series
 from kvedge.resources.monitoring.recording_rules import DEPRECATED, RULES
 
 HISTOGRAMS: Final = {name for name, row in role_series.TABLE.items() if row.kind == "histogram"}
@@ -13,6 +13,7 @@ KNOWN: Final = frozenset(
     {row.name for row in guest_series.ROWS}
     | object_series.TABLE.keys()
     | role_series.TABLE.keys() - HISTOGRAMS
+    | stream_series.TABLE.keys()
     | {f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "sum", "count")}
     | {"kvedge_vmi_stats_up", "kvedge_node_stats_up"}
     | RULES.keys()
