@@ -1052,7 +1052,7 @@ class GetStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DomainStats(_message.Message):
-    __slots__ = ("complete", "figures", "vcpus", "disks", "nics")
+    __slots__ = ("complete", "figures", "vcpus", "disks", "nics", "filesystems")
     class FiguresEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1065,12 +1065,14 @@ class DomainStats(_message.Message):
     VCPUS_FIELD_NUMBER: _ClassVar[int]
     DISKS_FIELD_NUMBER: _ClassVar[int]
     NICS_FIELD_NUMBER: _ClassVar[int]
+    FILESYSTEMS_FIELD_NUMBER: _ClassVar[int]
     complete: bool
     figures: _containers.ScalarMap[str, int]
     vcpus: _containers.RepeatedCompositeFieldContainer[StatsPart]
     disks: _containers.RepeatedCompositeFieldContainer[StatsPart]
     nics: _containers.RepeatedCompositeFieldContainer[StatsPart]
-    def __init__(self, complete: _Optional[bool] = ..., figures: _Optional[_Mapping[str, int]] = ..., vcpus: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., disks: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ...) -> None: ...
+    filesystems: _containers.RepeatedCompositeFieldContainer[GuestFilesystem]
+    def __init__(self, complete: _Optional[bool] = ..., figures: _Optional[_Mapping[str, int]] = ..., vcpus: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., disks: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., nics: _Optional[_Iterable[_Union[StatsPart, _Mapping]]] = ..., filesystems: _Optional[_Iterable[_Union[GuestFilesystem, _Mapping]]] = ...) -> None: ...
 
 class StatsPart(_message.Message):
     __slots__ = ("name", "state", "figures")

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kvedge.kube.errors import KubeError
 from kvedge.launcher.agent.credential_plan import MARK
@@ -31,6 +32,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 NAME = "agent"
+METRICS = "/apis/subresources.kubevirt.io/v1/metrics"
 IMAGE = "local/agent:1"
 # The agent's way to set a password, which busybox has not.
 CHPASSWD = """
@@ -123,6 +125,22 @@ def test_virtctl_prints_what_the_agent_says(virtctl: Kubectl) -> None:
     assert (mount["diskName"], mount["mountPoint"], mount["fileSystemType"]) == ("vdb", "/data", "ext2")
     assert 0 < mount["usedBytes"] < mount["totalBytes"]
     assert json.loads(virtctl.run("userlist", NAME))["items"] == []
+
+
+def test_metrics_tell_how_full_the_guests_file_systems_are(box: Box, virtctl: Kubectl) -> None:
+    (mount,) = json.loads(virtctl.run("fslist", NAME))["items"]
+    admin = Kubectl(box.kubeconfig)
+
+    def read() -> dict[str, tuple[dict[str, str], float]]:
+        families = text_string_to_metric_families(admin.run("get", "--raw", METRICS))
+        return {family.name: (sample.labels, sample.value) for family in families for sample in family.samples}
+
+    used, capacity = "kubevirt_vmi_filesystem_used_bytes", "kubevirt_vmi_filesystem_capacity_bytes"
+    found = wait_until(lambda: told if capacity in (told := read()) else None, "the file system is told of")
+    labels = {"node": vmi(box).status.node_name, "namespace": "default", "name": NAME}
+    labels |= {"disk_name": "vdb", "mount_point": "/data", "file_system_type": "ext2"}
+    assert found[used] == (labels, mount["usedBytes"])
+    assert found[capacity] == (labels, mount["totalBytes"])
 
 
 def test_the_steps_of_the_start_are_told_in_order(box: Box) -> None:

@@ -1,4 +1,4 @@
-"""ONE table of the series of guests: KubeVirt's name, type and unit for each figure of libvirt's.
+"""ONE table of the series of guests: KubeVirt's name, type and unit for each figure of libvirt's or the agent's.
 
 Called by metrics_server.py. Pure. A series is a row here; what libvirt does not tell of a guest has no sample.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, Literal
 
 from kvedge.api.metrics.exposition import Metric, Number
-from kvedge.resources.usage.guest_stats import GuestStats
+from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats
 
 _NANOSECOND: Final = 1e-9
 _KIB: Final = 1024
@@ -21,7 +21,7 @@ _KIB: Final = 1024
 class Row:
     """One metric: of which group, by which of libvirt's figures, and what one of it comes to."""
 
-    group: Literal["guest", "vcpu", "disk", "nic"]
+    group: Literal["guest", "vcpu", "disk", "nic", "mount"]
     name: str
     kind: Literal["counter", "gauge"]
     figure: str
@@ -29,7 +29,8 @@ class Row:
     unit: Number = 1
 
 
-_guest, _vcpu, _disk, _nic = (partial(Row, group) for group in ("guest", "vcpu", "disk", "nic"))
+_GROUPS: Final = ("guest", "vcpu", "disk", "nic", "mount")
+_guest, _vcpu, _disk, _nic, _mount = (partial(Row, group) for group in _GROUPS)
 
 ROWS: Final = (
     _guest(
@@ -69,6 +70,8 @@ ROWS: Final = (
     _nic("kubevirt_vmi_network_transmit_errors_total", "counter", "tx.errs", "Errors on the way from it."),
     _nic("kubevirt_vmi_network_receive_packets_dropped_total", "counter", "rx.drop", "Packets to it, dropped."),
     _nic("kubevirt_vmi_network_transmit_packets_dropped_total", "counter", "tx.drop", "Packets from it, dropped."),
+    _mount("kubevirt_vmi_filesystem_capacity_bytes", "gauge", "total", "Size of a file system in the guest."),
+    _mount("kubevirt_vmi_filesystem_used_bytes", "gauge", "used", "What is used of it."),
 )
 _Part = tuple[Mapping[str, str], Mapping[str, int]]
 
@@ -80,7 +83,7 @@ def build_guest_metrics(guests: Iterable[tuple[str, GuestStats]]) -> list[Metric
     for node, guest in guests:
         base = {"node": node, "namespace": guest.namespace, "name": guest.name}
         up.add(base, int(guest.complete))
-        parts = {group: list(_parts(group, base, guest)) for group in ("guest", "vcpu", "disk", "nic")}
+        parts = {group: list(_parts(group, base, guest)) for group in _GROUPS}
         for row, metric in metrics.items():
             for labels, figures in parts[row.group]:
                 if row.figure in figures:
@@ -95,5 +98,13 @@ def _parts(group: str, base: Mapping[str, str], guest: GuestStats) -> Iterator[_
         yield from (({**base, "id": part.name, "state": part.state}, part.figures) for part in guest.vcpus)
     elif group == "disk":
         yield from (({**base, "drive": part.name}, part.figures) for part in guest.disks)
+    elif group == "mount":
+        # An agent that is too old to tell sizes says 0 for both.
+        yield from (_label_mount(base, mount) for mount in guest.filesystems if mount.total)
     else:
         yield from (({**base, "interface": part.name}, part.figures) for part in guest.nics)
+
+
+def _label_mount(base: Mapping[str, str], mount: FilesystemStats) -> _Part:
+    labels = {"disk_name": mount.disk, "mount_point": mount.mount_point, "file_system_type": mount.type}
+    return {**base, **labels}, {"total": mount.total, "used": mount.used}

@@ -28,6 +28,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _LONGEST_NAME: Final = 128
 _MOST_PARTS: Final = 512
 _MOST_FIGURES: Final = 64
+_MOST_FILESYSTEMS: Final = 64
 
 
 # When it was asked, on a clock that never goes back, and what each guest has used by then.
@@ -104,6 +105,17 @@ def read_stats(key: Key, reply: launcher_pb2.DomainStats) -> told.GuestStats:
         vcpus=_parts(reply.vcpus),
         disks=_parts(reply.disks),
         nics=_parts(reply.nics),
+        filesystems=[_filesystem(mount) for mount in reply.filesystems[:_MOST_FILESYSTEMS]],
+    )
+
+
+def _filesystem(mount: launcher_pb2.GuestFilesystem) -> told.FilesystemStats:
+    return told.FilesystemStats(
+        disk=mount.disk_name[:_LONGEST_NAME],
+        mount_point=mount.mount_point[:_LONGEST_NAME],
+        type=mount.type[:_LONGEST_NAME],
+        used=mount.used_bytes,
+        total=mount.total_bytes,
     )
 
 

@@ -13,7 +13,7 @@ from kvedge.launcher.agent.agent_state import NOT_CONNECTED
 from kvedge.launcher.agent.guest_agent_message import AgentFacts
 from kvedge.launcher.agent.guest_freeze import now
 from kvedge.launcher.launcher_errors import Unanswered, WrongState
-from kvedge.rpc.launcher_pb2 import DomainStatus, GuestAddress, GuestFilesystems, GuestInfo, GuestUsers
+from kvedge.rpc.launcher_pb2 import DomainStatus, GuestAddress, GuestFilesystem, GuestFilesystems, GuestInfo, GuestUsers
 
 # An agent that has just come is given so long to say the first thing.
 FIRST_SECONDS: Final = 5.0
@@ -71,6 +71,11 @@ class AgentAnswers:
     def filesystems(self) -> GuestFilesystems:
         """What is mounted. Raises LauncherError as :meth:`info`."""
         return GuestFilesystems(filesystems=self._await(lambda facts: facts.filesystems))
+
+    def known_filesystems(self) -> tuple[GuestFilesystem, ...]:
+        """What is mounted, as an agent that is there has said last; nothing when none has. Never waits."""
+        with self._changed:
+            return (self._state.facts.filesystems or ()) if self._state.is_connected else ()
 
     def _await(self, what: Callable[[AgentFacts], T | None]) -> T:
         with self._changed:

@@ -120,7 +120,7 @@ class DomainRun:
         self.screen = Screenshots(session)
         self.attestation = Attestation(session)
         self.descriptions = Descriptions(session, self.view.board)
-        self.stats = GuestStats(session)
+        self.stats = GuestStats(session, self.agent.answers.known_filesystems)
         self._io_errors = IoErrorPatience()
 
     @property

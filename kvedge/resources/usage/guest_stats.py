@@ -21,6 +21,16 @@ class StatsPart(KubeStruct, kw_only=True):
     figures: dict[str, int] = {}
 
 
+class FilesystemStats(KubeStruct, kw_only=True):
+    """One file system that is mounted in the guest, as its agent says; sizes are bytes."""
+
+    disk: str = ""
+    mount_point: str = ""
+    type: str = ""
+    used: int = 0
+    total: int = 0
+
+
 class GuestStats(KubeStruct, kw_only=True):
     """One guest: `answered` when its launcher did, `complete` when QEMU did, too."""
 
@@ -32,6 +42,7 @@ class GuestStats(KubeStruct, kw_only=True):
     vcpus: list[StatsPart] = []
     disks: list[StatsPart] = []
     nics: list[StatsPart] = []
+    filesystems: list[FilesystemStats] = []
 
 
 class NodeStats(KubeStruct, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Final
 
 from kvedge.api.metrics.exposition import render
 from kvedge.api.metrics.guest_series import ROWS, build_guest_metrics
-from kvedge.resources.usage.guest_stats import GuestStats, StatsPart
+from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats, StatsPart
 from tests.unit.api.metrics.test_exposition import read_back
 
 # Of docs/observability/metrics.md of KubeVirt 1.9: all of a guest that virt-handler measures, with its type.
@@ -32,8 +32,6 @@ KUBEVIRTS: Final = {
 NOT_THERE: Final = {
     "kubevirt_vmi_network_traffic_bytes_total": "deprecated; bytes in and out have series of their own",
     "kubevirt_vmi_dirty_rate_bytes_per_second": "each scrape would have every QEMU sample its memory for a second",
-    "kubevirt_vmi_filesystem_capacity_bytes": "the agent's answers do not come with the figures yet",
-    "kubevirt_vmi_filesystem_used_bytes": "the agent's answers do not come with the figures yet",
     "kubevirt_vmi_guest_load_1m": "the agent is not asked for it yet",
     "kubevirt_vmi_guest_load_5m": "the agent is not asked for it yet",
     "kubevirt_vmi_guest_load_15m": "the agent is not asked for it yet",
@@ -77,3 +75,20 @@ def test_a_guest_whose_launcher_does_not_answer_is_left_apart_and_told_by_a_seri
     assert read_back(text) == {
         "kvedge_vmi_stats_up": [({"node": "n1", "namespace": "shop", "name": "hung"}, 0.0)],
     }
+
+
+def test_file_systems_have_kubevirts_labels_and_those_without_a_size_no_series() -> None:
+    mounts = [
+        FilesystemStats(disk="vda1", mount_point="/", type="ext4", used=3, total=10),
+        # The guest's word: two that look the same make no scrape unreadable.
+        FilesystemStats(disk="vda1", mount_point="/", type="ext4", used=4, total=11),
+        FilesystemStats(disk="vdb", mount_point='/a "b"\n', type="xfs", total=7),
+        FilesystemStats(disk="vdc", mount_point="/old", type="ext4"),
+    ]
+    guest = GuestStats(namespace="shop", name="web", answered=True, complete=True, filesystems=mounts)
+    found = read_back(render(build_guest_metrics([("n1", guest)])))
+    base = {"node": "n1", "namespace": "shop", "name": "web"}
+    root = base | {"disk_name": "vda1", "mount_point": "/", "file_system_type": "ext4"}
+    other = base | {"disk_name": "vdb", "mount_point": '/a "b"\n', "file_system_type": "xfs"}
+    assert found["kubevirt_vmi_filesystem_capacity_bytes"] == [(root, 10.0), (other, 7.0)]
+    assert found["kubevirt_vmi_filesystem_used_bytes"] == [(root, 3.0), (other, 0.0)]

@@ -10,8 +10,8 @@ import grpc
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
 from kvedge.handler.launchers.node_stats import StatsReader, read_stats
 from kvedge.resources.codec import decode_json
-from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
-from kvedge.rpc.launcher_pb2 import DomainStats, StatsPart
+from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats, NodeStats
+from kvedge.rpc.launcher_pb2 import DomainStats, GuestFilesystem, StatsPart
 
 KEY = ("default", "web")
 
@@ -98,8 +98,17 @@ def test_a_relay_that_was_started_anew_reads_anew() -> None:
 def test_a_launcher_that_says_too_much_is_cut() -> None:
     parts = [StatsPart(name="x" * 1000), StatsPart(name="x" * 1000), *(StatsPart(name=str(n)) for n in range(2000))]
     figures = {f"{'y' * 1000}{number}": 1 for number in range(200)}
-    found = read_stats(KEY, DomainStats(disks=parts, figures=figures))
+    mounts = [GuestFilesystem(disk_name="d" * 1000, mount_point="m" * 1000, type="t" * 1000)] * 1000
+    found = read_stats(KEY, DomainStats(disks=parts, figures=figures, filesystems=mounts))
     assert len(found.disks) <= 512
     assert [part.name for part in found.disks[:2]] == ["x" * 128, "0"]
     assert all(len(name) <= 128 for name in found.figures)
     assert len(found.figures) <= 64
+    assert len(found.filesystems) == 64
+    assert found.filesystems[0] == FilesystemStats(disk="d" * 128, mount_point="m" * 128, type="t" * 128)
+
+
+def test_file_systems_come_with_the_figures() -> None:
+    mount = GuestFilesystem(disk_name="vda1", mount_point="/", type="ext4", used_bytes=3, total_bytes=10)
+    (guest,) = read(Connections(web=DomainStats(complete=True, filesystems=[mount]))).guests
+    assert guest.filesystems == [FilesystemStats(disk="vda1", mount_point="/", type="ext4", used=3, total=10)]

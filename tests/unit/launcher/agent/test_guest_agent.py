@@ -30,7 +30,7 @@ ANSWERS: dict[str, Any] = {
     "guest-get-host-name": {"host-name": "web"},
     "guest-get-timezone": {"zone": "UTC", "offset": 0},
     "guest-network-get-interfaces": [],
-    "guest-get-fsinfo": [],
+    "guest-get-fsinfo": [{"name": "vda1", "mountpoint": "/", "type": "ext4", "used-bytes": 3, "total-bytes": 10}],
     "guest-get-users": [{"user": "root"}],
     "guest-ping": {},
     "guest-exec": {"pid": 7},
@@ -140,6 +140,17 @@ def test_what_an_agent_says_when_it_comes_is_told_once(agent: GuestAgent, change
     assert agent.answers.info().hostname == "web"
     assert [user.name for user in agent.answers.users().users] == ["root"]
     assert len(changes) == 1
+
+
+def test_what_is_mounted_is_told_without_waiting_while_the_agent_is_there(
+    session: PlayedSession, agent: GuestAgent
+) -> None:
+    heard(agent)
+    asked = list(session.asked)
+    assert agent.answers.known_filesystems() == tuple(agent.answers.filesystems().filesystems) != ()
+    agent.follow(connected=False, running=True)
+    assert agent.answers.known_filesystems() == ()
+    assert session.asked.count("guest-get-fsinfo") == asked.count("guest-get-fsinfo") == 1
 
 
 def test_who_asks_early_gets_the_whole_of_it(agent: GuestAgent) -> None:
