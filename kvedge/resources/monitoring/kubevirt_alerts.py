@@ -32,6 +32,11 @@ class Alert:
 _FAILED: Final = '{code=~"401|403|5[0-9][0-9]|<error>"}'
 _CALLS: Final = "kubevirt_rest_client_requests_total"
 
+# Images that are written once are always full. Agents tell of no file systems that lie on no disk.
+_FULL_BY_DESIGN: Final = "CDFS|UDF|iso9660|udf|squashfs|cramfs|romfs|erofs"
+_MOUNTS: Final = f'{{file_system_type!~"{_FULL_BY_DESIGN}",mount_point!="System Reserved"}}'
+_FULL: Final = f"kubevirt_vmi_filesystem_used_bytes{_MOUNTS} / kubevirt_vmi_filesystem_capacity_bytes{_MOUNTS} * 100"
+
 ALERTS: Final = (
     Alert(
         "VirtualMachineStuckInUnhealthyState",
@@ -68,6 +73,22 @@ ALERTS: Final = (
         "30m",
         "a guest has hardly had any memory left for half an hour",
         "give the VM more memory, or stop what takes it in the guest",
+    ),
+    Alert(
+        "GuestFilesystemAlmostOutOfSpace",
+        "warning",
+        f"{_FULL} >= 85 < 95",
+        "10m",
+        "a file system of a guest is 85 % full",
+        "remove what the guest no longer needs, or make the disk larger",
+    ),
+    Alert(
+        "GuestFilesystemAlmostOutOfSpace",
+        "critical",
+        f"{_FULL} >= 95",
+        "0m",
+        "a file system of a guest is 95 % full",
+        "remove what the guest no longer needs, or make the disk larger",
     ),
     Alert(
         "VMCannotBeEvicted",
