@@ -38,8 +38,9 @@ Connect = Callable[[int], Awaitable[socket.socket]]
 _PIECE: Final = 32 << 10
 # Each is a socket and two tasks.
 MOST_CONNECTIONS: Final = 64
-# Of a connection whose server is slow, before the tunnel waits for it; pieces of at most 32 KiB come from kubectl.
-_MOST_WAITING: Final = 8
+# Of a connection whose server is slow, before the tunnel waits for it: 8 MiB of a whole tunnel, as a piece has at most
+# LARGEST_FRAME.
+_MOST_WAITING: Final = 2
 # A server that takes nothing for so long loses its connection, as the others of the tunnel wait for it.
 _STUCK_SECONDS: Final = 60.0
 _FAREWELL_SECONDS: Final = 5.0

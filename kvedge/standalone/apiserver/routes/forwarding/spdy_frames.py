@@ -21,8 +21,8 @@ _DATA_HEAD: Final = struct.Struct("!II")
 _NUMBER: Final = struct.Struct("!I")
 _PAIR: Final = struct.Struct("!II")
 _STREAM: Final = 0x7FFFFFFF
-# kubectl's pieces have 32 KiB.
-LARGEST_FRAME: Final = 1 << 20
+# kubectl's pieces have 32 KiB. Some of each connection wait in memory.
+LARGEST_FRAME: Final = 64 << 10
 # Of a stream: its kind, its port and a number.
 LARGEST_HEADERS: Final = 8 << 10
 _MOST_HEADERS: Final = 32
