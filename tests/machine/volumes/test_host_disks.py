@@ -175,7 +175,8 @@ def test_a_guest_whose_disk_s_place_is_full_is_told_or_paused_and_goes_on_when_t
             said = wait_until(lambda: pause_of(box, "crowded"), "the guest is paused", 90)
             assert said.startswith("PausedIOError: VMI was paused, low-level IO error detected")
             assert "volume stop: its place is full" in said
-            assert box.vm("crowded").status.printable_status == "Paused"
+            # The VM follows its VMI a moment later.
+            wait_until(lambda: box.vm("crowded").status.printable_status == "Paused", "the VM is shown as paused")
             wait_until(lambda: io_errors(box, "crowded"), "an event tells of the volume")
             assert io_errors(box, "crowded") == {"VM Paused due to not enough space on volume: stop"}
             assert "went on" not in console(box, "crowded")
