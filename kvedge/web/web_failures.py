@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.client.errors import ClientError, FlagError, NotFoundError
-from kvedge.client.uploads.upload_relay import BrokenUpload
+from kvedge.client.uploads.upload_stream import BrokenUpload
 from kvedge.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from kvedge.resources.codec import JsonObject
 from kvedge.web.form_fields import field_of_flag, field_of_path

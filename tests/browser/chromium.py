@@ -172,14 +172,14 @@ class Page:
 
 
 @contextlib.asynccontextmanager
-async def chromium_page(directory: Path) -> AsyncIterator[Page]:
-    """A tab of a browser of its own."""
+async def chromium_page(directory: Path, *options: str) -> AsyncIterator[Page]:
+    """A tab of a browser of its own, with further options of its command line."""
     program = shutil.which("chromium")
     assert program is not None
     profile = directory / "profile"
     log = (directory / "chromium.log").open("wb")
     browser = subprocess.Popen(
-        [program, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"], stdout=log, stderr=log
+        [program, *_OPTIONS, *options, f"--user-data-dir={profile}", "about:blank"], stdout=log, stderr=log
     )
     try:
         port = await _read_port(profile / "DevToolsActivePort")

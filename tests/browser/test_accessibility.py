@@ -77,7 +77,7 @@ def test_axe_finds_nothing_on_any_page(
             await page.click("a", "Screen")
             await page.wait("document.querySelector('.screen-frame canvas')", "the screen is there")
             await judge("a screen")
-            for name in ("Nodes", "Volumes", "Networks", "Tasks", "Alarms"):
+            for name in ("Nodes", "Volumes", "Networks", "Tasks", "Alarms", "Images", "Settings", "Users"):
                 await page.click("nav a", name)
                 await page.wait(f"document.querySelector('h1')?.textContent === '{name}'", f"{name} are shown")
                 await judge(name)

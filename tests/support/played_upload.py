@@ -56,6 +56,8 @@ class PlayedWorker:
     def __init__(self, authority: Authorities, server_name: str, directory: Path, room: int = 1 << 30) -> None:
         self.sinks: list[PlayedSink] = []
         self.room = room
+        # Whether sinks begin with a disk that takes nothing.
+        self.holds_up = False
         material = authority.issue(LeafRequest(server_name, hosts=[server_name], client=False), NOW)
         for name, data in (("tls.crt", material.certificate), ("tls.key", material.key), ("ca.crt", authority.bundle)):
             (directory / name).write_bytes(data)
@@ -64,6 +66,8 @@ class PlayedWorker:
 
     def _make_sink(self) -> PlayedSink:
         self.sinks.append(PlayedSink(self.room))
+        if self.holds_up:
+            self.sinks[-1].may_take.clear()
         return self.sinks[-1]
 
 

@@ -11,16 +11,12 @@ from typing import BinaryIO, Final
 
 import aiohttp
 
-from kvedge.client.errors import RefusedError, TimedOutError
-from kvedge.client.uploads.upload_stream import PASSING, ProxyAddress
+from kvedge.client.errors import RefusedError
+from kvedge.client.uploads.upload_stream import PASSING, BrokenUpload, ProxyAddress
 from kvedge.resources.disks.uploads import UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
 
 _CONNECT_SECONDS: Final = 20.0
 _LONGEST_ANSWER: Final = 4096
-
-
-class BrokenUpload(TimedOutError):
-    """The data did not get there; what the proxy has of it, it keeps for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,9 @@ async def relay_part(address: ProxyAddress, token: str, part: RelayedPart, piece
             if answer.status != 200:
                 raise RefusedError(f"the upload was refused: {told}")
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        if isinstance(error.__cause__, BrokenUpload):
+            # What the pieces' source has said of its end.
+            raise error.__cause__ from error
         raise BrokenUpload(f"the upload broke off: {error or type(error).__name__}") from error
 
 

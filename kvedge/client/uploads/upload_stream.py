@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 
-from kvedge.client.errors import ClientError, RefusedError, UsageError
+from kvedge.client.errors import ClientError, RefusedError, TimedOutError, UsageError
 from kvedge.client.uploads.upload_source import UploadSource
 from kvedge.resources.disks.uploads import ASYNC, SYNC, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER, UPLOAD_VERSION
 
@@ -21,6 +21,8 @@ _PIECE: Final = 256 << 10
 _CONNECT_SECONDS: Final = 20.0
 # A disk at the other end may be busy, and the last answer waits for a conversion.
 _SILENT_SECONDS: Final = 600.0
+# No disk is behind this question; the proxy waits for its worker for ten seconds.
+_PROBE_SECONDS: Final = 60.0
 _LONGEST_ANSWER: Final = 4096
 # The same request may succeed later.
 PASSING: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
@@ -46,6 +48,10 @@ class ProxyAddress:
             except ssl.SSLError as error:
                 raise UsageError(f"the authority in CDIConfig's uploadProxyCA cannot be used: {error}") from error
         return context
+
+
+class BrokenUpload(TimedOutError):
+    """The data did not get there; what the proxy has of it, it keeps for a while."""
 
 
 class _Broken(Exception):
@@ -96,12 +102,13 @@ class UploadStream:
         """The call for this upload, and the byte at which it goes on.
 
         Raises:
-            ClientError: the proxy does not answer, or takes nothing of us.
+            BrokenUpload: the proxy does not answer now.
+            ClientError: it takes nothing of us.
         """
         try:
             return self._probe(self._token(), identity)
         except _Broken as error:
-            raise ClientError(f"{self._address.url} does not answer: {error}") from error
+            raise BrokenUpload(f"{self._address.url} does not answer: {error}") from error
 
     _reached = 0
 
@@ -132,6 +139,7 @@ class UploadStream:
     def _probe(self, token: str, identity: str) -> tuple[str, int]:
         """The call to use, and the byte to begin at."""
         connection = self._connection()
+        connection.sock.settimeout(_PROBE_SECONDS)
         try:
             connection.request("HEAD", self._path(ASYNC), headers={"Authorization": f"Bearer {token}"})
             response = connection.getresponse()

@@ -28,7 +28,8 @@ from kvedge.resources.role_users import (
 
 CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 USER_LABEL: Final = "kvedge.io/user"
-_RESERVED: Final = ("system:", "kvedge:")
+# Names that begin so mean something else.
+RESERVED: Final = ("system:", "kvedge:")
 _LONGEST_COMMON_NAME: Final = 64
 _RBAC: Final = f"/apis/{RBAC_GROUP}/v1"
 _NODE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -75,8 +76,8 @@ def check_user(user: NewUser) -> NewUser:
     for what, name in (("user", user.name), *(("--group", group) for group in user.groups)):
         if not name or name != name.strip() or not name.isprintable():
             raise UsageError(f"{what} {name!r}: must be a name without blanks around it")
-        if name.startswith(_RESERVED):
-            raise UsageError(f"{what} {name}: names that begin with {' or '.join(_RESERVED)} are taken")
+        if name.startswith(RESERVED):
+            raise UsageError(f"{what} {name}: names that begin with {' or '.join(RESERVED)} are taken")
         if len(name) > _LONGEST_COMMON_NAME:
             raise UsageError(f"{what} {name}: may have {_LONGEST_COMMON_NAME} characters at most")
     if set(user.name) & set("/%") or user.name in (".", ".."):

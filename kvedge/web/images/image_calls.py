@@ -19,6 +19,8 @@ from kvedge.client.uploads.upload_relay import RelayedSource
 from kvedge.client.uploads.upload_stream import ProxyAddress, UploadStream
 from kvedge.kube.errors import NotFound
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.data_volume_names import UPLOAD_GROUP
+from kvedge.resources.disks.uploads import TOKEN_REQUESTS
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.web.images.image_view import images_view
 from kvedge.web.own_rights import may
@@ -27,6 +29,8 @@ from kvedge.web.texts.shown_text import showable
 _SECONDS: Final = 20.0
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _KIND: Final = DataVolume.KIND
+# What an upload makes: the disk, and the tokens that open it.
+_NEEDED: Final = ((_KIND.group, _KIND.plural), (UPLOAD_GROUP, TOKEN_REQUESTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def read_images(session: Session, place: str | None) -> JsonObject:
 def read_upload_right(session: Session, namespace: str) -> JsonObject:
     """Whether the user may upload there."""
     check_name(namespace, "namespace")
-    return {"mayUpload": may(session, namespace, ("create", _KIND.group, _KIND.plural, ""))}
+    return {"mayUpload": all(may(session, namespace, ("create", group, kind, "")) for group, kind in _NEEDED)}
 
 
 def begin_upload(session: Session, namespace: str, name: str, body: JsonObject) -> JsonObject:

@@ -14,8 +14,6 @@ from kvedge.web.texts.shown_text import showable
 _MOST: Final = 1000
 _LONGEST: Final = 1024
 _PERCENT: Final = re.compile(r"([0-9]{1,3})(?:\.[0-9]+)?%")
-# Phases that take data from a page.
-_UPLOADS: Final = ("UploadScheduled", "UploadReady")
 
 
 def images_view(volumes: Sequence[DataVolume], sources: Sequence[DataSource]) -> JsonObject:
@@ -41,7 +39,6 @@ def _volume(volume: DataVolume) -> JsonObject:
         "from": _origin_of(volume),
         "size": showable(str((resources.get("requests") or {}).get("storage") or "")),
         "message": _message(volume.status.conditions) if phase != "Succeeded" else "",
-        "takesUpload": phase in _UPLOADS,
     }
 
 
@@ -60,7 +57,6 @@ def _source(source: DataSource) -> JsonObject:
         "from": showable(f"{what} {place}{named.name}") if named else "",
         "size": "",
         "message": showable(ready.message, _LONGEST) if ready and ready.status != "True" else "",
-        "takesUpload": False,
     }
 
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
-from kvedge.client.uploads.upload_relay import BrokenUpload, RelayedPart, relay_part
+from kvedge.client.uploads.upload_relay import RelayedPart, relay_part
+from kvedge.client.uploads.upload_stream import BrokenUpload
 from kvedge.resources.disks.uploads import ASYNC, SYNC, UPLOAD_ID_HEADER, UPLOAD_OFFSET_HEADER
 from kvedge.web.images.image_calls import UploadTarget
 

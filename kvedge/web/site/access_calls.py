@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from kvedge.client.errors import NotFoundError, RefusedError
+from kvedge.client.errors import FlagError, NotFoundError, RefusedError
 from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import AlreadyExists, Forbidden, KubeError
 from kvedge.kube.self_review import ask_who
@@ -40,36 +40,45 @@ _ACTS: Final = {
     "See who has which role": ("list", RBAC_GROUP, "rolebindings", ""),
     "Give roles": ("create", RBAC_GROUP, "rolebindings", ""),
     "Take roles away": ("delete", RBAC_GROUP, "rolebindings", ""),
+    "Take roles away that are given to several at once": ("update", RBAC_GROUP, "rolebindings", ""),
 }
 _SEE, _GIVE, _TAKE = "See who has which role", "Give roles", "Take roles away"
+_TAKE_SHARED: Final = "Take roles away that are given to several at once"
 
 
 def read_access(session: Session, namespace: str) -> JsonObject:
     """Who the user is, what they may do there, and who has which role, as far as they may see it."""
     here = replace(session, client=session.client.hurry(_SECONDS))
     rights = {words: may(here, check_name(namespace, "namespace"), wanted) for words, wanted in _ACTS.items()}
-    bindings: list[JsonObject] = []
+    given = given_view([])
     is_seen = rights[_SEE]
     if is_seen:
         try:
             found: Any = here.client.request("GET", _path(namespace), query={"limit": _MOST})
-            bindings = found.get("items") or []
         except Forbidden:
             is_seen = False
+        else:
+            given = given_view(found.get("items") or [])
+            given["more"] |= bool((found.get("metadata") or {}).get("continue"))
     return {
         "user": _name_of(here),
         "rights": [{"words": words, "may": is_allowed} for words, is_allowed in rights.items()],
         "isSeen": is_seen,
         "mayGive": rights[_GIVE],
-        "mayTake": is_seen and rights[_TAKE],
+        "mayTake": rights[_TAKE],
+        "mayTakeShared": rights[_TAKE_SHARED],
         "roles": list(ROLES),
         "kinds": list(KINDS),
-        **given_view(bindings),
+        **given,
     }
 
 
 def give_role(session: Session, namespace: str, body: JsonObject) -> JsonObject:
-    """Give a role to a user, a group or a ServiceAccount."""
+    """Give a role to a user, a group or a ServiceAccount.
+
+    Raises:
+        FlagError: for a name that cannot be one, and for a role that the user may not give.
+    """
     kind, name, role = (str(body.get(key) or "") for key in ("kind", "name", "role"))
     subject = subject_of(kind, name, check_name(namespace, "namespace"))
     binding = new_binding(namespace, role, subject)
@@ -79,6 +88,12 @@ def give_role(session: Session, namespace: str, body: JsonObject) -> JsonObject:
         found = _read(session, namespace, binding["metadata"]["name"])
         if subject not in (found.get("subjects") or ()) or found.get("roleRef") != binding["roleRef"]:
             raise
+    except Forbidden as error:
+        if not may(session, namespace, _ACTS[_GIVE]):
+            raise
+        # It lists each of the role's rules otherwise.
+        why = "you may not give it: nobody gives more than they have there"
+        raise FlagError("role", why, f"{role}: {why}") from error
     return {}
 
 

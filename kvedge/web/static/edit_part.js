@@ -2,7 +2,7 @@
 
 import { CallFailed, read, write } from "./calls.js";
 import { button, element, note } from "./dom.js";
-import { field, showFaults } from "./fields.js";
+import { faultList, field, showFaults } from "./fields.js";
 
 const SIGNS = { "+": "ins", "-": "del" };
 
@@ -37,7 +37,7 @@ export function editPart(path, called, mayEdit, changed = () => {}) {
     }
     isEditing = true;
     const yaml = field({ key: "yaml", label: "Manifest", kind: "textarea", rows: "30", class: "code", wrap: "off", value: before, onchange: forget });
-    const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+    const faults = faultList();
     const changes = element("div");
     const check = button("Show the changes", () => ask("check"));
     const apply = button("Apply", () => ask("apply"), { class: "main", disabled: true });
@@ -78,8 +78,7 @@ export function editPart(path, called, mayEdit, changed = () => {}) {
 
   function end() {
     isEditing = false;
-    show();
-    edit.focus();
+    show().then(() => edit.focus());
   }
 
   return part;

@@ -28,6 +28,9 @@ export function field({ key, label, kind = "input", about = "", options = [], va
   };
 }
 
+// The place for faults of no field; a screen reader says what comes there.
+export const faultList = () => element("div", { class: "faults", role: "alert", hidden: true });
+
 // Shows what the server has said: at the fields that it names and that are shown, all else in the list of faults.
 export function showFaults(error, fields, list, isShown = () => true) {
   const causes = error?.causes?.length ? error.causes : error ? [{ field: "", path: "", message: error.message }] : [];
@@ -42,7 +45,7 @@ export function showFaults(error, fields, list, isShown = () => true) {
       first ??= found;
     }
   }
-  list.replaceChildren(...left.map((text) => element("li", {}, text)));
+  list.replaceChildren(element("ul", {}, left.map((text) => element("li", {}, text))));
   list.hidden = left.length === 0;
   return first;
 }

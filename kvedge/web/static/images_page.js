@@ -1,9 +1,9 @@
 // Images: DataVolumes and DataSources as they come to be, and the upload of a file into a new disk.
 
-import { CallFailed, read } from "./calls.js";
+import { read } from "./calls.js";
 import { tablePart } from "./cluster_pages.js";
-import { age, button, confirm, element, note } from "./dom.js";
-import { field, showFaults } from "./fields.js";
+import { age, button, confirm, element } from "./dom.js";
+import { faultList, field, showFaults } from "./fields.js";
 import { Upload, allUploads, onUploads, sizeFor } from "./uploads.js";
 
 const GIB = 1 << 30;
@@ -39,21 +39,23 @@ function uploadForm() {
   ];
   const fields = [namespace, name, size, storageClass];
   const offer = element("input", { type: "checkbox", id: "image-offer", checked: true });
-  const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+  const faults = faultList();
   const send = button("Upload", begin, { class: "main" });
   const area = element("div", { class: "drop" }, element("label", { for: "image-file" }, "Image: qcow2 or raw, also packed; chosen, or dropped here"), input, chosen);
   const node = element("details", {}, element("summary", {}, "Upload an image"), faults, area, fields.map((one) => one.node),
     element("div", { class: "bar" }, offer, element("label", { for: "image-offer" }, "Offer it to new VMs, as a DataSource of that name")), element("div", { class: "bar" }, send));
 
   // Anywhere on the page: a file that misses the area must not replace the page.
-  const over = (event) => { event.preventDefault(); area.classList.add("over"); };
+  const isOfFiles = (event) => event.dataTransfer.types.includes("Files");
+  const over = (event) => { if (isOfFiles(event)) { event.preventDefault(); area.classList.add("over"); } };
   const away = () => area.classList.remove("over");
   const dropped = (event) => {
-    event.preventDefault();
     away();
-    if (!event.dataTransfer.files.length) return;
+    if (!isOfFiles(event)) return;
+    event.preventDefault();
     node.open = true;
-    choose(event.dataTransfer.files[0]);
+    input.files = event.dataTransfer.files;
+    choose(input.files[0]);
   };
   const listening = { dragover: over, dragleave: away, drop: dropped };
   for (const [what, listener] of Object.entries(listening)) addEventListener(what, listener);
@@ -68,6 +70,7 @@ function uploadForm() {
 
   async function askRight() {
     const mine = ++asked;
+    if (!namespace.value.trim()) return;
     const { mayUpload } = await read(`images/${encodeURIComponent(namespace.value.trim())}/right`).catch(() => ({ mayUpload: true }));
     if (mine !== asked) return;
     send.disabled = !mayUpload;
@@ -77,9 +80,12 @@ function uploadForm() {
   function begin() {
     const values = Object.fromEntries(fields.map((one) => [one.key, one.value.trim()]));
     const causes = ["namespace", "name", "size"].filter((key) => !values[key]).map((key) => ({ field: key, message: "this is needed" }));
+    const same = allUploads().filter((one) => one.namespace === values.namespace && one.name === values.name);
     if (!file) causes.push({ field: "", message: "choose a file" });
+    if (same.some((one) => one.isActive)) causes.push({ field: "name", message: "an upload into it is under way" });
     showFaults(causes.length ? { causes } : null, fields, faults)?.input.focus();
     if (causes.length) return;
+    for (const one of same) one.forget();
     new Upload(file, { ...values, offer: offer.checked }).run();
     node.open = false;
   }
@@ -89,7 +95,7 @@ function uploadForm() {
 }
 
 // A name as objects have it, of a file's name.
-const nameOf = (text) => text.toLowerCase().replace(/\.(qcow2|img|raw|iso|gz|xz|zst)(\.(gz|xz|zst))?$/, "").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63);
+const nameOf = (text) => text.toLowerCase().replace(/\.(qcow2|img|raw|iso|gz|xz|zst)(\.(gz|xz|zst))?$/, "").replace(/[^a-z0-9]+/g, "-").slice(0, 63).replace(/^-+|-+$/g, "");
 
 function uploadsShown() {
   const node = element("div");
@@ -114,18 +120,15 @@ function uploadLine(one) {
   const bar = element("progress", { max: 100, value: 0, "aria-label": `Upload of ${called}` });
   const far = element("span");
   const state = element("span", { role: "status" });
-  const act = button("Cancel", stop, { "aria-label": `Cancel the upload of ${called}` });
-  const node = element("p", { class: "bar" }, element("strong", {}, called), bar, far, state, act);
+  const again = button("Try again", () => one.run(), { "aria-label": `Try the upload of ${called} again` });
+  const cancel = button("Cancel", stop, { "aria-label": `Cancel the upload of ${called}` });
+  const forget = button("Forget", () => one.forget(), { "aria-label": `Forget the upload of ${called}` });
+  const node = element("p", { class: "bar" }, element("strong", {}, called), bar, far, state, again, cancel, forget);
+
+  let isLost = false;
 
   async function stop() {
-    if (!one.isActive) { one.forget(); return; }
-    if (!(await confirm(`Cancel the upload of ${called}, and delete its DataVolume?`, "Delete"))) return;
-    try {
-      await one.cancel();
-    } catch (error) {
-      if (!(error instanceof CallFailed)) throw error;
-      note(error.message, true);
-    }
+    if (await confirm(`Cancel the upload of ${called}, and delete its DataVolume?`, "Delete")) await one.cancel();
   }
 
   function draw() {
@@ -133,8 +136,16 @@ function uploadLine(one) {
     far.textContent = `${bytes(one.sent)} of ${bytes(one.file.size)}`;
     if (state.textContent !== one.state) state.textContent = one.state;
     state.className = one.isFailed ? "bad" : "";
-    act.textContent = one.isActive ? "Cancel" : "Forget";
-    act.setAttribute("aria-label", one.isActive ? `Cancel the upload of ${called}` : `Forget the upload of ${called}`);
+    const held = [again, cancel].find((each) => each === document.activeElement);
+    again.hidden = one.isActive || one.isCancelled || !one.isFailed;
+    cancel.hidden = one.isCancelled ? !one.isFailed : !one.isActive && !(one.isFailed && one.isMade);
+    forget.hidden = one.isActive || (one.isCancelled && one.isMade && !one.isFailed);
+    // The keyboard's place goes on to what can be done next.
+    isLost ||= Boolean(held?.hidden);
+    const next = [cancel, forget].find((each) => !each.hidden);
+    if (!isLost || !next) return;
+    isLost = false;
+    if ([document.body, again, cancel].includes(document.activeElement)) next.focus();
   }
 
   return { node, draw };

@@ -2,7 +2,7 @@
 
 import { CallFailed, read, write } from "./calls.js";
 import { button, element, note } from "./dom.js";
-import { field, showFaults } from "./fields.js";
+import { faultList, field, showFaults } from "./fields.js";
 import { vmLink } from "./list_page.js";
 
 const PAUSE = 250;
@@ -51,7 +51,7 @@ export function newPage(main) {
   const byKey = Object.fromEntries(fields.map((one) => [one.key, one]));
   const yaml = field({ key: "yaml", label: "Manifest", kind: "textarea", rows: "30", class: "code", wrap: "off", onchange: changedByHand });
   const byHand = element("p", { hidden: true }, "Changed by hand: the form does not change it any more. ", button("Make it anew from the form", () => { isByHand = false; byHand.hidden = true; draw(); }));
-  const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+  const faults = faultList();
   const state = element("span", { role: "status", class: "grow" });
   const buttons = [button("Check", () => send("check")), button("Create", () => send("create"), { class: "main" })];
   main.replaceChildren(

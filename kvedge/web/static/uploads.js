@@ -10,6 +10,9 @@ const MOST_FAILURES = 8;
 // No answer, and those that may be another one later.
 const PASSING = [0, 500, 502, 503, 504];
 const CONFLICT = 409;
+const NOT_FOUND = 404;
+// Of the browser, not of an answer.
+const UNREADABLE = -1;
 const QCOW2 = [0x51, 0x46, 0x49, 0xfb];
 const SIZE_AT = 24;
 const HEADER = 32;
@@ -18,7 +21,6 @@ const PACKED = /\.(gz|xz|zst|bz2)$/i;
 const uploads = new Set();
 const listeners = new Set();
 const tell = () => { for (const listener of listeners) listener(); };
-const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 export const allUploads = () => [...uploads];
 
@@ -38,10 +40,19 @@ export async function sizeFor(file) {
   return `${Math.max(1, Math.ceil(bytes / MIB))}Mi`;
 }
 
+// A file that was changed or removed since it was chosen, or a folder, cannot be read.
+async function bytesOf(blob) {
+  try {
+    return await blob.arrayBuffer();
+  } catch {
+    throw new CallFailed(UNREADABLE, "the file cannot be read, or was changed since: choose it again");
+  }
+}
+
 async function identityOf(file) {
   const about = new TextEncoder().encode(`${file.size} ${file.lastModified}`);
   const parts = [about, file.slice(0, SAMPLE), file.slice(Math.max(0, file.size - SAMPLE))];
-  const digest = await crypto.subtle.digest("SHA-256", await new Blob(parts).arrayBuffer());
+  const digest = await crypto.subtle.digest("SHA-256", await bytesOf(new Blob(parts)));
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
@@ -53,8 +64,12 @@ export class Upload {
     this.isActive = true;
     this.isFailed = false;
     this.isCancelled = false;
+    // Whether its DataVolume is there, as far as is known.
+    this.isMade = false;
     this.request = null;
-    this.say("begins");
+    this.wake = () => {};
+    this.over = Promise.resolve();
+    this.state = "";
   }
 
   say(state, isLast = false) {
@@ -62,14 +77,21 @@ export class Upload {
     tell();
   }
 
-  async run() {
+  // Also once more after a failure: it goes on with what is there.
+  run() {
     uploads.add(this);
+    Object.assign(this, { isActive: true, isFailed: false });
+    this.say("begins");
+    this.over = this.attempt();
+  }
+
+  async attempt() {
     try {
       await this.work();
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
       this.isFailed = !this.isCancelled;
-      if (this.isFailed) this.say(error.message);
+      if (this.isFailed) this.say(this.isMade ? `${error.message}; its DataVolume is left` : error.message);
     } finally {
       this.isActive = false;
       tell();
@@ -78,6 +100,7 @@ export class Upload {
 
   async work() {
     await write(`${this.path}/begin`, { size: this.size, storageClass: this.storageClass });
+    this.isMade = true;
     await this.until("ready", ({ ready, message }) => { this.say(ready ? "is ready" : message || "waits for its disk"); return ready; });
     await this.sendAll(await identityOf(this.file));
     this.say("is checked and converted");
@@ -96,8 +119,14 @@ export class Upload {
       } catch (error) {
         if (!PASSING.includes(error.status) || ++failures >= MOST_FAILURES) throw error;
       }
-      await pause(LOOK * 2 ** failures);
+      await this.rest(LOOK * 2 ** failures);
     }
+  }
+
+  // A pause, which a cancel ends.
+  rest(milliseconds) {
+    if (this.isCancelled) return Promise.resolve();
+    return new Promise((resolve) => { this.wake = resolve; setTimeout(resolve, milliseconds); });
   }
 
   async sendAll(identity) {
@@ -105,6 +134,7 @@ export class Upload {
     let isAnswerLost = false;
     for (let failures = 0; !this.isCancelled;) {
       try {
+        if (isAnswerLost && (await read(`${this.path}/done`)).done) return;
         const { call, offset } = await write(`${this.path}/offset`, { identity });
         await this.send(identity, call, offset);
         return;
@@ -116,13 +146,15 @@ export class Upload {
         furthest = Math.max(furthest, this.sent);
         isAnswerLost ||= furthest === this.file.size;
         if (failures >= MOST_FAILURES) throw error;
+        await bytesOf(this.file.slice(0, 1));
         this.say(`${error.message}; goes on by itself`);
-        await pause(Math.min(LONGEST_PAUSE, LOOK * 2 ** (failures - 1)));
+        await this.rest(Math.min(LONGEST_PAUSE, LOOK * 2 ** (failures - 1)));
       }
     }
   }
 
   send(identity, call, offset) {
+    if (this.isCancelled) throw new CallFailed(0, "cancelled");
     const request = new XMLHttpRequest();
     this.request = request;
     return new Promise((resolve, reject) => {
@@ -140,11 +172,24 @@ export class Upload {
     });
   }
 
-  // What has arrived goes with its DataVolume.
+  // What has arrived goes with its DataVolume, which is made no more once the step that is under way is over.
   async cancel() {
     this.isCancelled = true;
     this.request?.abort();
-    await write(`${this.path}/cancel`);
+    this.wake();
+    this.say("is being cancelled", true);
+    await this.over;
+    try {
+      await write(`${this.path}/cancel`);
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      if (error.status !== NOT_FOUND) {
+        this.isFailed = true;
+        this.say(`was stopped, and its DataVolume may be left: ${error.message}`, true);
+        return;
+      }
+    }
+    Object.assign(this, { isMade: false, isFailed: false });
     this.say("was cancelled", true);
   }
 

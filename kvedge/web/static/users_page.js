@@ -2,7 +2,7 @@
 
 import { CallFailed, read, write } from "./calls.js";
 import { button, confirm, element, note, table } from "./dom.js";
-import { field, showFaults } from "./fields.js";
+import { faultList, field, showFaults } from "./fields.js";
 
 const KINDS = { User: "a user", Group: "a group", ServiceAccount: "a ServiceAccount" };
 
@@ -53,7 +53,7 @@ export function usersPage(main) {
     const kind = field({ key: "kind", label: "To", kind: "select", value: found.kinds[0], options: found.kinds.map((one) => [one, KINDS[one] ?? one]) });
     const name = field({ key: "name", label: "Name", about: "As the API server knows it; a ServiceAccount of another namespace as NAMESPACE/NAME." });
     const role = field({ key: "role", label: "Role", kind: "select", value: found.roles[0], options: found.roles.map((one) => [one, one]) });
-    const faults = element("ul", { class: "faults", role: "alert", hidden: true });
+    const faults = faultList();
     async function give() {
       try {
         await write(`${path}/give`, { kind: kind.value, name: name.value.trim(), role: role.value });
@@ -70,7 +70,7 @@ export function usersPage(main) {
 
   function parts(found, path, where) {
     const rows = found.rows.map((row) => [row.kind, row.name, row.role, row.binding,
-      found.mayTake && row.isPlain ? button("Take away", () => take(path, where, row), { "aria-label": `Take ${row.role} away from ${row.name}` }) : ""]);
+      (row.isShared ? found.mayTakeShared : found.mayTake) && row.isPlain ? button("Take away", () => take(path, where, row), { "aria-label": `Take ${row.role} away from ${row.name}` }) : ""]);
     return [
       element("h2", {}, `What you may do in ${where}`),
       found.user ? element("p", {}, `You are ${found.user}.`) : "",

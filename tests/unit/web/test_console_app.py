@@ -64,3 +64,15 @@ def test_a_user_alone_may_open_as_many_as_there_are() -> None:
             await socket.close()
 
     browse(test, of_many=False)
+
+
+def test_an_image_is_taken_of_those_who_have_signed_in_and_with_its_headers_alone() -> None:
+    async def test(pages: Pages) -> None:
+        sent = {"Origin": pages.origin, "X-Kvedge-Console": "1", "Content-Type": "application/octet-stream"}
+        for cookie, status, words in (("", 401, "not signed in"), (pages.sign_in("ann"), 400, "X-Kvedge-Upload-Id")):
+            headers = {**sent, "Cookie": cookie}
+            async with pages.client.post("/uploads/shop/disk/data", data=b"x", headers=headers) as answer:
+                assert answer.status == status
+                assert words in (await answer.json())["message"]
+
+    browse(test)

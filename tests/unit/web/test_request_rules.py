@@ -18,6 +18,9 @@ _WRITE = {
     "Content-Type": "application/json; charset=utf-8",
 }
 
+_DATA = {**_WRITE, "Content-Type": "application/octet-stream"}
+_OWN = "X-Kvedge-Console"
+
 
 def status(method: str, path: str, headers: dict[str, str]) -> int:
     refused = judge_request(method, path, CIMultiDict(headers), _OURS)
@@ -34,6 +37,8 @@ def status(method: str, path: str, headers: dict[str, str]) -> int:
         ("GET", "/live", _SOCKET),
         ("POST", "/tickets", _WRITE),
         ("POST", "/tickets", {**_WRITE, "Host": "localhost:5000", "Origin": "http://localhost:5000"}),
+        ("POST", "/uploads/shop/disk/data", _DATA),
+        ("POST", "/uploads/shop/disk/begin", _WRITE),
     ],
 )
 def test_requests_of_our_pages_pass(method: str, path: str, headers: dict[str, str]) -> None:
@@ -60,6 +65,17 @@ def test_requests_of_our_pages_pass(method: str, path: str, headers: dict[str, s
         ("POST", "/tickets", {key: value for key, value in _WRITE.items() if key != "X-Kvedge-Console"}, 403),
         ("POST", "/tickets", {**_WRITE, "Content-Type": "text/plain"}, 415),
         ("DELETE", "/tickets", _READ, 403),
+        # Bytes are taken where an image goes, and nothing else is taken there.
+        ("POST", "/uploads/shop/disk/data", _WRITE, 415),
+        ("POST", "/uploads/shop/disk/data", {**_DATA, "Content-Type": "text/plain"}, 415),
+        ("POST", "/uploads/shop/disk/data", {**_DATA, "Content-Type": "multipart/form-data; boundary=x"}, 415),
+        ("POST", "/uploads/shop/disk/begin", _DATA, 415),
+        ("POST", "/tickets", _DATA, 415),
+        ("POST", "/static/uploads/shop/disk/data", _DATA, 415),
+        ("POST", "/uploads/shop/disk/data", {**_DATA, "Origin": "http://evil.example"}, 403),
+        ("POST", "/uploads/shop/disk/data", {key: each for key, each in _DATA.items() if key != "Origin"}, 403),
+        ("POST", "/uploads/shop/disk/data", {key: each for key, each in _DATA.items() if key != _OWN}, 403),
+        ("POST", "/uploads/shop/disk/data", {**_DATA, "Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
 def test_requests_of_others_are_refused(method: str, path: str, headers: dict[str, str], expected: int) -> None:
