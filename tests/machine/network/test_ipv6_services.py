@@ -20,6 +20,7 @@ from tests.machine.network.own_host import host_state, on_a_host_of_its_own
 from tests.machine.network.test_ipv6_pods import HOST_OUTSIDE, OUTSIDE, neighbour, of, two_pods
 from tests.machine.network.test_pod_network import ADDRESSES, ruleset
 from tests.support.pod_world import node_config
+from tests.support.tentative import bind_in_time
 
 SERVICE_CIDR = "fd78:1::/112"
 ADDRESS = "fd78:1::7"
@@ -135,7 +136,7 @@ def test_a_client_of_udp_moves_on_when_its_endpoint_is_gone(place: str) -> None:
                 opened = run_in_netns(netns_path(netns), lambda: socket.socket(family, socket.SOCK_DGRAM))
                 listening.append(stack.enter_context(opened))
                 opened.settimeout(5)
-                run_in_netns(netns_path(netns), partial(opened.bind, (address, 5353)))
+                run_in_netns(netns_path(netns), partial(bind_in_time, opened, (address, 5353)))
             # It brings the way to the addresses of Services as well.
             services.apply([Balanced(front, ((addresses[0], 5353),))])
             client = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))

@@ -34,6 +34,7 @@ from tests.machine.network.masquerade_world import (
     masquerade_world,
 )
 from tests.support.pictures import ip_json, picture
+from tests.support.tentative import bind_in_time
 
 PORT = 8080
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -52,7 +53,7 @@ def listening(world: MasqueradeWorld, netns: str, address: str, port: int = PORT
 
     def make() -> socket.socket:
         opened = socket.socket(FAMILY[version], socket.SOCK_STREAM)
-        opened.bind((address, port))
+        bind_in_time(opened, (address, port))
         opened.listen(4)
         opened.settimeout(20)
         return opened
@@ -245,7 +246,7 @@ def test_what_the_kernel_cannot_place_does_not_leave_with_the_guests_address(wor
 def test_the_guest_cannot_speak_to_the_pods_loopback(world: MasqueradeWorld) -> None:
     def serve(address: str) -> socket.socket:
         opened = socket.socket(FAMILY[6 if ":" in address else 4], socket.SOCK_DGRAM)
-        opened.bind((address, 7000))
+        bind_in_time(opened, (address, 7000))
         opened.settimeout(20)
         return opened
 
