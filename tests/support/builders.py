@@ -95,7 +95,7 @@ def a_vmi(
             phase_transition_timestamps=[PhaseTransition(phase=p, phase_transition_timestamp=moment) for p in passed],
         ),
     )
-    if phase in ("Scheduled", "Running"):
+    if phase in ("Scheduled", "Running", "Unknown"):
         vmi.status.node_name = "node-1"
     return vmi
 
