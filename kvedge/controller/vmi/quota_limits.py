@@ -1,7 +1,8 @@
 """Limits of launcher Pods in namespaces whose ResourceQuota wants some said, where the VM itself says none.
 
 Used by the loops that create launcher Pods. As with KubeVirt, the CPU limit is the guest's vCPUs, and the memory limit
-what the Pod asks for times two, or times what the namespace's label says. A quota is not looked up: the server's
+what the Pod asks for times two, or times what the namespace's label says. A guest that may grow while it runs has them
+for all that it may get: its Pod stays, where KubeVirt has it move to another. A quota is not looked up: the server's
 refusal names what is wanted, so that nothing is watched for the few namespaces that have one. Asks the API server for
 the namespace then.
 """
@@ -16,12 +17,13 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.vmi.launcher_pod.share_container_manifest import SHARE_LIMITS
 from kvedge.kube.errors import KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Container, Namespace, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import vcpu_count
+from kvedge.resources.vmi_facts import guest_memory_bytes, most_memory_bytes, most_vcpus
 
 RATIO_LABEL: Final = "alpha.kubevirt.io/auto-memory-limits-ratio"
 _RATIO: Final = Fraction(2)
@@ -30,8 +32,6 @@ _LONGEST_RATIO: Final = 16
 _WANTED: Final = re.compile(r"failed quota: \S+ must specify (.*)")
 _NAMES: Final = ("cpu", "memory")
 _COMPUTE: Final = "compute"
-# Of containers beside the launcher's own that have none: they serve files and run scripts.
-_BESIDE: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "80M"}
 
 
 def create_launcher(client: KubeClient, pod: Pod, vmi: VirtualMachineInstance) -> Pod:
@@ -70,17 +70,17 @@ def read_ratio(text: str) -> Fraction:
 
 def with_limits(pod: Pod, vmi: VirtualMachineInstance, wanted: Collection[str], ratio: Fraction) -> Pod:
     """The Pod, each container of which has the wanted limits; those that it has stay."""
+    domain, architecture = vmi.spec.domain, vmi.spec.architecture
+    growth = max(0, most_memory_bytes(domain, architecture) - guest_memory_bytes(domain))
 
     def limit(container: Container) -> Container:
         asked = container.resources
         if container.name == _COMPUTE:
             memory = parse_bytes(asked.requests.get("memory", 0))
-            made: dict[str, Quantity] = {
-                "cpu": str(max(vcpu_count(vmi.spec.domain), math.ceil(parse_quantity(asked.requests.get("cpu", 0))))),
-                "memory": str(int(memory * ratio)),
-            }
+            cpus = max(most_vcpus(domain, architecture), math.ceil(parse_quantity(asked.requests.get("cpu", 0))))
+            made: dict[str, Quantity] = {"cpu": str(cpus), "memory": str(max(int(memory * ratio), memory + growth))}
         else:
-            made = {name: _larger(asked.requests.get(name), amount) for name, amount in _BESIDE.items()}
+            made = {name: _larger(asked.requests.get(name), amount) for name, amount in SHARE_LIMITS.items()}
         limits = {name: amount for name, amount in made.items() if name in wanted} | asked.limits
         return msgspec.structs.replace(container, resources=msgspec.structs.replace(asked, limits=limits))
 

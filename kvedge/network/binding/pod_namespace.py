@@ -1,14 +1,18 @@
-"""Which namespace a binding works in, and that it is a Pod's and not the node's own."""
+"""Which namespace a binding works in, and that it is a Pod's and not the node's own; and what is seen in it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from kvedge.network.errors import NetworkError
-from kvedge.network.netns import NetnsRef, identify_netns, netns_subject
+from kvedge.network.link_types import Address, Link
+from kvedge.network.links import Links
+from kvedge.network.netns import NetnsRef, identify_netns, netns_subject, run_in_netns
 from kvedge.runtime.linux.boot import BOOT_ID, read_boot_id
 
+T = TypeVar("T")
 OWN_NETNS: Final = Path("/proc/thread-self/ns/net")
 
 
@@ -24,3 +28,14 @@ def pod_namespace(netns: NetnsRef) -> str:
         return f"{read_boot_id()}/{identity}"
     except OSError as error:
         raise NetworkError("cannot read", subject=BOOT_ID, errno=error.errno or 0) from error
+
+
+def look_into_pod(netns: NetnsRef, find: Callable[[Sequence[Link], Sequence[Address]], T]) -> T:
+    """What `find` makes of a Pod's links and addresses. Raises NetworkError, and what `find` raises."""
+    pod_namespace(netns)
+
+    def look() -> T:
+        with Links() as links:
+            return find(links.list_links(), links.list_addresses())
+
+    return run_in_netns(netns, look)

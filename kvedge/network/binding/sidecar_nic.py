@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from kvedge.network.binding.binding_state import is_link_local
 from kvedge.network.binding.bound_interface import BoundInterface
-from kvedge.network.binding.pod_namespace import pod_namespace
+from kvedge.network.binding.pod_namespace import look_into_pod
 from kvedge.network.link_types import Address, Link
-from kvedge.network.links import Links
-from kvedge.network.netns import NetnsRef, run_in_netns
+from kvedge.network.netns import NetnsRef
 
 
 def sidecar_pod_interface(netns: NetnsRef, *, guest_mac: str, pod_interface: str) -> BoundInterface:
@@ -21,13 +20,7 @@ def sidecar_pod_interface(netns: NetnsRef, *, guest_mac: str, pod_interface: str
     Raises:
         NetworkError: when the Pod's namespace cannot be read.
     """
-    pod_namespace(netns)
-
-    def look() -> BoundInterface:
-        with Links() as links:
-            return find_nic(links.list_links(), links.list_addresses(), pod_interface, guest_mac)
-
-    return run_in_netns(netns, look)
+    return look_into_pod(netns, lambda links, addresses: find_nic(links, addresses, pod_interface, guest_mac))
 
 
 def find_nic(links: Sequence[Link], addresses: Sequence[Address], pod_interface: str, guest_mac: str) -> BoundInterface:

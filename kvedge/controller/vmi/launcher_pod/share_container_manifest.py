@@ -29,7 +29,7 @@ _LONGEST_NAME: Final = 63
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "10m", "memory": "16M"}
 # KubeVirt's, which it always sets. Here a container has them where the launcher's has one: a tenth of a CPU is slow,
 # and pages of the guest that virtiofsd is the first to touch count as its own.
-_LIMITS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "80M"}
+SHARE_LIMITS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "80M"}
 
 
 def shares_volumes(vmi: VirtualMachineInstance) -> list[tuple[PodVolume, VolumeMount]]:
@@ -47,7 +47,7 @@ def shares_volumes(vmi: VirtualMachineInstance) -> list[tuple[PodVolume, VolumeM
 def share_containers(vmi: VirtualMachineInstance, config: ClusterConfig, compute: Container) -> list[Container]:
     """One for each directory; `compute` is the launcher's container."""
     places = {mount.mount_path: mount for mount in compute.volume_mounts}
-    limits = {name: amount for name, amount in _LIMITS.items() if name in compute.resources.limits}
+    limits = {name: amount for name, amount in SHARE_LIMITS.items() if name in compute.resources.limits}
     # In a Pod that is guaranteed what it has, each container asks for as much as it may have.
     requests = {**_REQUESTS, **(limits if has_dedicated_cpus(vmi.spec.domain) else {})}
     resources = ResourceRequirements(requests=requests, limits=limits)

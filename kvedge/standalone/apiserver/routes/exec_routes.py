@@ -7,10 +7,9 @@ by descriptors that do not block (`remote_streams`). SPDY, which older clients s
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Final
 
 from aiohttp import web
@@ -19,7 +18,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import GUESTFS_ENTRY, GUESTFS_IMAGE, GUESTFS_SHELL
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
-from kvedge.standalone.apiserver.requests.bytes_in_flight import payer
+from kvedge.standalone.apiserver.requests.fair_places import FairPlaces
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.requests.request_target import RequestTarget, is_true
 from kvedge.standalone.apiserver.routes import remote_command as words
@@ -34,7 +33,6 @@ from kvedge.standalone.apiserver.wire.api_errors import (
     Forbidden,
     MethodNotAllowed,
     NotFound,
-    TooManyRequests,
 )
 from kvedge.standalone.apiserver.wire.outlasting import outlast
 
@@ -63,8 +61,7 @@ class ExecRoutes:
         self._exec_source = exec_source
         self._log_source = log_source
         self._begin_threads = ThreadPoolExecutor(_BEGIN_AT_ONCE, "kvedge-exec")
-        # How many run for each payer: a namespace's service accounts count together.
-        self._running: Counter[str] = Counter()
+        self._places = FairPlaces("too many commands run in containers")
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -76,7 +73,7 @@ class ExecRoutes:
         """Run a command."""
         pod, container = self._find_addressed(request, context)
         wanted = exec_request(pod, container, request)
-        with self._count(context.caller.user):
+        with self._take_place(context):
             return await self._run(request, wanted)
 
     async def _run(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
@@ -96,7 +93,7 @@ class ExecRoutes:
         """Show what a container prints from now on; give a shell in one that `virtctl guestfs` has made for that."""
         pod, container = self._find_addressed(request, context)
         if is_true(request.query.get("stdin", "")) and _has_shell(pod, container):
-            with self._count(context.caller.user):
+            with self._take_place(context):
                 return await self._run(request, exec_request(pod, container, request, (GUESTFS_ENTRY, GUESTFS_SHELL)))
         if is_true(request.query.get("stdin", "")):
             raise BadRequest(
@@ -109,24 +106,12 @@ class ExecRoutes:
         wanted = LogRequest(
             metadata["namespace"], metadata["name"], metadata["uid"], container, follow=True, tail_lines=0
         )
-        with self._count(context.caller.user):
+        with self._take_place(context):
             socket = await _accept(request)
             return await AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
 
-    @contextlib.contextmanager
-    def _count(self, user: str) -> Iterator[None]:
-        owner = payer(user)
-        running = self._running[owner]
-        # A user without a running command may always start one, so that others cannot keep anybody away.
-        if running >= _MOST_OF_ONE or (running and self._running.total() >= _MOST):
-            raise TooManyRequests("too many commands run in containers, please try again later", 1)
-        self._running[owner] += 1
-        try:
-            yield
-        finally:
-            self._running[owner] -= 1
-            if not self._running[owner]:
-                del self._running[owner]
+    def _take_place(self, context: RequestContext) -> AbstractContextManager[None]:
+        return self._places.take(context.caller.user, most=_MOST, of_one=_MOST_OF_ONE)
 
     def _find_addressed(self, request: web.BaseRequest, context: RequestContext) -> tuple[JsonObject, str]:
         """The Pod and its container."""

@@ -7,10 +7,7 @@ bytes moved, in the event loop (`forward_tunnel`). SPDY without a websocket, whi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -18,13 +15,13 @@ from aiohttp import web
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.access.authorizer_rules import Authorizer
-from kvedge.standalone.apiserver.requests.bytes_in_flight import payer
+from kvedge.standalone.apiserver.requests.fair_places import FairPlaces
 from kvedge.standalone.apiserver.requests.request_context import RequestContext
 from kvedge.standalone.apiserver.routes.exec_routes import find_pod
 from kvedge.standalone.apiserver.routes.forwarding.forward_source import ForwardSource, NoForward
 from kvedge.standalone.apiserver.routes.forwarding.forward_tunnel import ForwardTunnel
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
-from kvedge.standalone.apiserver.wire.api_errors import BadRequest, TooManyRequests
+from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 from kvedge.standalone.apiserver.wire.outlasting import outlast
 
 PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"
@@ -51,7 +48,7 @@ class ForwardRoutes:
         self._authorizer = authorizer
         self._source = source
         self._threads = ThreadPoolExecutor(_SOCKETS_AT_ONCE, "kvedge-forward")
-        self._running: Counter[str] = Counter()
+        self._places = FairPlaces("too many ports are forwarded")
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -64,7 +61,7 @@ class ForwardRoutes:
         pod = find_pod(self._hub, self._authorizer, context)
         _check(pod)
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-        with self._count(context.caller.user):
+        with self._places.take(context.caller.user, most=_MOST, of_one=_MOST_OF_ONE):
             websocket = await _accept(request)
             return await ForwardTunnel(websocket, lambda port: self._connect(uid, port), name).serve(self._stopping)
 
@@ -111,21 +108,6 @@ class ForwardRoutes:
             if not job.cancelled() and job.exception() is None:
                 job.result().close()
             raise
-
-    @contextlib.contextmanager
-    def _count(self, user: str) -> Iterator[None]:
-        owner = payer(user)
-        running = self._running[owner]
-        # A user without a tunnel may always have one, so that others cannot keep anybody away.
-        if running >= _MOST_OF_ONE or (running and self._running.total() >= _MOST):
-            raise TooManyRequests("too many ports are forwarded, please try again later", 1)
-        self._running[owner] += 1
-        try:
-            yield
-        finally:
-            self._running[owner] -= 1
-            if not self._running[owner]:
-                del self._running[owner]
 
 
 def _check(pod: JsonObject) -> None:
