@@ -98,7 +98,7 @@ class LibvirtSession:
             DomainMissing: when none is defined, or it does not run.
         """
         with translate_errors("reading what the guest has used"):
-            return read_figures(self._connection, self._domain(), ask_qemu=ask_qemu)
+            return read_figures(self._connection, self._domain(), self._pid(), ask_qemu=ask_qemu)
 
     def define(self, xml: str) -> None:
         """Define the domain; raises BadRequest when libvirt finds fault with the document."""

@@ -36,7 +36,17 @@ class ProcessStat:
     @property
     def cpu_seconds(self) -> float:
         """What it has used of the CPU, in its own code and in the kernel's."""
-        return (int(self._fields[11]) + int(self._fields[12])) / os.sysconf("SC_CLK_TCK")
+        return (self.user_ticks + self.system_ticks) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def user_ticks(self) -> int:
+        """What it has used of the CPU in its own code, guests' included, in SC_CLK_TCK of a second."""
+        return int(self._fields[11])
+
+    @property
+    def system_ticks(self) -> int:
+        """What the kernel has used for it, likewise."""
+        return int(self._fields[12])
 
     @property
     def start_time(self) -> int:

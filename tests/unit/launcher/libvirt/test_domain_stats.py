@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 
 from kvedge.launcher.launcher_errors import DomainMissing
@@ -15,10 +18,10 @@ DOCUMENT = """<domain><devices>
 </devices></domain>"""
 
 
-def read(connection: Connection, domain: Domain, *, ask_qemu: bool) -> DomainFigures:
+def read(connection: Connection, domain: Domain, *, ask_qemu: bool, pid: int = 0) -> DomainFigures:
     from kvedge.launcher.libvirt.domain_stats import read_figures
 
-    return read_figures(connection, domain, ask_qemu=ask_qemu)
+    return read_figures(connection, domain, pid, ask_qemu=ask_qemu)
 
 
 def asks_qemu(groups: int) -> bool:
@@ -56,8 +59,10 @@ class Connection:
         import libvirt
 
         assert flags & libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        # For these libvirt probes every QEMU of the host.
+        assert not groups & libvirt.VIR_DOMAIN_STATS_CPU_TOTAL
         self.groups = groups
-        found: dict[str, object] = {"cpu.time": 5, "net.count": 1, "net.0.name": "tap0", "net.0.rx.bytes": 1}
+        found: dict[str, object] = {"net.count": 1, "net.0.name": "tap0", "net.0.rx.bytes": 1}
         if asks_qemu(groups) and not self._busy:
             found |= {"balloon.current": 1, "block.count": 1, "block.0.name": "vda", "block.0.rd.bytes": 2}
         return [(domains[0], found)]
@@ -65,7 +70,7 @@ class Connection:
 
 def test_disks_and_nics_have_the_vmis_names() -> None:
     found = read(Connection(), Domain(), ask_qemu=True)
-    assert (found.complete, found.figures) == (True, {"cpu.time": 5, "balloon.current": 1})
+    assert (found.complete, found.figures) == (True, {"balloon.current": 1})
     assert [part.name for part in (*found.disks, *found.nics)] == ["root", "default"]
 
 
@@ -84,3 +89,18 @@ def test_where_another_call_has_the_domain_the_figures_are_not_complete() -> Non
 def test_a_domain_that_does_not_run_has_none() -> None:
     with pytest.raises(DomainMissing):
         read(Connection(), Domain(runs=False), ask_qemu=True)
+
+
+def test_cpu_time_is_that_of_qemu_in_nanoseconds() -> None:
+    before = os.times()
+    figures = read(Connection(), Domain(), ask_qemu=False, pid=os.getpid()).figures
+    assert figures["cpu.time"] == figures["cpu.user"] + figures["cpu.system"]
+    # Those of a tick that is half over are not counted.
+    assert (before.user - 0.02) * 10**9 <= figures["cpu.user"] <= os.times().user * 10**9
+    assert (before.system - 0.02) * 10**9 <= figures["cpu.system"] <= os.times().system * 10**9
+
+
+def test_a_qemu_that_has_just_ended_has_no_cpu_time() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert "cpu.time" not in read(Connection(), Domain(), ask_qemu=False, pid=child.pid).figures
