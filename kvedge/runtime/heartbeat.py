@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOP_SECONDS: Final = 20.0
 # A thread's piece of work is some calls with deadlines of their own. A piece that takes so long hangs.
 ROUND_SECONDS: Final = 300.0
-# The service runner asks for the age twice a second. If it has not asked for this long, the whole process stood still
+# The service runner asks for the age each second. If it has not asked for this long, the whole process stood still
 # (SIGSTOP, a debugger, no memory). No loop is to blame for that, so each has its full limit again from then on.
 _BLIND_SECONDS: Final = 5.0
 

@@ -42,7 +42,7 @@ class Service(Protocol):
         """Return when nothing of it runs any more; never raises for a service that was not started."""
 
     def failure(self) -> str | None:
-        """Why it no longer serves, or None while it does; asked for twice a second and for systemd's watchdog."""
+        """Why it no longer serves, or None while it does; asked for each second and for systemd's watchdog."""
 
 
 @runtime_checkable
@@ -70,7 +70,7 @@ class ServiceRunner:
     """Starts services in order, watches them, stops them in reverse."""
 
     # Often enough that a dead service is noticed before a user notices.
-    POLL_SECONDS = 0.5
+    POLL_SECONDS = 1.0
     # Between two tries of a service that waits for something.
     RETRY_SECONDS = 5.0
 
@@ -78,7 +78,8 @@ class ServiceRunner:
         self, services: Sequence[Service], notifier: Notifier | None = None, exit_seconds: float | None = None
     ) -> None:
         """With `exit_seconds` the process ends so long after the request to stop, whatever hangs."""
-        self._services = list(services)
+        # Found out once: to ask a protocol costs much, and this is asked for each second.
+        self._telling = [service for service in services if isinstance(service, Telling)]
         self._notifier = notifier or Notifier()
         self._parts = Parts(self._part(service) for service in services)
         self._stop = threading.Event()
@@ -170,7 +171,7 @@ class ServiceRunner:
             self._tell_status()
 
     def _tell_status(self) -> None:
-        told = [service.summary() for service in self._services if isinstance(service, Telling)]
+        told = [service.summary() for service in self._telling]
         text = "; ".join(["serving", *(part for part in told if part)])
         if text != self._status:
             self._status = text

@@ -17,11 +17,14 @@ class LaterService:
         self.name = name
         self._make = make
         self._made: Service | None = None
+        # The same one, if it has something to tell: to find that out costs much, and it is asked for each second.
+        self._telling: Telling | None = None
 
     def start(self) -> None:
         """Make it and start it."""
-        self._made = self._make()
-        self._made.start()
+        self._made = made = self._make()
+        self._telling = made if isinstance(made, Telling) else None
+        made.start()
 
     def stop(self) -> None:
         """Stop it, when it was made."""
@@ -34,4 +37,4 @@ class LaterService:
 
     def summary(self) -> str:
         """Its own, if it has something to tell."""
-        return self._made.summary() if isinstance(self._made, Telling) else ""
+        return "" if self._telling is None else self._telling.summary()

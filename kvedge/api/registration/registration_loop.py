@@ -15,6 +15,7 @@ from typing import Final
 from kvedge import __version__
 from kvedge.api.registration.clone_manifest import clone_webhooks
 from kvedge.api.registration.controller_restriction_manifest import controller_restriction
+from kvedge.api.registration.crd_versions import CRDS, read_crd_versions
 from kvedge.api.registration.document import Document
 from kvedge.api.registration.node_restriction_manifest import node_restriction
 from kvedge.api.registration.policy_manifest import GROUP_VERSION
@@ -51,7 +52,6 @@ from kvedge.runtime.clock import Clock
 log = logging.getLogger(__name__)
 
 _PODS: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 # How often one document is tried while others write it too; the next round tries again.
 _WRITES: Final = 4
@@ -78,6 +78,8 @@ class Registration:
         # Unless the API server turns out to be the embedded one, whose own authorizer keeps each handler to its node.
         self._needs_policies = True
         self.presence = Presence(client, endpoint, clock)
+        # With these all CRDs were as they should be.
+        self._crd_versions: Mapping[str, str] | None = None
 
     def check_server(self) -> None:
         """See that the API server can keep each handler to its node.
@@ -108,12 +110,17 @@ class Registration:
         Raises:
             KubeError: when the API server refuses or does not answer.
         """
+        versions = read_crd_versions(self._client)
+        if versions is not None and versions == self._crd_versions:
+            return
         cdi_is_there = self._cdi_serves()
         for document in crds():
             if cdi_is_there and document["metadata"]["name"] in DATA_VOLUME_CRDS:
                 continue
             document["metadata"]["annotations"] = {VERSION: __version__}
-            self._write(Document(_CRDS, document), plan_forward)
+            self._write(Document(CRDS, document), plan_forward)
+        # Those from before the writes: what was written, or changed meanwhile, is looked at once more.
+        self._crd_versions = versions
 
     def write(self, ca_bundle: bytes, secret: str) -> None:
         """Everything else; `secret` is the part of secret_paths.py.
@@ -158,7 +165,7 @@ class Registration:
         self._write(upload_proxy_config(front.url, front.ca), plan)
 
     def _cdi_serves(self) -> bool:
-        return cdi_serves(lambda name: self._read(f"{_CRDS}/{name}"))
+        return cdi_serves(lambda name: self._read(f"{CRDS}/{name}"))
 
     def _ready_pods(self, selector: Mapping[str, str]) -> list[JsonObject]:
         labels = ",".join(f"{key}={value}" for key, value in selector.items())

@@ -244,7 +244,7 @@ _API: Final = (
     right(("list",), "kubevirt.io", "virtualmachineinstancereplicasets"),
     # Its own registration.
     right(("get", "create"), "core", "namespaces"),
-    right(("get", "create", "update"), "apiextensions.k8s.io", "customresourcedefinitions"),
+    right(("get", "list", "create", "update"), "apiextensions.k8s.io", "customresourcedefinitions"),
     right(("get", "create", "update"), "apiregistration.k8s.io", "apiservices"),
     right(
         ("get", "create", "update"),
