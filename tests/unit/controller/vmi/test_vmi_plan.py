@@ -86,7 +86,7 @@ def test_a_vmi_with_a_pod_is_scheduling_and_one_write_says_it_all():
     assert status.runtime_user == 107
     assert status.launcher_container_image_version == "kvedge.local/launcher:v1"
     assert status.memory is not None
-    assert status.memory.memory_overhead == "176Mi"
+    assert status.memory.memory_overhead == "152Mi"
     ready = condition(status.conditions, "Ready")
     assert ready is not None
     assert (ready.status, ready.reason) == ("False", "GuestNotRunning")

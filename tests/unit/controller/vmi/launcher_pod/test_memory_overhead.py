@@ -20,13 +20,13 @@ def with_domain(**domain: object) -> VirtualMachineInstance:
 
 
 def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
-    assert memory_overhead(GuestShape(memory=1024 * MIB, vcpus=1, graphics=True)) == 178 * MIB
+    assert memory_overhead(GuestShape(memory=1024 * MIB, vcpus=1, graphics=True)) == 154 * MIB
 
 
 @pytest.mark.parametrize(
     ("change", "more"),
     [
-        ({"vcpus": 3}, 2 * 8),
+        ({"vcpus": 3}, 2 * 4),
         ({"graphics": False}, -32),
         ({"memory": 2048 * MIB}, 2),
         ({"architecture": "arm64"}, 128),
@@ -34,7 +34,7 @@ def test_a_small_vm_costs_less_than_kubevirt_reserves_for_it():
         ({"exec_probes": 2}, 2 * 10),
         # KubeVirt's for VFIO.
         ({"passes_devices": True}, 1024),
-        ({"tpm": True}, 53),
+        ({"tpm": True}, 32),
         ({"metrics_disk": True}, 1),
         ({"spice": True}, 32),
         # KubeVirt's for passt.
@@ -67,7 +67,7 @@ def test_what_asks_the_agent_costs_memory(probes, more):
 
 def test_the_overhead_is_whole_mebibytes_rounded_up():
     assert memory_overhead(GuestShape(memory=1, vcpus=1, graphics=False)) % MIB == 0
-    assert memory_overhead(GuestShape(memory=512 * MIB + 1, vcpus=1, graphics=False)) == 145 * MIB
+    assert memory_overhead(GuestShape(memory=512 * MIB + 1, vcpus=1, graphics=False)) == 121 * MIB
 
 
 @pytest.mark.parametrize(
