@@ -29,6 +29,8 @@ from tests.support.box import Box
 BURST_INTERVAL: Final = 0.1
 # How long memory is left to settle before it is looked at.
 _SETTLE_SECONDS: Final = 5.0
+# Longer than each round of a role.
+_IDLE_SECONDS: Final = 16.0
 _RUNNING_SECONDS: Final = 120.0
 # The writers whose writes KubeVirt's count has as well; kubelet and scheduler are the cluster's.
 _ROLES: Final = frozenset({"kvedge-controller", "kvedge-handler", "kvedge-api"})
@@ -67,6 +69,10 @@ def _measure_idle(box: Box, _options: argparse.Namespace, report: Report) -> Non
     used = memory_of(control_plane(_pid(box)))
     report.add(Row("control plane at 0 VMIs, PSS", "MB", used.pss, goal=Goal(110)))
     report.add(Row("control plane at 0 VMIs, unshared", "MB", used.unshared))
+    before = cpu_seconds(control_plane(_pid(box)))
+    time.sleep(_IDLE_SECONDS)
+    spent = cpu_seconds(control_plane(_pid(box))) - before
+    report.add(Row("control plane at 0 VMIs, CPU of a minute", "s", spent * 60 / _IDLE_SECONDS))
 
 
 def _measure_single(box: Box, options: argparse.Namespace, report: Report) -> None:
