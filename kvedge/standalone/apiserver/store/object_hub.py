@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.custom.crd_parts import SharedParts
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind, kinds_of_crd
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
 from kvedge.standalone.apiserver.store.object_store import ObjectStore, StoreFull, StoreWriteFailed
@@ -29,6 +30,9 @@ class ObjectHub:
         self.cache = ObjectCache(objects, store.revision)
         self.kinds = KindIndex(BUILT_IN)
         self._kind_listeners: list[Callable[[], None]] = []
+        self._parts = SharedParts()
+        # Of each CRD, by its revision.
+        self._custom: dict[tuple[ObjectKey, int], list[ServedKind]] = {}
         self._rebuild_kinds()
         self.cache.on_change(self._notice)
         store.start(self._apply_commit)
@@ -84,13 +88,16 @@ class ObjectHub:
                 listener()
 
     def _rebuild_kinds(self) -> None:
-        custom = [
-            kind
-            for stored in self.cache.in_namespace(CRDS)
-            if _is_established(crd := stored.load())
-            for kind in kinds_of_crd(crd)
-        ]
-        self.kinds = KindIndex([*BUILT_IN, *custom])
+        stored = self.cache.in_namespace(CRDS)
+        self._custom = {
+            (each.key, each.revision): self._custom.get((each.key, each.revision)) or self._read_kinds(each)
+            for each in stored
+        }
+        self.kinds = KindIndex([*BUILT_IN, *(kind for kinds in self._custom.values() for kind in kinds)])
+
+    def _read_kinds(self, stored: Stored) -> list[ServedKind]:
+        crd = stored.load()
+        return kinds_of_crd(self._parts.share(crd)) if _is_established(crd) else []
 
 
 def _is_established(crd: dict[str, object]) -> bool:
