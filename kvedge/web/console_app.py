@@ -123,10 +123,13 @@ class ConsoleApp:
         except (KubeError, ClientError) as error:
             failure = failure_of(error)
             return web.json_response(failure.document, status=failure.status, headers=page_headers())
-        except Exception:
+        except Exception as error:
             if request.writer.output_size:
                 # The answer has begun, and no second one fits into it: the server logs this and hangs up.
                 raise
+            if isinstance(error, ConnectionError) and _has_left(request):
+                # The page went while the API server was being asked: no failure. The server drops the answer.
+                return _failure(503, "nobody waits for this any more")
             log.exception("a page's request failed", extra={"facts": {"path": showable(request.path)}})
             return _failure(500, "the console failed at this; its log tells why")
         # A websocket's headers were sent long ago.
@@ -319,6 +322,11 @@ def _outcome(task: asyncio.Future[Any]) -> str:
     if isinstance(error, OSError):
         return "the page took nothing any more"
     raise error
+
+
+def _has_left(request: web.Request) -> bool:
+    """Whether nobody is there any more to take an answer."""
+    return request.transport is None or request.transport.is_closing()
 
 
 def _file_answer(file: PageFile, nonce: str = "") -> web.Response:

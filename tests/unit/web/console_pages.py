@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import AppRunner
 
 from kvedge.web.console_app import ConsoleApp
 from kvedge.web.live_rows import LiveRows
@@ -43,6 +44,13 @@ class NoStrangers:
         """Nothing of a played user is left."""
 
 
+class PatientServer(TestServer):
+    """As consoles are served: a page that leaves does not end what answers it."""
+
+    async def _make_runner(self, **kwargs: Any) -> AppRunner:
+        return AppRunner(self.app, **{**kwargs, "handler_cancellation": False})
+
+
 @dataclass(frozen=True)
 class Pages:
     """The pages of the users of one console."""
@@ -55,6 +63,10 @@ class Pages:
         """The Cookie header of a new session of this user."""
         user = WebUser(cast(Any, None), None, cast(LiveRows, QuietRows()), cast(UsageLooks, None), name)
         return f"{COOKIE}={self.console.desk.begin(user, name)}"
+
+    def connections(self) -> list[Any]:
+        """Those that the console holds."""
+        return list(cast(PatientServer, self.client.server).handler.connections)
 
     async def get(self, path: str, cookie: str) -> tuple[int, Any]:
         async with self.client.get(path, headers={"Cookie": cookie}) as answer:
@@ -77,7 +89,7 @@ def browse(test: Callable[[Pages], Awaitable[None]], *, of_many: bool = True) ->
     async def run() -> None:
         origins: dict[str, str] = {}
         console = ConsoleApp(origins, COOKIE, strangers=NoStrangers() if of_many else None)
-        async with asyncio.timeout(30), TestClient(TestServer(console.application())) as client:
+        async with asyncio.timeout(30), TestClient(PatientServer(console.application())) as client:
             host = f"{client.host}:{client.port}"
             origins[host] = f"http://{host}"
             await test(Pages(console, client, origins[host]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from typing import Any
 
 import aiohttp
@@ -76,3 +78,46 @@ def test_an_image_is_taken_of_those_who_have_signed_in_and_with_its_headers_alon
                 assert words in (await answer.json())["message"]
 
     browse(test)
+
+
+def test_a_page_that_leaves_while_its_stream_opens_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API server is still being asked for the VM when nobody waits for the stream any more."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def find_run(*_: Any) -> str:
+        is_asked.set()
+        may_answer.wait(20)
+        return "one"
+
+    async def test(pages: Pages) -> None:
+        monkeypatch.setattr(console_app, "find_run", lambda *_: "one")
+        cookie = pages.sign_in("ann")
+        _, told = await pages.post("/tickets", cookie, {"namespace": "shop", "name": "web", "stream": "console"})
+        monkeypatch.setattr(console_app, "find_run", find_run)
+        others, tasks = len(pages.connections()), asyncio.all_tasks()
+        _, writer = await asyncio.open_connection(pages.client.host, pages.client.port)
+        writer.write(_ask_stream(pages, cookie, told["ticket"]))
+        await asyncio.to_thread(is_asked.wait, 20)
+        serving = asyncio.all_tasks() - tasks
+        writer.transport.abort()
+        while len(pages.connections()) > others:
+            await asyncio.sleep(0.01)
+        may_answer.set()
+        await asyncio.wait(serving)
+
+    with caplog.at_level(logging.WARNING):
+        browse(test)
+    assert is_asked.is_set()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def _ask_stream(pages: Pages, cookie: str, ticket: str) -> bytes:
+    lines = (
+        "GET /stream HTTP/1.1", f"Host: {pages.client.host}:{pages.client.port}", f"Origin: {pages.origin}",
+        f"Cookie: {cookie}", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        f"Sec-WebSocket-Protocol: ticket.kvedge.io.{ticket}, plain.kubevirt.io", "", "",
+    )  # fmt: skip
+    return "\r\n".join(lines).encode()
