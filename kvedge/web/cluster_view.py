@@ -74,9 +74,9 @@ def _node(node: Node, runs: int) -> JsonObject:
     status = node.status
     conditions: list[Any] = status.conditions
     ready: JsonObject = next((each for each in conditions if each.get("type") == "Ready"), {})
-    states = ["Ready" if ready.get("status") == "True" else "Not ready"]
+    state = "Ready" if ready.get("status") == "True" else "Not ready"
     if node.spec.unschedulable:
-        states.append("takes no new guests")
+        state = f"{state}, takes no new guests"
     troubles = [
         f"{each.get('type')}: {each.get('message') or each.get('reason') or ''}"
         for each in conditions
@@ -84,7 +84,7 @@ def _node(node: Node, runs: int) -> JsonObject:
     ]
     return {
         "name": showable(node.metadata.name),
-        "state": ", ".join(states),
+        "state": state,
         "trouble": ready.get("status") != "True",
         "guests": runs,
         "cpus": showable(str(status.allocatable.get("cpu", ""))),

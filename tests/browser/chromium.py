@@ -18,7 +18,7 @@ import aiohttp
 
 _START_SECONDS = 60.0
 _CALL_SECONDS = 30.0
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 60.0
 _OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -29,6 +29,8 @@ _OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
     "--remote-debugging-port=0",
+    # Pages speak the language of their browser.
+    "--accept-lang=en-US",
 )
 
 
@@ -36,7 +38,8 @@ _OPTIONS = (
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 _OPENINGS = 5
 # Keys by their names: the code, and what they write.
-_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, "")}
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "Escape": (27, ""), "F6": (117, "")}
+_MODIFIERS = {"Control": 2, "Shift": 8}
 _MOST_TABS = 80
 _NAME = """(node) => (node.getAttribute("aria-label") ?? node.labels?.[0]?.textContent ?? node.textContent).trim()"""
 
@@ -125,11 +128,12 @@ class Page:
         """As a keyboard does, into what has the focus."""
         await self.call("Input.insertText", text=text)
 
-    async def press(self, key: str) -> None:
-        """One key of the keyboard, such as Tab."""
+    async def press(self, key: str, *held: str) -> None:
+        """One key of the keyboard, such as Tab, while others are held, such as Shift."""
         code, text = _KEYS[key]
         for type_ in ("keyDown", "keyUp"):
-            sent = {"text": text} if text and type_ == "keyDown" else {}
+            sent: dict[str, Any] = {"text": text} if text and type_ == "keyDown" else {}
+            sent["modifiers"] = sum(_MODIFIERS[each] for each in held)
             await self.call("Input.dispatchKeyEvent", type=type_, key=key, windowsVirtualKeyCode=code, **sent)
 
     async def tab_to(self, words: str) -> None:

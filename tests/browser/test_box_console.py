@@ -83,3 +83,28 @@ def test_a_token_signs_in_and_a_wrong_one_is_told_at_its_field(
             is_faultless(page, address)
 
     asyncio.run(test())
+
+
+def test_a_token_is_pasted_by_the_keyboard_alone(address: str, token: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await page.call("Security.setIgnoreCertificateErrors", ignore=True)
+            await page.open(address)
+            await page.wait(f"{_FIELD} && document.activeElement === {_FIELD}", "the field has the keyboard")
+            await page.type("a-token-of-nobodys")
+            await page.tab_to("Sign in")
+            await page.press("Enter")
+            await page.wait_text("the API server does not know this token")
+            # What is wrong is read out with the field that has the keyboard again.
+            assert await page.evaluate(f"document.activeElement === {_FIELD}")
+            ids = f"{_FIELD}.getAttribute('aria-describedby').split(' ')"
+            told = await page.evaluate(f"{ids}.map((id) => document.getElementById(id).innerText).join(' ')")
+            assert "the API server does not know this token, or it has ended" in told
+            await page.evaluate(f"{_FIELD}.select(), 0")
+            await page.type(token)
+            await page.tab_to("Sign in")
+            await page.press("Enter")
+            await page.wait_text("Sign out")
+            await page.wait_text("Virtual machines")
+
+    asyncio.run(test())

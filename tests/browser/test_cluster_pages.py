@@ -123,7 +123,7 @@ def test_a_guest_that_runs_has_graphs(guest: JsonObject, echo_node: EchoNode, li
             await page.open(link)
             await page.click("a", "small")
             await page.wait_text("used 64 MiB")
-            await page.wait_text("used 0 %")
+            await page.wait_text("used 0%")
             await page.wait("document.querySelectorAll('figure svg').length === 4", "four graphs")
             await page.wait("document.querySelector('polyline')", "a line is drawn")
             is_faultless(page, link)
@@ -144,7 +144,7 @@ def test_what_a_guest_has_used_is_drawn_with_its_gaps(
             choose = "const choice = document.querySelector('select'); choice.value = 'day'"
             await page.wait("document.querySelector('select')", "spans can be chosen")
             await page.evaluate(f"{{ {choose}; choice.dispatchEvent(new Event('change')); }} 0")
-            await page.wait_text("used 25 %, waiting 10 %, at most 100 %")
+            await page.wait_text("used 25%, waiting 10%, at most 100%")
             drawn = "document.querySelector('figure').querySelectorAll('polyline.line-0').length"
             assert await page.evaluate(drawn) == 2
             is_faultless(page, viewer_link)

@@ -1,5 +1,7 @@
 // Calls of the console's own server. All addresses are relative, so that it works below any path.
 
+import { said, t } from "./words/words.js";
+
 export class CallFailed extends Error {
   constructor(status, message, causes = []) {
     super(message);
@@ -18,14 +20,18 @@ async function call(method, path, body) {
   try {
     answer = await fetch(path, { method, ...write });
   } catch {
-    throw new CallFailed(0, "the console does not answer: is it still running?");
+    throw new CallFailed(0, t("the console does not answer: is it still running?"));
   }
   const document = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    throw new CallFailed(answer.status, document.message ?? `HTTP ${answer.status}`, document.causes);
+    throw failureOf(answer.status, document);
   }
   return document;
 }
+
+// In the user's language where the console said it, and as it came where somebody else did.
+export const failureOf = (status, { message, causes }) => new CallFailed(status, said(message ?? `HTTP ${status}`), causesOf(causes));
+export const causesOf = (causes) => causes?.map((cause) => ({ ...cause, message: said(cause.message) }));
 
 export const read = (path) => call("GET", path);
 export const write = (path, body) => call("POST", path, body);

@@ -1,8 +1,9 @@
 // Nodes, volumes, networks, tasks and alarms: tables that are read again while they are open.
 
 import { CallFailed, read, vmPath, write } from "./calls.js";
-import { age, button, confirm, element, note, table } from "./dom.js";
+import { button, confirm, element, note, redraw, table } from "./dom.js";
 import { vmLink } from "./list_page.js";
+import { age, percent, said, t, ts } from "./words/words.js";
 
 const PAUSE = 10000;
 
@@ -29,11 +30,10 @@ export const tablePart = (title, path, none, heads, cells) => () => {
     try {
       const found = await read(path);
       if (!isOpen) return;
-      state.textContent = found.rows.length === 0 ? none : found.more ? `and ${found.more} more` : "";
-      // What is the same stays: so does the keyboard's place.
+      state.textContent = found.rows.length === 0 ? none : found.more ? t("and {count} more", { count: found.more }) : "";
       if (JSON.stringify(found) !== shownText) {
         shownText = JSON.stringify(found);
-        shown.replaceChildren(...(found.rows.length ? [table(title, heads, found.rows.map(cells))] : []));
+        redraw(shown, found.rows.length ? [table(title, heads, found.rows.map(cells))] : []);
       }
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
@@ -55,50 +55,54 @@ const tablePage = (title, ...about) => {
   };
 };
 
-export const nodesPage = tablePage("Nodes", "nodes", "No nodes.",
-  ["Name", "State", "Guests", "CPUs", "Memory", "Addresses", "Version", "Kernel", "What is wrong"],
-  (node) => [node.name, element("span", { class: node.trouble ? "bad" : "" }, node.state), node.guests, node.cpus, node.memory, node.addresses.join(", "), node.version, node.kernel, cell(lines(node.troubles))]);
+export const nodesPage = tablePage(t("Nodes"), "nodes", t("No nodes."),
+  ts("Name", "State", "Guests", "CPUs", "Memory", "Addresses", "Version", "Kernel", "What is wrong"),
+  (node) => [node.name, element("span", { class: node.trouble ? "bad" : "" }, said(node.state)), node.guests, node.cpus, node.memory, node.addresses.join(", "), node.version, node.kernel, cell(lines(node.troubles))]);
 
-export const volumesPage = tablePage("Volumes", "volumes", "No volumes.",
-  ["Namespace", "Name", "State", "Size", "Class", "Mode", "Used by", "Age"],
+export const volumesPage = tablePage(t("Volumes"), "volumes", t("No volumes."),
+  ts("Namespace", "Name", "State", "Size", "Class", "Mode", "Used by", "Age"),
   (one) => [one.namespace, one.name, one.status, one.size, one.storageClass, one.mode, cell(listed(one.usedBy.map((vm) => vmOf(one.namespace, vm)))), age(one.created)]);
 
-export const networksPage = tablePage("Networks", "networks", "No networks besides the Pod network.",
-  ["Namespace", "Name", "Kind", "Bridge or NIC", "VLANs", "Used by", "Age"],
+export const networksPage = tablePage(t("Networks"), "networks", t("No networks besides the Pod network."),
+  ts("Namespace", "Name", "Kind", "Bridge or NIC", "VLANs", "Used by", "Age"),
   (one) => [one.namespace, one.name, one.kind, one.bridge || one.nic, one.vlans, cell(listed(one.usedBy.map((vm) => vmOf(...placeOf(vm, one.namespace))))), age(one.created)]);
 
 async function cancel({ namespace, about: vm }) {
-  if (!(await confirm(`Have ${namespace}/${vm} stay where it is?`, "Stay"))) return;
+  if (!(await confirm(t("Have {vm} stay where it is?", { vm: `${namespace}/${vm}` }), t("Stay")))) return;
   try {
     await write(`${vmPath(namespace, vm)}/migrations/cancel`);
-    note(`${namespace}/${vm} stays`);
+    note(t("{vm} stays", { vm: `${namespace}/${vm}` }));
   } catch (error) {
     if (!(error instanceof CallFailed)) throw error;
     note(error.message, true);
   }
 }
 
-// Asked once for each namespace while the page's program runs.
-const rights = new Map();
+// Asked once for each namespace while the page's program runs; what was answered is known at once from then on.
+const asked = new Map();
+const known = new Map();
 function mayCancel(namespace) {
-  if (!rights.has(namespace)) rights.set(namespace, read(`rights/${encodeURIComponent(namespace)}`).catch(() => { rights.delete(namespace); return {}; }));
-  return rights.get(namespace);
+  if (!asked.has(namespace)) asked.set(namespace, read(`rights/${encodeURIComponent(namespace)}`).then(
+    (rights) => { known.set(namespace, rights.cancelMigration); return rights.cancelMigration; },
+    () => { asked.delete(namespace); return false; }));
+  return asked.get(namespace);
 }
 
 function cancelButton(one) {
-  const made = button("Cancel", () => cancel(one), { "aria-label": `Cancel the ${one.task} of ${one.about}`, hidden: true });
-  mayCancel(one.namespace).then(({ cancelMigration }) => { made.hidden = !cancelMigration; });
+  const name = t("Cancel the {task} of {vm}", { task: said(one.task), vm: one.about });
+  const made = button(t("Cancel"), () => cancel(one), { "aria-label": name, hidden: !known.get(one.namespace) });
+  mayCancel(one.namespace).then((may) => { made.hidden = !may; });
   return made;
 }
 
-const done = ({ percent, task, name }) => percent === null ? "" : cell(element("progress", { max: 100, value: percent, "aria-label": `${task} ${name}` }), ` ${percent} %`);
+const done = ({ percent: part, task, name }) => part === null ? "" : cell(element("progress", { max: 100, value: part, "aria-label": `${said(task)} ${name}` }), ` ${percent(part)}`);
 
-export const tasksPage = tablePage("Tasks", "tasks", "Nothing is under way, and nothing has failed.",
-  ["Task", "Namespace", "Name", "About", "State", "Done", "Began", "Message", "Acts"],
-  (one) => [one.task, one.namespace, one.name, one.ofVm && one.about ? vmOf(one.namespace, one.about) : one.about,
-    element("span", { class: one.state === "Failed" ? "bad" : "" }, one.state), done(one), age(one.begun), one.message,
+export const tasksPage = tablePage(t("Tasks"), "tasks", t("Nothing is under way, and nothing has failed."),
+  ts("Task", "Namespace", "Name", "About", "State", "Done", "Began", "Message", "Acts"),
+  (one) => [said(one.task), one.namespace, one.name, one.ofVm && one.about ? vmOf(one.namespace, one.about) : one.about,
+    element("span", { class: one.state === "Failed" ? "bad" : "" }, said(one.state)), done(one), age(one.begun), said(one.message),
     one.cancel ? cancelButton(one) : ""]);
 
-export const alarmsPage = tablePage("Alarms", "alarms", "No alarms.",
-  ["Severity", "Alarm", "About", "For", "What is wrong", "What to do"],
+export const alarmsPage = tablePage(t("Alarms"), "alarms", t("No alarms."),
+  ts("Severity", "Alarm", "About", "For", "What is wrong", "What to do"),
   (alarm) => [element("span", { class: alarm.severity === "critical" ? "bad" : "" }, alarm.severity), alarm.rule, about(alarm), age(alarm.since), alarm.message, alarm.remedy]);

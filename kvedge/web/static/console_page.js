@@ -3,6 +3,7 @@
 import { socketAddress, streamProtocols } from "./calls.js";
 import { button, confirm, element } from "./dom.js";
 import "./style_nonce.js";
+import { plural, said, t } from "./words/words.js";
 
 const MOST_UNWRITTEN = 128 * 1024;
 const MOST_LINES = 5000;
@@ -11,13 +12,13 @@ export function consolePage(main, live, namespace, name) {
   let socket = null;
   let terminal = null;
   let isOpen = true;
-  const state = element("span", { role: "status", class: "grow" }, "connecting …");
+  const state = element("span", { role: "status", class: "grow" }, t("connecting …"));
   const frame = element("div", { class: "terminal-frame" });
   main.replaceChildren(
-    element("h1", {}, `Serial console of ${namespace}/${name}`),
-    element("div", { class: "bar" }, state, button("Connect again", () => { socket?.close(); open(); }),
-      element("a", { href: `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, "Back to the VM")),
-    element("p", {}, "Tab and Escape go to the guest; Ctrl-Shift-F6 leaves the terminal."),
+    element("h1", {}, t("Serial console of {vm}", { vm: `${namespace}/${name}` })),
+    element("div", { class: "bar" }, state, button(t("Connect again"), () => { socket?.close(); open(); }),
+      element("a", { href: `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, t("Back to the VM"))),
+    element("p", {}, t("Tab and Escape go to the guest; Ctrl-Shift-F6 leaves the terminal.")),
     frame);
 
   async function begin() {
@@ -39,7 +40,7 @@ export function consolePage(main, live, namespace, name) {
       if (!text.includes("\n")) return;
       event.preventDefault();
       event.stopPropagation();
-      confirm(`Paste ${text.split("\n").length} lines into the guest?`, "Paste").then((yes) => { if (yes) terminal.paste(text); });
+      confirm(plural(text.split("\n").length, "Paste {count} line into the guest?", "Paste {count} lines into the guest?"), t("Paste")).then((yes) => { if (yes) terminal.paste(text); });
     }, true);
     await open();
     terminal.focus();
@@ -60,19 +61,19 @@ export function consolePage(main, live, namespace, name) {
     }
     socket = mine;
     mine.binaryType = "arraybuffer";
-    mine.addEventListener("open", () => { state.textContent = "connected"; });
+    mine.addEventListener("open", () => { state.textContent = t("connected"); });
     mine.addEventListener("message", (event) => {
       unwritten += event.data.byteLength;
       // Browsers cannot stop reading a websocket: a guest that writes faster than the terminal shows is cut off.
       if (unwritten > 64 * MOST_UNWRITTEN) {
         mine.close();
-        state.textContent = "the guest writes faster than this page can show: connect again";
+        state.textContent = t("the guest writes faster than this page can show: connect again");
         return;
       }
       terminal.write(new Uint8Array(event.data), () => { unwritten -= event.data.byteLength; });
     });
     mine.addEventListener("close", (event) => {
-      if (socket === mine) state.textContent = `disconnected: ${event.reason || "the connection broke"}`;
+      if (socket === mine) state.textContent = t("disconnected: {why}", { why: event.reason ? said(event.reason) : t("the connection broke") });
     });
   }
 

@@ -1,5 +1,7 @@
 // Elements with text in them. Whatever a guest, a user or a server wrote goes through here, and becomes text nodes.
 
+import { t } from "./words/words.js";
+
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -31,6 +33,19 @@ export function table(caption, heads, rows) {
     element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell) => element("td", {}, cell)))))));
 }
 
+const nameOf = (node) => node.getAttribute("aria-label") ?? node.textContent;
+
+// Draws anew what is in a place. The keyboard's place in it, and what was typed there, stay where it is called the same.
+export function redraw(shown, nodes) {
+  const had = shown.contains(document.activeElement) ? document.activeElement : null;
+  const value = had?.value;
+  shown.replaceChildren(...nodes);
+  const again = had && [...shown.querySelectorAll("button, input, a")].find((node) => nameOf(node) === nameOf(had));
+  if (!again) return;
+  if (again.tagName === "INPUT") again.value = value;
+  again.focus();
+}
+
 // A line for the user that goes by itself; failures stay longer.
 export function note(text, isFailure = false) {
   const line = element("p", { class: isFailure ? "bad" : "" }, text);
@@ -43,18 +58,10 @@ export function confirm(question, word) {
     const dialog = element("dialog", { "aria-label": question },
       element("p", {}, question),
       element("div", { class: "bar" },
-        button("Cancel", () => dialog.close("")),
+        button(t("Cancel"), () => dialog.close("")),
         button(word, () => dialog.close("yes"), { class: "yes" })));
     dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes"); dialog.remove(); });
     document.body.append(dialog);
     dialog.showModal();
   });
-}
-
-const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
-
-export function age(created) {
-  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(created)) / 1000));
-  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? UNITS[3];
-  return Number.isFinite(seconds) ? `${Math.floor(seconds / size)}${unit}` : "-";
 }

@@ -3,12 +3,13 @@
 import { CallFailed, read, write } from "./calls.js";
 import { button, element, note } from "./dom.js";
 import { faultList, field, showFaults } from "./fields.js";
+import { t } from "./words/words.js";
 
 const SIGNS = { "+": "ins", "-": "del" };
 
 // `path` is where it is read and written, `called` what it is told by; `changed` is called after a change.
 export function editPart(path, called, mayEdit, changed = () => {}) {
-  const edit = button("Edit", begin, { hidden: true });
+  const edit = button(t("Edit"), begin, { hidden: true });
   const bar = element("div", { class: "bar" }, edit);
   const shown = element("div");
   const part = element("details", { ontoggle: show }, element("summary", {}, "YAML"), bar, shown);
@@ -36,12 +37,12 @@ export function editPart(path, called, mayEdit, changed = () => {}) {
       return;
     }
     isEditing = true;
-    const yaml = field({ key: "yaml", label: "Manifest", kind: "textarea", rows: "30", class: "code", wrap: "off", value: before, onchange: forget });
+    const yaml = field({ key: "yaml", label: t("Manifest"), kind: "textarea", rows: "30", class: "code", wrap: "off", value: before, onchange: forget });
     const faults = faultList();
     const changes = element("div");
-    const check = button("Show the changes", () => ask("check"));
-    const apply = button("Apply", () => ask("apply"), { class: "main", disabled: true });
-    bar.replaceChildren(check, apply, button("Discard", end));
+    const check = button(t("Show the changes"), () => ask("check"));
+    const apply = button(t("Apply"), () => ask("apply"), { class: "main", disabled: true });
+    bar.replaceChildren(check, apply, button(t("Discard"), end));
     shown.replaceChildren(faults, changes, yaml.node);
     yaml.input.focus();
 
@@ -58,7 +59,7 @@ export function editPart(path, called, mayEdit, changed = () => {}) {
         const answer = await write(`${path}/edit/${step}`, { yaml: text });
         showFaults(null, [yaml], faults);
         if (step === "apply") {
-          note(`${called} was changed`);
+          note(t("{object} was changed", { object: called }));
           changed();
           end();
           return;
@@ -85,10 +86,10 @@ export function editPart(path, called, mayEdit, changed = () => {}) {
 }
 
 function difference(lines) {
-  if (lines.length === 0) return [element("p", { role: "status" }, "The server would change nothing.")];
+  if (lines.length === 0) return [element("p", { role: "status" }, t("The server would change nothing."))];
   return [
-    element("p", { role: "status" }, "The server would make these changes:"),
-    element("pre", { class: "changes", tabindex: "0", role: "region", "aria-label": "Changes" },
+    element("p", { role: "status" }, t("The server would make these changes:")),
+    element("pre", { class: "changes", tabindex: "0", role: "region", "aria-label": t("Changes") },
       lines.map(([sign, text]) => element(SIGNS[sign] ?? "span", {}, `${sign === "@" ? "⋯" : sign} ${text}\n`))),
   ];
 }

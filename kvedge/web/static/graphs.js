@@ -3,44 +3,39 @@
 import { CallFailed, read, vmPath } from "./calls.js";
 import { drawn, element } from "./dom.js";
 import { field } from "./fields.js";
+import { bytes, moment, percent, t } from "./words/words.js";
 
 const LIVE = "live";
 // For each span: its name, how it is called in a sentence, and after how long it is asked for again.
 const SPANS = new Map([
-  [LIVE, ["Last 5 minutes", "the last five minutes", 5000]],
-  ["hour", ["Last hour", "the last hour", 10000]],
-  ["day", ["Last day", "the last day", 60000]],
-  ["month", ["Last 30 days", "the last 30 days", 60000]],
+  [LIVE, [t("Last 5 minutes"), t("the last five minutes"), 5000]],
+  ["hour", [t("Last hour"), t("the last hour"), 10000]],
+  ["day", [t("Last day"), t("the last day"), 60000]],
+  ["month", [t("Last 30 days"), t("the last 30 days"), 60000]],
 ]);
 const LIVE_SECONDS = 300;
 const WIDTH = 300;
 const HEIGHT = 60;
 const FORBIDDEN = 403;
 
-const size = (value) => {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
-  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
-};
-const rate = (value) => `${size(value)}/s`;
+const rate = (value) => `${bytes(value)}/s`;
 
 const GRAPHS = [
-  { title: "CPU", least: 1, text: (value) => `${Math.round(value * 100)} %`, lines: [["used", (use) => use.cpus], ["waiting", (use) => use.wait]] },
-  { title: "Memory", least: 1 << 20, text: size, lines: [["used", (use) => use.guestMemoryBytes ?? use.residentBytes]] },
-  { title: "Disks", least: 1 << 16, text: rate, lines: [["read", (use) => use.readBytesPerSecond], ["written", (use) => use.writtenBytesPerSecond]] },
-  { title: "Networks", least: 1 << 12, text: rate, lines: [["received", (use) => use.receivedBytesPerSecond], ["sent", (use) => use.sentBytesPerSecond]] },
+  { title: t("CPU"), isOfCpus: true, least: 1, text: (value) => percent(value * 100), lines: [[t("used"), (use) => use.cpus], [t("waiting"), (use) => use.wait]] },
+  { title: t("Memory"), least: 1 << 20, text: bytes, lines: [[t("used"), (use) => use.guestMemoryBytes ?? use.residentBytes]] },
+  { title: t("Disks"), least: 1 << 16, text: rate, lines: [[t("read"), (use) => use.readBytesPerSecond], [t("written"), (use) => use.writtenBytesPerSecond]] },
+  { title: t("Networks"), least: 1 << 12, text: rate, lines: [[t("received"), (use) => use.receivedBytesPerSecond], [t("sent"), (use) => use.sentBytesPerSecond]] },
 ];
 
 export function graphsPart(namespace, name) {
   let isOpen = true;
   let timer = 0;
   let points = [];
-  const span = field({ key: "span", label: "Over", kind: "select", options: [...SPANS].map(([key, [text]]) => [key, text]), value: LIVE });
+  const span = field({ key: "span", label: t("Over"), kind: "select", options: [...SPANS].map(([key, [text]]) => [key, text]), value: LIVE });
   span.input.addEventListener("change", () => { points = []; shown.replaceChildren(); look(); });
   const state = element("p", { role: "status" });
   const shown = element("div", { class: "graphs" });
-  const node = element("section", { "aria-label": "What the guest uses", hidden: true }, element("h2", {}, "Use"), span.node, state, shown);
+  const node = element("section", { "aria-label": t("What the guest uses"), hidden: true }, element("h2", {}, t("Use")), span.node, state, shown);
 
   async function look() {
     clearTimeout(timer);
@@ -72,7 +67,7 @@ export function graphsPart(namespace, name) {
     const found = await read(`${vmPath(namespace, name)}/use`);
     if (found.moment !== points.at(-1)?.moment) points.push(found);
     points = points.filter(({ moment }) => moment >= found.moment - LIVE_SECONDS);
-    const text = found.use === null ? "Nothing is known of it yet." : found.use.answers ? "" : "The guest's launcher does not answer.";
+    const text = found.use === null ? t("Nothing is known of it yet.") : found.use.answers ? "" : t("The guest's launcher does not answer.");
     return { points, seconds: LIVE_SECONDS, text };
   }
 
@@ -84,8 +79,8 @@ export function graphsPart(namespace, name) {
       use: Object.fromEntries(Object.entries(series).map(([key, values]) => [key, values[index]])),
     }));
     const isKnown = Object.values(series).some((values) => values.some((value) => value !== null));
-    const time = (moment) => new Date(moment * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" });
-    return { points: kept, seconds: count * step, text: isKnown ? `${time(end - count * step)} to ${time(end)}` : "Nothing is kept of it yet." };
+    const times = { from: moment((end - count * step) * 1000), to: moment(end * 1000) };
+    return { points: kept, seconds: count * step, text: isKnown ? t("{from} to {to}", times) : t("Nothing is kept of it yet.") };
   }
 
   return {
@@ -101,20 +96,21 @@ export function graphsPart(namespace, name) {
   };
 }
 
-function figure({ title, least, text, lines }, points, seconds, over) {
+function figure({ title, isOfCpus, least, text, lines }, points, seconds, over) {
   const series = lines.map(([word, value]) => ({ word, values: points.map(({ use }) => (use === null ? null : value(use) ?? null)) }))
     // A host that does not count what a guest waits for has no such line.
-    .filter(({ values }, index) => index === 0 || title !== "CPU" || values.some((value) => value !== null));
+    .filter(({ values }, index) => index === 0 || !isOfCpus || values.some((value) => value !== null));
   const values = series.map((one) => one.values);
   const highest = values.flat().reduce((most, value) => Math.max(most, value ?? 0), least);
   const end = points.at(-1)?.moment ?? 0;
   // The last point is still being filled: for a moment it has nothing.
   const latest = (one) => one.at(-1) ?? one.at(-2);
   const words = series.map(({ word, values: one }) => `${word} ${latest(one) == null ? "-" : text(latest(one))}`).join(", ");
+  const most = t("{words}, at most {most}", { words, most: text(highest) });
   const place = (value, index) => `${(WIDTH * (1 - (end - points[index].moment) / seconds)).toFixed(1)},${(HEIGHT * (1 - value / highest)).toFixed(1)}`;
   return element("figure", {},
-    element("figcaption", {}, element("strong", {}, title), ` ${words}, at most ${text(highest)}`),
-    drawn("svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}, ${over}: now ${words}, at most ${text(highest)}` },
+    element("figcaption", {}, element("strong", {}, title), ` ${most}`),
+    drawn("svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", role: "img", "aria-label": t("{title}, {over}: now {most}", { title, over, most }) },
       values.flatMap((one, line) => runsOf(one).map((run) => drawn("polyline", { class: `line-${line}`, points: run.map((index) => place(one[index], index)).join(" ") })))));
 }
 

@@ -1,7 +1,8 @@
 // A VM's snapshots and migrations, with what the user may do to them. Read when they are opened, and while one moves on.
 
 import { CallFailed, read, vmPath, write } from "./calls.js";
-import { age, button, confirm, element, note, table } from "./dom.js";
+import { button, confirm, element, note, redraw, table } from "./dom.js";
+import { age, moment, said, t, ts } from "./words/words.js";
 
 const PAUSE = 3000;
 
@@ -18,15 +19,7 @@ function openingPart(title, path, draw) {
     try {
       const found = await read(path);
       if (!isOpen) return;
-      // The keyboard's place is among what is drawn anew: it stays where it is called the same.
-      const had = shown.contains(document.activeElement) ? document.activeElement : null;
-      const value = had?.value;
-      shown.replaceChildren(...(await draw(found)));
-      const again = had && [...shown.querySelectorAll("button, input")].find((node) => nameOf(node) === nameOf(had));
-      if (again) {
-        if (again.tagName === "INPUT") again.value = value;
-        again.focus();
-      }
+      redraw(shown, await draw(found));
       if (found.moves) timer = setTimeout(look, PAUSE);
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
@@ -37,7 +30,8 @@ function openingPart(title, path, draw) {
   return { node: part, look, leave: () => { isOpen = false; clearTimeout(timer); } };
 }
 
-const nameOf = (node) => node.getAttribute("aria-label") ?? node.textContent;
+// Empty until it is known.
+const timeOf = (text) => (text ? moment(Date.parse(text)) : "");
 
 async function ask(path, body, done, look) {
   try {
@@ -53,26 +47,26 @@ async function ask(path, body, done, look) {
 export function snapshotsPart(namespace, name, rights) {
   const path = `${vmPath(namespace, name)}/snapshots`;
   const vm = `${namespace}/${name}`;
-  const part = openingPart("Snapshots", path, async ({ snapshots, restores }) => {
+  const part = openingPart(t("Snapshots"), path, async ({ snapshots, restores }) => {
     const may = await rights();
-    const named = element("input", { type: "text", "aria-label": "Name of the snapshot", placeholder: "Name, or none", autocomplete: "off" });
+    const named = element("input", { type: "text", "aria-label": t("Name of the snapshot"), placeholder: t("Name, or none"), autocomplete: "off" });
     const act = (step, snapshot, done) => ask(`${path}/${step}`, { name: snapshot }, done, part.look);
     const restore = async ({ name: one, taken }) => {
-      if (await confirm(`Put snapshot ${one} back into ${vm}? What its disks were given since ${taken} is not in it.`, "Restore")) act("restore", one, `${vm} gets the disks of ${one}`);
+      if (await confirm(t("Put snapshot {snapshot} back into {vm}? What its disks were given since {taken} is not in it.", { snapshot: one, vm, taken: timeOf(taken) }), t("Restore"))) act("restore", one, t("{vm} gets the disks of {snapshot}", { vm, snapshot: one }));
     };
     const remove = async ({ name: one }) => {
-      if (await confirm(`Delete snapshot ${one} of ${vm}, with what it holds?`, "Delete")) act("delete", one, `snapshot ${one} was deleted`);
+      if (await confirm(t("Delete snapshot {snapshot} of {vm}, with what it holds?", { snapshot: one, vm }), t("Delete"))) act("delete", one, t("snapshot {snapshot} was deleted", { snapshot: one }));
     };
     const acts = (one) => [
-      ...(may.restore && one.ready ? [button("Restore", () => restore(one), { "aria-label": `Restore ${one.name}` })] : []),
-      ...(may.deleteSnapshot ? [button("Delete", () => remove(one), { "aria-label": `Delete ${one.name}` })] : []),
+      ...(may.restore && one.ready ? [button(t("Restore"), () => restore(one), { "aria-label": t("Restore {name}", { name: one.name }) })] : []),
+      ...(may.deleteSnapshot ? [button(t("Delete"), () => remove(one), { "aria-label": t("Delete {name}", { name: one.name }) })] : []),
     ];
     return [
-      may.takeSnapshot ? element("div", { class: "bar" }, named, button("Take a snapshot", () => act("take", named.value.trim(), `a snapshot of ${vm} is taken`))) : [],
-      restores.map((one) => element("p", {}, `Snapshot ${one.snapshot} is being put back: ${one.waits}`)),
+      may.takeSnapshot ? element("div", { class: "bar" }, named, button(t("Take a snapshot"), () => act("take", named.value.trim(), t("a snapshot of {vm} is taken", { vm })))) : [],
+      restores.map((one) => element("p", {}, t("Snapshot {snapshot} is being put back: {why}", { snapshot: one.snapshot, why: said(one.waits) }))),
       snapshots.length
-        ? table("Snapshots", ["Name", "Phase", "Taken", "Volumes", "Waits for or failed by", "Acts"], snapshots.map((one) => [one.name, one.phase, one.taken, one.volumes.join(", "), one.waits, element("span", { class: "bar" }, acts(one))]))
-        : element("p", {}, "none"),
+        ? table(t("Snapshots"), ts("Name", "Phase", "Taken", "Volumes", "Waits for or failed by", "Acts"), snapshots.map((one) => [one.name, one.phase, timeOf(one.taken), one.volumes.join(", "), said(one.waits), element("span", { class: "bar" }, acts(one))]))
+        : element("p", {}, t("none")),
     ].flat();
   });
   return part;
@@ -82,18 +76,18 @@ export function snapshotsPart(namespace, name, rights) {
 export function migrationsPart(namespace, name, rights, runs) {
   const path = `${vmPath(namespace, name)}/migrations`;
   const vm = `${namespace}/${name}`;
-  const part = openingPart("Migrations", path, async ({ migrations, moves }) => {
+  const part = openingPart(t("Migrations"), path, async ({ migrations, moves }) => {
     const may = await rights();
     const migrate = async () => {
-      if (await confirm(`Move ${vm} to another node?`, "Migrate")) ask(`${path}/begin`, {}, `${vm} was asked to move`, part.look);
+      if (await confirm(t("Move {vm} to another node?", { vm }), t("Migrate"))) ask(`${path}/begin`, {}, t("{vm} was asked to move", { vm }), part.look);
     };
     return [
       element("div", { class: "bar" },
-        may.migrate && !moves && runs() ? button("Migrate", migrate) : [],
-        may.cancelMigration && moves ? button("Cancel the migration", () => ask(`${path}/cancel`, {}, `${vm} was asked to stay`, part.look)) : []),
+        may.migrate && !moves && runs() ? button(t("Migrate"), migrate) : [],
+        may.cancelMigration && moves ? button(t("Cancel the migration"), () => ask(`${path}/cancel`, {}, t("{vm} was asked to stay", { vm }), part.look)) : []),
       migrations.length
-        ? table("Migrations", ["Ago", "Step", "From", "To", "Failed by"], migrations.map((one) => [age(one.created), one.step, one.from, one.to, one.failure]))
-        : element("p", {}, "none"),
+        ? table(t("Migrations"), ts("Ago", "Step", "From", "To", "Failed by"), migrations.map((one) => [age(one.created), said(one.step), one.from, one.to, one.failure]))
+        : element("p", {}, t("none")),
     ];
   });
   return part;

@@ -1,7 +1,8 @@
 // The list of VMs: filter, choice, actions for those that are chosen.
 
 import { ACTIONS, act } from "./actions.js";
-import { age, button, element } from "./dom.js";
+import { button, element } from "./dom.js";
+import { age, plural, t, ts } from "./words/words.js";
 
 export const vmLink = (row, more = "") => `#/vm/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}${more}`;
 const id = (row) => `${row.kind}/${row.namespace}/${row.name}`;
@@ -9,17 +10,17 @@ const id = (row) => `${row.kind}/${row.namespace}/${row.name}`;
 export function listPage(main, live) {
   const chosen = new Set();
   const lines = new Map();
-  const filter = element("input", { type: "search", "aria-label": "Filter VMs by any text", placeholder: "Filter", oninput: draw });
+  const filter = element("input", { type: "search", "aria-label": t("Filter VMs by any text"), placeholder: t("Filter"), oninput: draw });
   const count = element("span", { class: "grow", role: "status" });
-  const chooseAll = element("input", { type: "checkbox", "aria-label": "Choose all that are shown", onchange: chooseShown });
+  const chooseAll = element("input", { type: "checkbox", "aria-label": t("Choose all that are shown"), onchange: chooseShown });
   const body = element("tbody");
   const buttons = ACTIONS.map((action) => ({ action, node: button(action.text, () => act(action, fitting(action))) }));
   main.replaceChildren(
-    element("h1", {}, "Virtual machines"),
+    element("h1", {}, t("Virtual machines")),
     element("div", { class: "bar" }, filter, count, buttons.map(({ node }) => node)),
-    element("div", { class: "scroll" }, element("table", { "aria-label": "Virtual machines" },
+    element("div", { class: "scroll" }, element("table", { "aria-label": t("Virtual machines") },
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, chooseAll),
-        ["Namespace", "Name", "State", "Node", "Address", "Age"].map((head) => element("th", { scope: "col" }, head)))),
+        ts("Namespace", "Name", "State", "Node", "Address", "Age").map((head) => element("th", { scope: "col" }, head)))),
       body)));
 
   function shownRows() {
@@ -43,7 +44,7 @@ export function listPage(main, live) {
     const known = lines.get(id(row));
     if (known?.row === row) return known.node;
     const choice = element("input", {
-      type: "checkbox", "aria-label": `Choose ${row.namespace}/${row.name}`, checked: chosen.has(id(row)),
+      type: "checkbox", "aria-label": t("Choose {vm}", { vm: `${row.namespace}/${row.name}` }), checked: chosen.has(id(row)),
       onchange: () => { choice.checked ? chosen.add(id(row)) : chosen.delete(id(row)); drawButtons(); },
     });
     const had = known?.node.contains(document.activeElement) && document.activeElement.tagName;
@@ -71,7 +72,9 @@ export function listPage(main, live) {
     if (nodes.length !== body.children.length || nodes.some((node, place) => body.children[place] !== node)) {
       body.replaceChildren(...nodes);
     }
-    count.textContent = rows.length === live.rows.size ? `${rows.length} VMs` : `${rows.length} of ${live.rows.size} VMs`;
+    count.textContent = rows.length === live.rows.size
+      ? plural(rows.length, "{count} VM", "{count} VMs")
+      : plural(live.rows.size, "{shown} of {count} VM", "{shown} of {count} VMs", { shown: rows.length });
     main.classList.toggle("stale", Boolean(live.state));
     drawButtons();
   }

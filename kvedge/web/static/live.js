@@ -1,6 +1,7 @@
 // The list's rows, kept true over one websocket for everything that lives on the page.
 
 import { read, socketAddress } from "./calls.js";
+import { clock, said, t } from "./words/words.js";
 
 const PAUSES = [1000, 2000, 5000, 10000];
 const SILENT = 25000;
@@ -8,7 +9,8 @@ const key = (row) => `${row.kind}/${row.namespace}/${row.name}`;
 
 export class Live {
   rows = new Map();
-  state = "connecting …";
+  state = t("connecting …");
+  #isLost = false;
   #listeners = new Set();
   #tries = 0;
   #socket = null;
@@ -40,7 +42,8 @@ export class Live {
     if (message.all) this.rows.clear();
     for (const row of message.rows) this.rows.set(key(row), row);
     for (const parts of message.gone) this.rows.delete(parts.join("/"));
-    this.state = message.trouble;
+    this.state = said(message.trouble);
+    this.#isLost = false;
     this.#tell();
   }
 
@@ -56,8 +59,8 @@ export class Live {
   async #again() {
     this.#socket = null;
     clearTimeout(this.#silence);
-    const asOf = new Date().toLocaleTimeString();
-    if (!this.state.startsWith("not connected")) this.state = `not connected; shown as of ${asOf}`;
+    if (!this.#isLost) this.state = t("not connected; shown as of {time}", { time: clock(new Date()) });
+    this.#isLost = true;
     this.#tell();
     const pause = PAUSES[Math.min(this.#tries++, PAUSES.length - 1)];
     await new Promise((resolve) => setTimeout(resolve, pause));

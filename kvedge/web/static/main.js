@@ -3,7 +3,7 @@
 import { read, write } from "./calls.js";
 import { alarmsPage, networksPage, nodesPage, tasksPage, volumesPage } from "./cluster_pages.js";
 import { consolePage } from "./console_page.js";
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 import { imagesPage } from "./images_page.js";
 import { listPage } from "./list_page.js";
 import { Live } from "./live.js";
@@ -13,12 +13,13 @@ import { settingsPage } from "./settings_page.js";
 import { signInPage } from "./sign_in_page.js";
 import { usersPage } from "./users_page.js";
 import { vmPage } from "./vm_page.js";
+import { LANGUAGES, keepLanguage, language, t } from "./words/words.js";
 
 const main = document.getElementById("main");
 const places = document.getElementById("places");
 const live = new Live();
 // Pages by the first part of the address, those of one VM by what follows its name.
-const PLACES = { "": ["Virtual machines", listPage], new: ["New VM", newPage], nodes: ["Nodes", nodesPage], volumes: ["Volumes", volumesPage], images: ["Images", imagesPage], networks: ["Networks", networksPage], tasks: ["Tasks", tasksPage], alarms: ["Alarms", alarmsPage], settings: ["Settings", settingsPage], users: ["Users", usersPage] };
+const PLACES = { "": [t("Virtual machines"), listPage], new: [t("New VM"), newPage], nodes: [t("Nodes"), nodesPage], volumes: [t("Volumes"), volumesPage], images: [t("Images"), imagesPage], networks: [t("Networks"), networksPage], tasks: [t("Tasks"), tasksPage], alarms: [t("Alarms"), alarmsPage], settings: [t("Settings"), settingsPage], users: [t("Users"), usersPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
 const UNAUTHORIZED = 401;
 let leave = () => {};
@@ -44,7 +45,21 @@ function show() {
   main.focus();
 }
 
+// What the page itself holds, and the choice of another language.
+function nameParts() {
+  document.documentElement.lang = language;
+  document.querySelector(".skip").textContent = t("Skip to the content");
+  document.getElementById("sign-out").textContent = t("Sign out");
+  places.setAttribute("aria-label", t("Pages"));
+  const others = document.getElementById("languages");
+  others.setAttribute("aria-label", t("Language"));
+  // Each is called in its own words. No list to choose from: the arrow keys would load the page anew at each step.
+  others.replaceChildren(...LANGUAGES.filter(([code]) => code !== language)
+    .map(([code, name]) => button(name, () => { keepLanguage(code); location.reload(); }, { lang: code })));
+}
+
 async function begin() {
+  nameParts();
   const secret = location.hash.startsWith("#sign-in=") ? location.hash.slice("#sign-in=".length) : "";
   try {
     if (secret) {
@@ -56,7 +71,7 @@ async function begin() {
     document.getElementById("server").textContent = server;
   } catch (error) {
     const ways = error.status === UNAUTHORIZED ? await read("ways").catch(() => ({})) : {};
-    ways.credential ? signInPage(main) : main.replaceChildren(element("h1", {}, "Not signed in"), element("p", {}, error.message));
+    ways.credential ? signInPage(main) : main.replaceChildren(element("h1", {}, t("Not signed in")), element("p", {}, error.message));
     return;
   }
   places.append(...Object.entries(PLACES).map(([kind, [title]]) => element("a", { href: `#/${kind}` }, title)));

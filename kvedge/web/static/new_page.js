@@ -1,41 +1,42 @@
 // A new VM: a form, and beside it the manifest that will be sent, which may be changed by hand.
 
-import { CallFailed, read, write } from "./calls.js";
+import { CallFailed, causesOf, read, write } from "./calls.js";
 import { button, element, note } from "./dom.js";
 import { faultList, field, showFaults } from "./fields.js";
 import { vmLink } from "./list_page.js";
+import { said, t } from "./words/words.js";
 
 const PAUSE = 250;
 const OFFERED = { claim: "claims", dataSource: "dataSources", storageClass: "storageClasses", type: "types", os: "preferences", networks: "networks" };
 // What is asked for by where the disk comes from.
 const BY_SOURCE = { image: ["image", "disk", "storageClass"], claim: ["claim"], dataSource: ["dataSource", "disk", "storageClass"] };
 const PARTS = [
-  ["What it is", [
-    { key: "namespace", label: "Namespace" },
-    { key: "name", label: "Name", about: "Without one it gets a name that nobody has.", autofocus: true },
-    { key: "runStrategy", label: "When it runs", kind: "select", value: "Always", options: [["Always", "Always"], ["RerunOnFailure", "Until its guest shuts down"], ["Manual", "When it is started"], ["Halted", "Not yet"], ["Once", "Once"]] },
+  [t("What it is"), [
+    { key: "namespace", label: t("Namespace") },
+    { key: "name", label: t("Name"), about: t("Without one it gets a name that nobody has."), autofocus: true },
+    { key: "runStrategy", label: t("When it runs"), kind: "select", value: "Always", options: [["Always", t("Always")], ["RerunOnFailure", t("Until its guest shuts down")], ["Manual", t("When it is started")], ["Halted", t("Not yet")], ["Once", t("Once")]] },
   ]],
-  ["Its disk", [
-    { key: "source", label: "Disk from", kind: "select", value: "image", options: [["image", "an image or a URL"], ["claim", "a claim that is there"], ["dataSource", "a DataSource"]] },
-    { key: "image", label: "Image", about: "Of the box's store or a registry, such as local/debian:12; or an http(s) URL." },
-    { key: "claim", label: "Claim" },
-    { key: "dataSource", label: "DataSource" },
-    { key: "disk", label: "Disk size", about: "Such as 20Gi: the image is copied to a disk that lasts. Without it, what the guest writes ends with its run." },
-    { key: "storageClass", label: "Storage class", about: "The default one without it." },
+  [t("Its disk"), [
+    { key: "source", label: t("Disk from"), kind: "select", value: "image", options: [["image", t("an image or a URL")], ["claim", t("a claim that is there")], ["dataSource", t("a DataSource")]] },
+    { key: "image", label: t("Image"), about: t("Of the box's store or a registry, such as local/debian:12; or an http(s) URL.") },
+    { key: "claim", label: t("Claim") },
+    { key: "dataSource", label: t("DataSource") },
+    { key: "disk", label: t("Disk size"), about: t("Such as 20Gi: the image is copied to a disk that lasts. Without it, what the guest writes ends with its run.") },
+    { key: "storageClass", label: t("Storage class"), about: t("The default one without it.") },
   ]],
-  ["Its size", [
-    { key: "type", label: "Instance type", about: "Instead of CPUs and memory, such as u1.small." },
-    { key: "cpus", label: "CPUs", inputmode: "numeric", about: "1 without it." },
-    { key: "memory", label: "Memory", about: "Such as 2Gi; 1Gi without it." },
-    { key: "os", label: "Preference", about: "For the guest's system, such as debian." },
+  [t("Its size"), [
+    { key: "type", label: t("Instance type"), about: t("Instead of CPUs and memory, such as u1.small.") },
+    { key: "cpus", label: t("CPUs"), inputmode: "numeric", about: t("1 without it.") },
+    { key: "memory", label: t("Memory"), about: t("Such as 2Gi; 1Gi without it.") },
+    { key: "os", label: t("Preference"), about: t("For the guest's system, such as debian.") },
   ]],
-  ["Logging in", [
-    { key: "user", label: "User", about: "cloud-init sets it up." },
-    { key: "sshKeys", label: "SSH public keys", kind: "textarea", rows: "3", about: "One a line." },
-    { key: "password", label: "Password", type: "password", autocomplete: "new-password", about: "It stands in the manifest as it is." },
+  [t("Logging in"), [
+    { key: "user", label: t("User"), about: t("cloud-init sets it up.") },
+    { key: "sshKeys", label: t("SSH public keys"), kind: "textarea", rows: "3", about: t("One a line.") },
+    { key: "password", label: t("Password"), type: "password", autocomplete: "new-password", about: t("It stands in the manifest as it is.") },
   ]],
-  ["Its networks", [
-    { key: "networks", label: "More networks", about: "Besides the Pod network; with blanks between them." },
+  [t("Its networks"), [
+    { key: "networks", label: t("More networks"), about: t("Besides the Pod network; with blanks between them.") },
   ]],
 ];
 
@@ -49,13 +50,13 @@ export function newPage(main) {
   const parts = PARTS.map(([title, all]) => [title, all.map((one) => field({ ...one, onchange: changed }))]);
   const fields = parts.flatMap(([, all]) => all);
   const byKey = Object.fromEntries(fields.map((one) => [one.key, one]));
-  const yaml = field({ key: "yaml", label: "Manifest", kind: "textarea", rows: "30", class: "code", wrap: "off", onchange: changedByHand });
-  const byHand = element("p", { hidden: true }, "Changed by hand: the form does not change it any more. ", button("Make it anew from the form", () => { isByHand = false; byHand.hidden = true; draw(); }));
+  const yaml = field({ key: "yaml", label: t("Manifest"), kind: "textarea", rows: "30", class: "code", wrap: "off", onchange: changedByHand });
+  const byHand = element("p", { hidden: true }, t("Changed by hand: the form does not change it any more."), " ", button(t("Make it anew from the form"), () => { isByHand = false; byHand.hidden = true; draw(); }));
   const faults = faultList();
   const state = element("span", { role: "status", class: "grow" });
-  const buttons = [button("Check", () => send("check")), button("Create", () => send("create"), { class: "main" })];
+  const buttons = [button(t("Check"), () => send("check")), button(t("Create"), () => send("create"), { class: "main" })];
   main.replaceChildren(
-    element("h1", {}, "New virtual machine"),
+    element("h1", {}, t("New virtual machine")),
     element("div", { class: "columns" },
       element("div", {}, parts.map(([title, all]) => element("fieldset", {}, element("legend", {}, title), all.map(({ node }) => node)))),
       element("div", {}, byHand, yaml.node)),
@@ -91,6 +92,8 @@ export function newPage(main) {
     const mine = ++asked;
     try {
       const made = await write("new/manifest", values());
+      made.causes = causesOf(made.causes);
+      made.message = made.message && said(made.message);
       if (!isOpen || isByHand) return null;
       if (mine === asked) {
         yaml.input.value = made.yaml;
@@ -108,11 +111,11 @@ export function newPage(main) {
   async function send(step) {
     for (const { key } of fields) touched.add(key);
     for (const one of buttons) one.disabled = true;
-    state.textContent = "the server is asked …";
+    state.textContent = t("the server is asked …");
     try {
       const text = await draw();
       if (text !== null && !byKey.namespace.value.trim()) {
-        throw new CallFailed(0, "", [{ field: "namespace", path: "", message: "this is needed" }]);
+        throw new CallFailed(0, "", [{ field: "namespace", path: "", message: t("this is needed") }]);
       }
       if (text === null) {
         state.textContent = "";
@@ -121,11 +124,11 @@ export function newPage(main) {
       }
       const place = encodeURIComponent(byKey.namespace.value.trim());
       await write(`new/check/${place}`, { yaml: text });
-      state.textContent = "the server takes it";
+      state.textContent = t("the server takes it");
       showFaults(null, all, faults);
       if (step === "check") return;
       const made = await write(`new/create/${place}`, { yaml: text });
-      note(`${made.namespace}/${made.name} was created`);
+      note(t("{vm} was created", { vm: `${made.namespace}/${made.name}` }));
       location.hash = vmLink(made);
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;

@@ -3,11 +3,12 @@
 import { CallFailed, read } from "./calls.js";
 import { element, table } from "./dom.js";
 import { editPart } from "./edit_part.js";
+import { said, t, ts } from "./words/words.js";
 
 export function settingsPage(main) {
   let isOpen = true;
   const shown = element("div", {}, element("p", { role: "status" }, "…"));
-  main.replaceChildren(element("h1", {}, "Settings"), shown);
+  main.replaceChildren(element("h1", {}, t("Settings")), shown);
   let manifest = null;
 
   async function look() {
@@ -31,13 +32,13 @@ export function settingsPage(main) {
 }
 
 function parts(found) {
-  const facts = [["Object", `${found.namespace}/${found.name}`], ["Phase", found.phase], ["Version", found.version]].filter(([, value]) => value);
+  const facts = [[t("Object"), `${found.namespace}/${found.name}`], [t("Phase"), found.phase], [t("Version"), found.version]].filter(([, value]) => value);
   return [
     element("dl", {}, facts.flatMap(([word, value]) => [element("dt", {}, word), element("dd", {}, value)])),
-    found.mayEdit ? element("p", {}, "What is not here is as by default. To change a setting, open the YAML.") : element("p", {}, "What is not here is as by default. You may not change the settings."),
-    found.rows.length ? table("Settings", ["Setting", "Value", "Field"], found.rows.map((row) => [row.words, row.value, row.path])) : element("p", {}, "All settings are as by default."),
-    ...(found.more ? [element("p", {}, "There are more: the YAML has them.")] : []),
-    element("h2", {}, "Conditions"),
-    found.conditions.length ? table("Conditions", ["Type", "Status", "Message"], found.conditions.map((one) => [one.type, one.status, one.message])) : element("p", {}, "none"),
+    found.mayEdit ? element("p", {}, t("What is not here is as by default. To change a setting, open the YAML.")) : element("p", {}, t("What is not here is as by default. You may not change the settings.")),
+    found.rows.length ? table(t("Settings"), ts("Setting", "Value", "Field"), found.rows.map((row) => [said(row.words), said(row.value), row.path])) : element("p", {}, t("All settings are as by default.")),
+    ...(found.more ? [element("p", {}, t("There are more: the YAML has them."))] : []),
+    element("h2", {}, t("Conditions")),
+    found.conditions.length ? table(t("Conditions"), ts("Type", "Status", "Message"), found.conditions.map((one) => [one.type, one.status, one.message])) : element("p", {}, t("none")),
   ];
 }

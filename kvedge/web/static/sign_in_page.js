@@ -3,13 +3,14 @@
 import { CallFailed, write } from "./calls.js";
 import { element } from "./dom.js";
 import { field } from "./fields.js";
+import { t } from "./words/words.js";
 
 export function signInPage(main) {
   const credential = field({
-    key: "credential", label: "Token or kubeconfig", kind: "textarea", rows: "6",
-    about: "You can do here what the token may do. Of a kubeconfig its token alone is used.",
+    key: "credential", label: t("Token or kubeconfig"), kind: "textarea", rows: "6",
+    about: t("You can do here what the token may do. Of a kubeconfig its token alone is used."),
   });
-  const send = element("button", { type: "submit", class: "main" }, "Sign in");
+  const send = element("button", { type: "submit", class: "main" }, t("Sign in"));
   const form = element("form", { novalidate: true, onsubmit: submit }, credential.node, element("div", { class: "bar" }, send));
 
   async function submit(event) {
@@ -29,7 +30,7 @@ export function signInPage(main) {
     }
   }
 
-  document.title = "Sign in · kvedge";
-  main.replaceChildren(element("h1", {}, "Sign in"), form);
+  document.title = `${t("Sign in")} · kvedge`;
+  main.replaceChildren(element("h1", {}, t("Sign in")), form);
   credential.input.focus();
 }

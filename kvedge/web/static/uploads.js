@@ -1,6 +1,7 @@
 // Uploads of images: each goes on while other pages are looked at, and where it was after a lost connection.
 
-import { CallFailed, read, write } from "./calls.js";
+import { CallFailed, failureOf, read, write } from "./calls.js";
+import { said, t } from "./words/words.js";
 
 const SAMPLE = 1 << 20;
 const MIB = 1 << 20;
@@ -45,7 +46,7 @@ async function bytesOf(blob) {
   try {
     return await blob.arrayBuffer();
   } catch {
-    throw new CallFailed(UNREADABLE, "the file cannot be read, or was changed since: choose it again");
+    throw new CallFailed(UNREADABLE, t("the file cannot be read, or was changed since: choose it again"));
   }
 }
 
@@ -81,7 +82,7 @@ export class Upload {
   run() {
     uploads.add(this);
     Object.assign(this, { isActive: true, isFailed: false });
-    this.say("begins");
+    this.say(t("begins"));
     this.over = this.attempt();
   }
 
@@ -91,7 +92,7 @@ export class Upload {
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
       this.isFailed = !this.isCancelled;
-      if (this.isFailed) this.say(this.isMade ? `${error.message}; its DataVolume is left` : error.message);
+      if (this.isFailed) this.say(this.isMade ? t("{why}; its DataVolume is left", { why: error.message }) : error.message);
     } finally {
       this.isActive = false;
       tell();
@@ -101,13 +102,13 @@ export class Upload {
   async work() {
     await write(`${this.path}/begin`, { size: this.size, storageClass: this.storageClass });
     this.isMade = true;
-    await this.until("ready", ({ ready, message }) => { this.say(ready ? "is ready" : message || "waits for its disk"); return ready; });
+    await this.until("ready", ({ ready, message }) => { this.say(ready ? t("is ready") : said(message) || t("waits for its disk")); return ready; });
     await this.sendAll(await identityOf(this.file));
-    this.say("is checked and converted");
+    this.say(t("is checked and converted"));
     await this.until("done", ({ done }) => done);
     if (this.isCancelled) return;
     if (this.offer) await write(`${this.path}/offer`);
-    this.say("is done");
+    this.say(t("is done"));
   }
 
   // Asks until it is so; a console that does not answer for a while is asked again.
@@ -147,27 +148,27 @@ export class Upload {
         isAnswerLost ||= furthest === this.file.size;
         if (failures >= MOST_FAILURES) throw error;
         await bytesOf(this.file.slice(0, 1));
-        this.say(`${error.message}; goes on by itself`);
+        this.say(t("{why}; goes on by itself", { why: error.message }));
         await this.rest(Math.min(LONGEST_PAUSE, LOOK * 2 ** (failures - 1)));
       }
     }
   }
 
   send(identity, call, offset) {
-    if (this.isCancelled) throw new CallFailed(0, "cancelled");
+    if (this.isCancelled) throw new CallFailed(0, t("cancelled"));
     const request = new XMLHttpRequest();
     this.request = request;
     return new Promise((resolve, reject) => {
       request.open("POST", `${this.path}/data`);
       const headers = { "Content-Type": "application/octet-stream", "X-Kvedge-Console": "1", "X-Kvedge-Upload-Id": identity, "X-Kvedge-Upload-Offset": offset, "X-Kvedge-Upload-Call": call };
       for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-      request.upload.onprogress = ({ loaded }) => { this.sent = offset + loaded; this.say("is sent"); };
+      request.upload.onprogress = ({ loaded }) => { this.sent = offset + loaded; this.say(t("is sent")); };
       request.onload = () => {
         if (request.status === 200) { this.sent = this.file.size; resolve(); return; }
-        reject(new CallFailed(request.status, messageOf(request)));
+        reject(failureOf(request.status, answerOf(request)));
       };
-      request.onerror = () => reject(new CallFailed(0, "the connection was lost"));
-      request.onabort = () => reject(new CallFailed(0, "cancelled"));
+      request.onerror = () => reject(new CallFailed(0, t("the connection was lost")));
+      request.onabort = () => reject(new CallFailed(0, t("cancelled")));
       request.send(this.file.slice(offset));
     });
   }
@@ -177,7 +178,7 @@ export class Upload {
     this.isCancelled = true;
     this.request?.abort();
     this.wake();
-    this.say("is being cancelled", true);
+    this.say(t("is being cancelled"), true);
     await this.over;
     try {
       await write(`${this.path}/cancel`);
@@ -185,12 +186,12 @@ export class Upload {
       if (!(error instanceof CallFailed)) throw error;
       if (error.status !== NOT_FOUND) {
         this.isFailed = true;
-        this.say(`was stopped, and its DataVolume may be left: ${error.message}`, true);
+        this.say(t("was stopped, and its DataVolume may be left: {why}", { why: error.message }), true);
         return;
       }
     }
     Object.assign(this, { isMade: false, isFailed: false });
-    this.say("was cancelled", true);
+    this.say(t("was cancelled"), true);
   }
 
   forget() {
@@ -199,10 +200,10 @@ export class Upload {
   }
 }
 
-function messageOf(request) {
+function answerOf(request) {
   try {
-    return JSON.parse(request.responseText).message ?? `HTTP ${request.status}`;
+    return JSON.parse(request.responseText);
   } catch {
-    return `HTTP ${request.status}`;
+    return {};
   }
 }

@@ -2,13 +2,14 @@
 
 import { ACTIONS, act } from "./actions.js";
 import { read, vmPath } from "./calls.js";
-import { age, button, element, table } from "./dom.js";
+import { button, element, table } from "./dom.js";
 import { editPart } from "./edit_part.js";
 import { graphsPart } from "./graphs.js";
 import { migrationsPart, snapshotsPart } from "./history_part.js";
 import { vmLink } from "./list_page.js";
+import { age, t, ts } from "./words/words.js";
 
-const FACTS = [["State", "status"], ["Node", "node"], ["Address", "ip"], ["Memory", "memory"], ["vCPUs", "cpus"], ["Image", "image"], ["Run strategy", "runStrategy"], ["Guest", "guest"]];
+const FACTS = [[t("State"), "status"], [t("Node"), "node"], [t("Address"), "ip"], [t("Memory"), "memory"], [t("vCPUs"), "cpus"], [t("Image"), "image"], [t("Run strategy"), "runStrategy"], [t("Guest"), "guest"]];
 
 export function vmPage(main, live, namespace, name) {
   let version = null;
@@ -40,7 +41,7 @@ export function vmPage(main, live, namespace, name) {
     graphs.show(Boolean(now) && ["Running", "Paused", "Migrating"].includes(now.status));
     actions.replaceChildren(
       ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
-      ...(runs ? [element("a", { href: vmLink(now, "/console") }, "Serial console"), element("a", { href: vmLink(now, "/screen") }, "Screen")] : []));
+      ...(runs ? [element("a", { href: vmLink(now, "/console") }, t("Serial console")), element("a", { href: vmLink(now, "/screen") }, t("Screen"))] : []));
     try {
       const found = await read(vmPath(namespace, name));
       if (isOpen) content.replaceChildren(...parts(found));
@@ -58,13 +59,13 @@ function parts(vm) {
   const facts = FACTS.filter(([, key]) => vm[key]).flatMap(([word, key]) => [element("dt", {}, word), element("dd", {}, vm[key])]);
   const section = (title, rows, heads, cells) => [
     element("h2", {}, title),
-    rows.length ? table(title, heads, rows.map(cells)) : element("p", {}, "none"),
+    rows.length ? table(title, heads, rows.map(cells)) : element("p", {}, t("none")),
   ];
   return [
     element("dl", {}, facts),
-    ...section("Conditions", vm.conditions, ["Of", "Type", "Status", "Reason", "Message"], (item) => [item.of, item.type, item.status, item.reason, item.message]),
-    ...section("Disks", vm.disks, ["Name", "Source", "Size"], (item) => [item.name, item.source, item.size]),
-    ...section("Interfaces", vm.interfaces, ["Name", "MAC", "Addresses", "Known from"], (item) => [item.name, item.mac, item.addresses.join(", "), item.from]),
-    ...section("Events", vm.events, ["Ago", "Type", "About", "Reason", "Message"], (item) => [age(item.time), item.type, item.about, item.reason, item.message]),
+    ...section(t("Conditions"), vm.conditions, ts("Of", "Type", "Status", "Reason", "Message"), (item) => [item.of, item.type, item.status, item.reason, item.message]),
+    ...section(t("Disks"), vm.disks, ts("Name", "Source", "Size"), (item) => [item.name, item.source, item.size]),
+    ...section(t("Interfaces"), vm.interfaces, ts("Name", "MAC", "Addresses", "Known from"), (item) => [item.name, item.mac, item.addresses.join(", "), item.from]),
+    ...section(t("Events"), vm.events, ts("Ago", "Type", "About", "Reason", "Message"), (item) => [age(item.time), item.type, item.about, item.reason, item.message]),
   ];
 }
