@@ -25,6 +25,8 @@ CPU_MANAGER: Final = "kubevirt.io/cpumanager"
 OLD_CPU_MANAGER: Final = "cpumanager"
 # On a Node: its kernel lets real-time work have whole CPUs.
 REALTIME: Final = "kubevirt.io/realtime"
+# On a box's Node, a condition: true where there is a fresh copy of the object store.
+STORE_COPIED: Final = "StoreCopied"
 # On a Node: the ways in which it encrypts guests' memory, each "true".
 SEV: Final = "kubevirt.io/sev"
 SEV_ES: Final = "kubevirt.io/sev-es"

@@ -15,6 +15,7 @@ from kvedge.client.tasks.task_rows import TaskRow
 from kvedge.client.volumes.volume_rows import VolumeRow
 from kvedge.resources.alarms.alarm_state import Alarm
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import STORE_COPIED
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
@@ -28,6 +29,8 @@ _MOST: Final = 1000
 _CANCELLED: Final = VirtualMachineInstanceMigration.KIND.kind
 # About claims, two VMs, or many.
 _NOT_OF_A_VM: Final = frozenset(cls.KIND.kind for cls in (DataVolume, VirtualMachineClone, BackupTask))
+# Conditions of nodes that are good when they are true; all others are troubles then.
+_GOOD: Final = frozenset(("Ready", STORE_COPIED))
 _MOST_IN_ROW: Final = 32
 _LONGEST: Final = 1024
 
@@ -80,7 +83,7 @@ def _node(node: Node, runs: int) -> JsonObject:
     troubles = [
         f"{each.get('type')}: {each.get('message') or each.get('reason') or ''}"
         for each in conditions
-        if (each.get("type") != "Ready") == (each.get("status") == "True")
+        if (each.get("type") not in _GOOD) == (each.get("status") == "True")
     ]
     return {
         "name": showable(node.metadata.name),

@@ -27,10 +27,19 @@ export function drawn(name, attributes, children = []) {
 
 export const button = (text, onclick, attributes = {}) => element("button", { type: "button", onclick, ...attributes }, text);
 
+// Words up to so many letters are not broken, whatever a table's columns are like.
+const MOST_UNBROKEN = 12;
+
+function tableCell(name, attributes, content) {
+  const made = element(name, attributes, content);
+  if (made.textContent.split(/[\s-]/).every((word) => word.length <= MOST_UNBROKEN)) made.className = "short";
+  return made;
+}
+
 export function table(caption, heads, rows) {
   return element("div", { class: "scroll" }, element("table", { "aria-label": caption },
-    element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
-    element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell) => element("td", {}, cell)))))));
+    element("thead", {}, element("tr", {}, heads.map((head) => tableCell("th", { scope: "col" }, head)))),
+    element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell) => tableCell("td", {}, cell)))))));
 }
 
 const nameOf = (node) => node.getAttribute("aria-label") ?? node.textContent;

@@ -30,8 +30,8 @@ function openingPart(title, path, draw) {
   return { node: part, look, leave: () => { isOpen = false; clearTimeout(timer); } };
 }
 
-// Empty until it is known.
-const timeOf = (text) => (text ? moment(Date.parse(text)) : "");
+// Empty until it is known; what is no time stays as it came.
+const timeOf = (text) => (Number.isFinite(Date.parse(text)) ? moment(Date.parse(text)) : text);
 
 async function ask(path, body, done, look) {
   try {

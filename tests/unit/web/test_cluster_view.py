@@ -26,6 +26,7 @@ def node(name: str, ready: str = "True", **spec: bool) -> Node:
         {"type": "Ready", "status": ready, "reason": "KubeletNotReady"},
         {"type": "DiskPressure", "status": "True", "message": "\u202e" * 5000},
         {"type": "MemoryPressure", "status": "False", "message": "fine"},
+        {"type": "StoreCopied", "status": "True", "message": "the newest copy is there"},
     ]
     status = NodeStatus(
         allocatable={"cpu": "4", "memory": "8Gi"},

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import STORE_COPIED
 from kvedge.runtime.background_tasks import background_task
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.requests.write_rules import timestamp
@@ -30,7 +31,7 @@ PERIOD_SECONDS: Final = 4 * 3600.0
 # A full disk is noticed and emptied; the copy that it prevented is not put off until the next turn.
 _AFTER_FAILURE_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 20.0
-COPIED, RESTORED = "StoreCopied", "StoreRestored"
+COPIED, RESTORED = STORE_COPIED, "StoreRestored"
 
 
 class CopyLoop:

@@ -29,7 +29,15 @@ const [words, told] = [0, 1].map((place) => new Map(Object.entries(loaded?.[plac
 const locale = navigator.languages.find((tag) => base(tag) === language) ?? language;
 const rules = new Intl.PluralRules(language);
 
-export const number = (value, options = {}) => new Intl.NumberFormat(locale, options).format(value);
+// One for each shape: a table has many numbers, and to make a format takes longer than to use it.
+const formats = new Map();
+
+export function number(value, options = {}) {
+  const shape = JSON.stringify(options);
+  if (!formats.has(shape)) formats.set(shape, new Intl.NumberFormat(locale, options));
+  return formats.get(shape).format(value);
+}
+
 export const percent = (value) => number(value / 100, { style: "percent" });
 export const moment = (value) => new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }).format(value);
 export const clock = (value) => new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(value);
