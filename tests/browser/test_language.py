@@ -21,6 +21,7 @@ _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
 _MERGE = "application/merge-patch+json"
 _GERMAN = "--accept-lang=de-DE,de,en"
 _PHONE = 360
+_WORDS = "age, bytes, moment, percent, plural, said, t"
 _PAGES = (
     "Virtuelle Maschinen", "Neue VM", "Knoten", "Volumes", "Images", "Netzwerke", "Aufgaben", "Alarme",
     "Einstellungen", "Benutzer",
@@ -122,8 +123,39 @@ def test_what_the_program_and_the_server_say_of_a_form(link: str, tmp_path: Path
     asyncio.run(test())
 
 
+def test_words_numbers_and_times_are_those_of_the_language(link: str, tmp_path: Path) -> None:
+    told = {
+        "t('{vm} was created', {vm: '$& {vm}'})": "$& {vm} wurde angelegt",
+        "t('and {count} more', {count: 1234567})": "und 1.234.567 weitere",
+        "plural(1, '{count} VM', '{count} VMs')": "1 VM",
+        "plural(2000, 'Paste {count} line into the guest?', 'Paste {count} lines into the guest?')": (
+            "2.000 Zeilen in den Gast einfügen?"
+        ),
+        "bytes(1.5 * 2 ** 30)": "1,5 GiB",
+        "percent(25)": "25\N{NO-BREAK SPACE}%",
+        "age(new Date(Date.now() - 3 * 86400e3 - 5e3).toISOString())": "3 T",
+        "moment(new Date(2026, 0, 2, 3, 4))": "02.01.2026, 03:04",
+        # What the program says, with a sentence in another; what somebody else says stays, whatever it is.
+        "said('not signed in: sign in')": "nicht angemeldet: bitte anmelden",
+        "said('name \\'a/b\\': may not have \\'/\\' in it')": "Name 'a/b': '/' darf nicht darin stehen",
+        "said('admission webhook denied the request')": "admission webhook denied the request",
+        "said('constructor') + said('__proto__') + t('toString')": "constructor__proto__toString",
+        "said('a: use b or '.repeat(5000)).length": 60000,
+    }
+
+    async def test() -> None:
+        async with chromium_page(tmp_path, "--accept-lang=de-DE") as page:
+            await page.open(link)
+            await page.wait_text("Abmelden")
+            for call, said in told.items():
+                assert await page.evaluate(f"import('/static/words/words.js').then(({{{_WORDS}}}) => {call})") == said
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("width", [_PHONE, 800])
 def test_german_pages_fit_a_phone_and_axe_finds_nothing(
-    guest: JsonObject, vm: JsonObject, link: str, axe: str, tmp_path: Path
+    guest: JsonObject, vm: JsonObject, link: str, axe: str, tmp_path: Path, width: int
 ) -> None:
     found: dict[str, list[str]] = {}
 
@@ -135,7 +167,7 @@ def test_german_pages_fit_a_phone_and_axe_finds_nothing(
                 widths = await page.evaluate(_TOO_WIDE) if wide else []
                 found[name] = [*widths, *await findings(page, axe)]
 
-            size = {"width": _PHONE, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+            size = {"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width == _PHONE}
             await page.call("Emulation.setDeviceMetricsOverride", **size)
             await page.open(link)
             await page.wait_text("shown")
