@@ -98,6 +98,14 @@ async def set_file(page: Page, path: Path) -> None:
     await page.wait(f"{_NAMESPACE}.value", "the namespace is proposed")
 
 
+async def wait_partly_sent(page: Page, worker: PlayedWorker) -> None:
+    """Until the page has sent some of it, and the worker has begun to take it: a page is the first to know."""
+    await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+    async with asyncio.timeout(60):
+        while not worker.sinks:
+            await asyncio.sleep(0.05)
+
+
 def test_a_file_is_uploaded_and_offered(admin: KubeClient, worker: PlayedWorker, link: str, tmp_path: Path) -> None:
     image = tmp_path / "Disk.img"
     image.write_bytes(bytes(range(256)) * (_UPLOADED >> 8))
@@ -156,7 +164,7 @@ def test_a_dropped_file_goes_on_where_its_connection_broke(
             assert await page.evaluate("document.getElementById('image-file').files[0].name") == "Disk.raw"
             worker.holds_up = True
             await page.click("button", "Upload")
-            await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+            await wait_partly_sent(page, worker)
             # Other pages do not end it.
             await page.click("nav a", "Nodes")
             await page.wait("document.querySelector('h1')?.textContent === 'Nodes'", "nodes are shown")
@@ -187,7 +195,7 @@ def test_a_cancelled_upload_leaves_nothing(admin: KubeClient, worker: PlayedWork
             await choose(page, image)
             worker.holds_up = True
             await page.click("button", "Upload")
-            await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+            await wait_partly_sent(page, worker)
             # A second one into the same disk would be in its way.
             await page.click("summary", "Upload an image")
             await page.click("button", "Upload")
@@ -217,7 +225,7 @@ def test_what_a_cancel_leaves_is_told(admin: KubeClient, worker: PlayedWorker, l
             await choose(page, image)
             worker.holds_up = True
             await page.click("button", "Upload")
-            await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+            await wait_partly_sent(page, worker)
             done = {"status": {"phase": "Succeeded"}}
             admin.request("PATCH", f"{_VOLUMES}/disk/status", done, None, _MERGE)
             await page.click("button", "Cancel")
@@ -319,7 +327,7 @@ def test_axe_finds_nothing_while_an_image_is_uploaded(
             await page.fill("Name", "disk")
             worker.holds_up = True
             await page.click("button", "Upload")
-            await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+            await wait_partly_sent(page, worker)
             found["an upload"] = await findings(page, axe)
             await page.click("button", "Cancel")
             await page.wait("document.querySelector('dialog[open]')", "it is asked")
@@ -354,7 +362,7 @@ def test_an_image_is_uploaded_and_cancelled_by_the_keyboard_alone(
             worker.holds_up = True
             await page.tab_to("Upload")
             await page.press("Enter")
-            await page.wait(f"0 < {_BAR} && {_BAR} < 100", "a part of it is sent")
+            await wait_partly_sent(page, worker)
             await page.tab_to("Cancel the upload of default/disk")
             await page.press("Enter")
             await page.wait("document.querySelector('dialog[open]')", "it is asked")
