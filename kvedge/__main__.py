@@ -1,7 +1,7 @@
 """`python -m kvedge`, and the first module of the built program: the same as the installed one.
 
-Ten helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of that.
-From a checkout the first two are started by an interpreter of their own instead.
+Eleven helpers are found here, before anything else is loaded: they start in milliseconds and stay small because of
+that. From a checkout the starter of containers and the resumed monitor have an interpreter of their own instead.
 """
 
 import sys
@@ -10,6 +10,10 @@ if sys.argv[1:2] == ["container-starter"]:
     from kvedge.standalone.agent.container.container_starter import main as start_containers
 
     sys.exit(start_containers())
+elif sys.argv[1:2] == ["warm-launchers"]:
+    from kvedge.standalone.agent.warm.warm_parent import main as fork_launchers
+
+    sys.exit(fork_launchers())
 elif sys.argv[1:2] == ["monitor-resume"]:
     from kvedge.launcher.monitor import resume
 

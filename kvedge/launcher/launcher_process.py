@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 from kvedge.launcher.disks.preparation_process import PreparationProcess
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
+from kvedge.launcher.libvirt.log_settings import read_again as read_log_settings
 from kvedge.launcher.log_files import BoundedLogs
 from kvedge.launcher.monitor import FAILED, MONITOR
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
@@ -36,7 +38,7 @@ from kvedge.runtime.milestones import (
 
 # Set before grpc is loaded: without its fork handlers, which a launcher has no use for, and with as few threads as it
 # lets us.
-_GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
+GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "ERROR"}
 # How long the end of the run waits for the handler to take note of it, as in KubeVirt.
 ACKNOWLEDGE_SECONDS: Final = 15.0
 # A guest that has left leaves its launcher's word to be written down before anything of it runs over there: a handler
@@ -68,8 +70,11 @@ def run_launcher(options: LauncherOptions) -> int:
     limit_arenas()
     threading.stack_size(STACK_BYTES)
     threading.excepthook = _end_with
-    os.environ.update(_GRPC)
+    os.environ.update(GRPC)
     prepare_root(options)
+    if "libvirt" in sys.modules:
+        # A warm launcher: the binding was imported in another environment.
+        read_log_settings()
     load_grpc()
     return _serve(options, preparation, milestones)
 

@@ -23,6 +23,7 @@ from kvedge.runtime.nearest_names import CLOSE_ENOUGH, nearest_name
 from kvedge.runtime.network_settings import wrong_networks
 
 Emulation = Literal["auto", "kvm", "tcg"]
+LauncherStart = Literal["apart", "warm"]
 
 DEFAULT_CONFIG: Final = Path("/etc/kvedge/config.yaml")
 DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
@@ -85,6 +86,13 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
             "none",
         ),
     ] = ""
+    launcher_start: Annotated[
+        LauncherStart,
+        _describe(
+            "How one box starts launchers: apart, each as a program of its own; warm, from the third VM on as copies "
+            "of one process, which are lighter and share one layout of memory"
+        ),
+    ] = "apart"
     emulation: Annotated[Emulation, _describe("What guests run on: auto tries whether KVM works; kvm; tcg")] = "auto"
     node_name: Annotated[
         str, _describe("The name of this node", "the host's name; on one box that of its first start")

@@ -158,6 +158,7 @@ class _Box:
             insecure_registries=self.settings.registries_without_tls,
             name_server=self.names.address,
             dedicated_cpus=self.settings.cpus_for_guests_alone,
+            warm_launchers=self.settings.launcher_start == "warm",
         )
 
     def make_agent(self) -> Service:

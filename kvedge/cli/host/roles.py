@@ -41,6 +41,7 @@ _BOX: Final = [
     _setting("load-balancer-pool"),
     _setting("insecure-registries"),
     _setting("dedicated-cpus"),
+    _setting("launcher-start"),
     _setting("volume-places"),
     _setting("volume-overcommit"),
     _setting("console-address"),

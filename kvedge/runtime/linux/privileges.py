@@ -81,6 +81,11 @@ def set_undumpable() -> None:
     check(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "set undumpable")
 
 
+def set_dumpable() -> None:
+    """prctl(PR_SET_DUMPABLE, 1): whoever has this process' user may look into it, as into a program just started."""
+    check(libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "set dumpable")
+
+
 def become_subreaper() -> None:
     """prctl(PR_SET_CHILD_SUBREAPER): orphans below this process become its children."""
     check(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become a subreaper")

@@ -64,6 +64,7 @@ from kvedge.standalone.agent.pod.pod_steps import PodSteps
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.pod.store_history import StoreHistory
 from kvedge.standalone.agent.pod.volume_keeper import VolumeKeeper
+from kvedge.standalone.agent.warm.warm_starts import WarmStarts
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession
 from kvedge.standalone.apiserver.routes.log_source import LogRequest
 from kvedge.storage.image_errors import ImageError
@@ -89,6 +90,8 @@ class AgentConfig:
     name_server: str = ""
     # CPUs of this host for guests that have them for themselves.
     dedicated_cpus: frozenset[int] = frozenset()
+    # Launchers are copies of one warmed process, from where that pays.
+    warm_launchers: bool = False
 
     @property
     def instance(self) -> str:
@@ -173,6 +176,7 @@ class NodeAgent:
         self._boot_id = read_boot_id()
         self._logs = ContainerLogs(config.pods, self._boot_id)
         self._starter = ContainerStarter()
+        self._warm = WarmStarts(self._starter) if config.warm_launchers else None
         self._cpus = CpuPool(config.dedicated_cpus, config.kubelet)
         self._cgroups = pod_cgroups(config.instance, with_cpus=bool(config.dedicated_cpus))
         self._pods = LocalPods(config.pods, partial(something_runs, self._cgroups, self._boot_id))
@@ -269,6 +273,7 @@ class NodeAgent:
             Part("images", self._prepare_images),
             Part("node network", network.make),
             Part("container starter", self._starter.prepare, self._starter.stop),
+            *([Part("warm launchers", stop=self._warm.stop, needs=("container starter",))] if self._warm else []),
             unfailing("events", followed.events),
             unfailing("scheduler events", followed.scheduler_events),
             # One process has one list of listeners: on one box these Events tell of all roles' work.
@@ -342,6 +347,7 @@ class NodeAgent:
             pulls=pulls,
             devices=devices,
             starter=self._starter,
+            warm=self._warm,
             boot_id=self._boot_id,
             host_address=facts.address,
             write_status=lambda local: made.write_status(local),

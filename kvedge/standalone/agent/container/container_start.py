@@ -12,7 +12,7 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # The hidden subcommand of the built program; from a checkout the module is run without the rest of kvedge.
 STARTER_VERB: Final = "container-starter"
 # A start takes milliseconds; this is for a machine that is badly overloaded.
-_TIMEOUT: Final = 60.0
+START_SECONDS: Final = 60.0
 # How much longer than it may take a process in a container is waited for.
 _EXEC_MARGIN: Final = 10.0
 
@@ -44,8 +44,8 @@ class _Starter:
     orders: int
 
 
-class _StarterGone(Exception):
-    """The starter's process has ended, and with it maybe the order; the lock keeps a second one harmless."""
+class StarterGone(Exception):
+    """The process that was to start it has ended, and with it maybe the order; the lock keeps a second one harmless."""
 
 
 def starter_command() -> list[str]:
@@ -84,16 +84,15 @@ class ContainerStarter:
             ContainerStartError: with the reason, when nothing of it runs.
         """
         try:
-            problem = self._try(spec, _TIMEOUT)
-        except _StarterGone:
+            problem = self._try(spec, START_SECONDS)
+        except StarterGone:
             # Killed, for want of memory most likely. The start that it had begun holds the container's lock.
             log.warning("the container starter was gone", extra={"facts": {"container": spec["id"]}})
             try:
-                problem = self._try(spec, _TIMEOUT)
-            except _StarterGone:
+                problem = self._try(spec, START_SECONDS)
+            except StarterGone:
                 problem = {"error": "the container starter ends by itself: see the log"}
-        if problem.get("error"):
-            raise ContainerStartError(str(problem["error"]))
+        raise_problem(problem)
 
     def execute(self, spec: ExecSpec) -> ExecAnswer:
         """Run one more process in a container, to its end or the end of its time.
@@ -104,7 +103,7 @@ class ContainerStarter:
         """
         try:
             answer = self._try(spec, spec["seconds"] + _EXEC_MARGIN)
-        except _StarterGone as error:
+        except StarterGone as error:
             raise ContainerStartError("the container starter was gone") from error
         if "error" in answer:
             raise ContainerStartError(str(answer["error"]))
@@ -125,7 +124,7 @@ class ContainerStarter:
         try:
             with self._lock:
                 _write_order(self._ensure_starter(), spec)
-        except _StarterGone as error:
+        except StarterGone as error:
             os.close(answer)
             path.unlink(missing_ok=True)
             raise ContainerStartError("the container starter was gone") from error
@@ -145,23 +144,15 @@ class ContainerStarter:
             os.waitpid(starter.pid, 0)
 
     def _try(self, spec: ContainerSpec | ExecSpec, seconds: float) -> dict[str, Any]:
-        path = Path(spec["answer"])
-        path.unlink(missing_ok=True)
-        os.mkfifo(path, 0o600)
-        answer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            with self._lock:
-                starter = self._ensure_starter()
-                _write_order(starter, spec)
-                # Of its own: the starter may be replaced while this waits.
-                pidfd = os.dup(starter.pidfd)
-            try:
-                return _read_answer(answer, pidfd, seconds)
-            finally:
-                os.close(pidfd)
-        finally:
-            os.close(answer)
-            path.unlink(missing_ok=True)
+        return await_answer(spec, seconds, lambda: self._order(spec))
+
+    def _order(self, spec: ContainerSpec | ExecSpec) -> int:
+        """Write the order down; a descriptor that is readable once the starter has ended."""
+        with self._lock:
+            starter = self._ensure_starter()
+            _write_order(starter, spec)
+            # Of its own: the starter may be replaced while its answer is waited for.
+            return os.dup(starter.pidfd)
 
     def _ensure_starter(self) -> _Starter:
         """The starter, a new one when there is none any more; called with the lock held."""
@@ -191,13 +182,45 @@ class ContainerStarter:
         return _Starter(pid, os.pidfd_open(pid), orders)
 
 
+def await_answer(spec: ContainerSpec | ExecSpec, seconds: float, order: Callable[[], int]) -> dict[str, Any]:
+    """What the child says that `order()` has forked; the call returns a descriptor of the end of whoever forks it.
+
+    Raises:
+        StarterGone: when that has ended before there was an answer.
+        ContainerStartError: when there is none in time.
+    """
+    path = Path(spec["answer"])
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+    answer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        pidfd = order()
+        try:
+            return _read_answer(answer, pidfd, seconds)
+        finally:
+            os.close(pidfd)
+    finally:
+        os.close(answer)
+        path.unlink(missing_ok=True)
+
+
+def raise_problem(answer: dict[str, Any]) -> None:
+    """Raise the error of an answer, when it is one.
+
+    Raises:
+        ContainerStartError: with the reason.
+    """
+    if answer.get("error"):
+        raise ContainerStartError(str(answer["error"]))
+
+
 def _write_order(starter: _Starter, spec: ContainerSpec | ExecSpec | SessionSpec) -> None:
     view = memoryview(json.dumps(spec).encode() + b"\n")
     try:
         while view:
             view = view[os.write(starter.orders, view) :]
     except BrokenPipeError as error:
-        raise _StarterGone from error
+        raise StarterGone from error
 
 
 def _read_answer(answer: int, pidfd: int, seconds: float) -> dict[str, Any]:
@@ -211,7 +234,7 @@ def _read_answer(answer: int, pidfd: int, seconds: float) -> dict[str, Any]:
         if not ready:
             raise ContainerStartError(f"no answer within {seconds:.0f} s: the machine is overloaded")
         if answer not in ready:
-            raise _StarterGone
+            raise StarterGone
         part = os.read(answer, 1 << 16)
         if not part:
             break

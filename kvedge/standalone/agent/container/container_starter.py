@@ -49,6 +49,25 @@ _GO = b"!"
 _NOT_FOUND = 127
 
 
+class Program:
+    """What the container's first process runs: the command of the spec, by exec(2)."""
+
+    def announce(self, spec: ContainerSpec) -> None:
+        """Called as root, in the container's namespaces, before its root is built."""
+
+    def run(self, spec: ContainerSpec) -> None:
+        """Become the command; what is printed and read is set, and the rights are given up.
+
+        Raises:
+            OSError: when there is no such command.
+        """
+        # Every other descriptor is close-on-exec: Python makes them so.
+        try:
+            os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+        except OSError as error:
+            raise OSError(error.errno, f"cannot run the command: {error.strerror}", spec["argv"][0]) from error
+
+
 class StartError(Exception):
     """The container cannot be started; the text is for the user."""
 
@@ -63,7 +82,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for order in _read_orders():
         if os.fork() == 0:
-            os._exit(_start_and_hold(order))
+            os._exit(start_and_hold(order, Program()))
     return 0
 
 
@@ -75,7 +94,7 @@ def _read_orders() -> Iterator[bytes]:
         yield from whole
 
 
-def _start_and_hold(order: bytes) -> int:
+def start_and_hold(order: bytes, program: Program) -> int:
     """One container, in the process that becomes its holder; returns only when something failed."""
     os.setsid()
     # An open end of the orders' pipe here would keep the agent from noticing that the starter is gone.
@@ -86,7 +105,7 @@ def _start_and_hold(order: bytes) -> int:
     answer = _open_answer(spec["answer"])
     if "record" not in spec:
         return _execute(spec, answer)
-    return _start_one(spec, answer)
+    return _start_one(spec, answer, program)
 
 
 def _execute(spec: ExecSpec | SessionSpec, answer: int) -> int:
@@ -101,11 +120,11 @@ def _execute(spec: ExecSpec | SessionSpec, answer: int) -> int:
     return 0
 
 
-def _start_one(spec: ContainerSpec, answer: int) -> int:
+def _start_one(spec: ContainerSpec, answer: int, program: Program) -> int:
     lock = -1
     try:
         lock = _lock(spec)
-        record = _start(spec)
+        record = _start(spec, program)
     except (StartError, OSError) as error:
         if lock >= 0:
             # Before the agent hears of it: it may start the container again before this process has ended.
@@ -149,7 +168,7 @@ def _lock(spec: ContainerSpec) -> int:
     return lock
 
 
-def _start(spec: ContainerSpec) -> StartedRecord:
+def _start(spec: ContainerSpec, program: Program) -> StartedRecord:
     for path in spec["cgroups"]:
         with open(path, "w") as stream:
             stream.write(str(os.getpid()))
@@ -162,7 +181,7 @@ def _start(spec: ContainerSpec) -> StartedRecord:
     if pid == 0:
         os.close(from_child)
         os.close(to_child)
-        _run_child(spec, log, from_parent, to_parent)
+        _run_child(spec, program, log, (from_parent, to_parent))
     os.close(to_parent)
     os.close(from_parent)
     os.close(log)
@@ -184,10 +203,12 @@ def _start(spec: ContainerSpec) -> StartedRecord:
     return record
 
 
-def _run_child(spec: ContainerSpec, log: int, from_parent: int, to_parent: int) -> None:
+def _run_child(spec: ContainerSpec, program: Program, log: int, parent: tuple[int, int]) -> None:
     """The container's first process; never returns."""
+    from_parent, to_parent = parent
     try:
         _enter_namespaces(spec)
+        program.announce(spec)
         set_limits(spec)
         set_sysctls(spec["sysctls"])
         # Nothing is read from the image's file system once it is the root: it may be made to deceive.
@@ -198,7 +219,7 @@ def _run_child(spec: ContainerSpec, log: int, from_parent: int, to_parent: int) 
         become_user(spec, last)
         os.write(to_parent, _READY)
         if os.read(from_parent, 1) == _GO:
-            _run_command(spec, null, log)
+            _run_command(spec, program, null, log)
     except (OSError, ValueError, KeyError) as error:
         with contextlib.suppress(OSError):
             os.write(to_parent, _explain(error).encode())
@@ -220,7 +241,7 @@ def _enter_namespaces(spec: ContainerSpec) -> None:
     os.umask(0o022)
 
 
-def _run_command(spec: ContainerSpec, null: int, log: int) -> None:
+def _run_command(spec: ContainerSpec, program: Program, null: int, log: int) -> None:
     os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -229,11 +250,7 @@ def _run_command(spec: ContainerSpec, null: int, log: int) -> None:
     except OSError as error:
         raise OSError(error.errno, f"working directory: {error.strerror}", spec["working_dir"]) from error
     reset_signals()
-    # Every other descriptor is close-on-exec: Python makes them so.
-    try:
-        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
-    except OSError as error:
-        raise OSError(error.errno, f"cannot run the command: {error.strerror}", spec["argv"][0]) from error
+    program.run(spec)
 
 
 def _record(pid: int) -> StartedRecord:

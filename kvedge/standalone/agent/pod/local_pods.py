@@ -150,6 +150,16 @@ class LocalPods:
         with self._lock:
             return frozenset(local.record.address for local in self._pods.values() if local.record.address)
 
+    def count_others(self, local: LocalPod, image: str) -> int:
+        """How many other Pods with a container of this image have begun here and may still run."""
+        with self._lock:
+            return sum(
+                other is not local
+                and not other.released
+                and any(item.image == image for item in other.pod.spec.containers)
+                for other in self._pods.values()
+            )
+
     def predecessor(self, local: LocalPod) -> str:
         """A Pod of the same VM of which something may still run, by name; empty when there is none."""
         with self._lock:

@@ -17,6 +17,7 @@ from typing import Final
 from kvedge.kube.errors import NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.kube_client import KubeClient, Preconditions
+from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import Container, Pod
 from kvedge.resources.types.pod_networks import NETWORKS, NO_NETWORK
 from kvedge.resources.values.quantities import QuantityError
@@ -48,6 +49,7 @@ from kvedge.standalone.agent.pod.pod_plan import (
     Step,
 )
 from kvedge.standalone.agent.pod.pod_record import write_pod_record
+from kvedge.standalone.agent.warm.warm_starts import WarmStarts
 from kvedge.storage.image_errors import ImageError
 
 log = logging.getLogger(__name__)
@@ -75,6 +77,8 @@ class PodSteps:
     pulls: ImagePulls
     devices: DeviceManager
     starter: ContainerStarter
+    # Has launchers started from a warm parent; None where each is started apart.
+    warm: WarmStarts | None
     boot_id: str
     host_address: str
     # Writes the Pod's status, when it changed, before its object goes.
@@ -184,7 +188,10 @@ class PodSteps:
             files = local.files.container(container.name)
             spec["mounts"].append(make_termination_mount(files, container.termination_message_path))
         keep_process_spec(local.files.container(container.name), spec)
-        self.starter.start(spec)
+        if self.warm is not None and container.image == LAUNCHER_IMAGE:
+            self.warm.start(spec, self.pods.count_others(local, LAUNCHER_IMAGE))
+        else:
+            self.starter.start(spec)
         self.places.cgroups.settle(local.files.uid)
 
     def _signal(self, local: LocalPod, names: tuple[str, ...], number: signal.Signals) -> None:
