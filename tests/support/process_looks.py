@@ -16,7 +16,7 @@ _OWN_STATUS = (
     *("VmPeak", "VmSize", "VmHWM", "VmRSS", "VmData", "VmStk", "VmExe", "VmLib", "VmPTE", "VmSwap"),
 )
 _SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "time_for_children", "user", "uts")
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|\d+")
 
 
 def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
@@ -32,8 +32,9 @@ def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
     found |= {
         name: read(name) for name in ("limits", "oom_score_adj", "timerslack_ns", "personality", "coredump_filter")
     }
-    # A copy has the room of its parent's words, of which it may not need all.
-    found |= {name: read(name).rstrip("\0").split("\0") for name in ("cmdline", "environ")}
+    # A copy has the room of its parent's words, of which it may not need all. Numbers are of descriptors and MACs.
+    found["cmdline"] = [_NUMBERS.sub("N", word) for word in read("cmdline").rstrip("\0").split("\0")]
+    found["environ"] = sorted(read("environ").rstrip("\0").split("\0"))
     found["cgroup"] = _NUMBERS.sub("N", read("cgroup"))
     found["mounts"] = [_plain_mount(line) for line in read("mountinfo").splitlines()]
     found["descriptors"] = sorted(
@@ -44,8 +45,27 @@ def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
     found |= {f"namespace {name}": _is_hosts(process, name) for name in _SPACES}
     found |= {"comm": read("comm"), "owner": (process / "environ").stat().st_uid}
     found["scheduling"] = (os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid))
-    found["session"] = os.getsid(pid) == os.getsid(_parent(process))
+    found["session"] = os.getsid(pid) == os.getsid(parent_of(pid))
     return found
+
+
+def parent_of(pid: int) -> int:
+    """The parent's number."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def read_memory(pid: int) -> bytes:
+    """All that a process could have written: its heap, its stacks, and whatever else is its own."""
+    parts = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            bounds, access, *_ = line.split()
+            start, end = (int(bound, 16) for bound in bounds.split("-"))
+            # The kernel's own pages cannot be read.
+            if access.startswith("rw") and not line.rstrip().endswith("[vvar]"):
+                memory.seek(start)
+                parts.append(memory.read(end - start))
+    return b"".join(parts)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -67,7 +87,3 @@ def _plain_mount(line: str) -> str:
 
 def _is_hosts(process: Path, name: str) -> bool:
     return os.readlink(process / "ns" / name) == os.readlink(f"/proc/self/ns/{name}")
-
-
-def _parent(process: Path) -> int:
-    return int((process / "stat").read_text().rpartition(")")[2].split()[1])
