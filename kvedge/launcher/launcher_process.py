@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from typing import Final
@@ -19,7 +18,7 @@ from typing import Final
 from kvedge.launcher.disks.preparation_process import PreparationProcess
 from kvedge.launcher.launcher_options import LauncherOptions
 from kvedge.launcher.libvirt.libvirt_setup import prepare_environment, prepare_root
-from kvedge.launcher.libvirt.log_settings import read_again as read_log_settings
+from kvedge.launcher.libvirt.log_settings import catch_up
 from kvedge.launcher.log_files import BoundedLogs
 from kvedge.launcher.monitor import FAILED, MONITOR
 from kvedge.launcher.process_memory import limit_arenas, load_grpc, load_shared
@@ -72,9 +71,7 @@ def run_launcher(options: LauncherOptions) -> int:
     threading.excepthook = _end_with
     os.environ.update(GRPC)
     prepare_root(options)
-    if "libvirt" in sys.modules:
-        # A warm launcher: the binding was imported in another environment.
-        read_log_settings()
+    catch_up()
     load_grpc()
     return _serve(options, preparation, milestones)
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from kvedge.launcher.command import launcher_command
 from kvedge.launcher.launcher_process import GRPC
-from kvedge.launcher.libvirt.log_settings import can_read_again
+from kvedge.launcher.libvirt.log_settings import import_early
 from kvedge.launcher.process_memory import load_grpc, load_shared
 from kvedge.runtime.linux.privileges import set_dumpable
 from kvedge.runtime.linux.shown_words import show_words
@@ -49,25 +49,31 @@ def load() -> None:
     """Import what launchers need, and keep the garbage collector from touching it.
 
     Raises:
-        CannotWarm: when something is missing here, or a library has started a thread.
+        CannotWarm: when something is missing here, or a library does more than load.
     """
     os.environ.update(GRPC)
+    descriptors = _count("fd")
     gc.disable()
     try:
         load_shared()
         load_grpc()
+        if not import_early():
+            raise CannotWarm("this libvirt cannot read its log settings again")
         for name in _LOADED:
             importlib.import_module(name)
     except ImportError as error:
         raise CannotWarm(f"a launcher's modules cannot be loaded: {error}") from error
-    if not can_read_again():
-        raise CannotWarm("this libvirt cannot read its log settings again")
     gc.collect()
     gc.freeze()
     gc.enable()
-    # A thread would be missing in the copy, and a lock that it holds would stay locked there.
-    if len(os.listdir("/proc/self/task")) != 1:
-        raise CannotWarm("a library has started a thread")
+    # A thread would be missing in the copy, and a lock that it holds would stay locked there. A descriptor would be
+    # closed there, and its number soon another one's.
+    if _count("task") != 1 or _count("fd") != descriptors:
+        raise CannotWarm("a library has started a thread or opened a file")
+
+
+def _count(what: str) -> int:
+    return len(os.listdir(f"/proc/self/{what}"))
 
 
 def take_words(argv: Sequence[str], environment: Mapping[str, str]) -> None:

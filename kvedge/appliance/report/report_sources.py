@@ -65,7 +65,8 @@ def processes() -> str:
     lines = []
     for process in psutil.process_iter(["pid", "ppid", "username", "status", "create_time", "memory_info", "cmdline"]):
         facts = process.info
-        command = " ".join(facts["cmdline"] or ())
+        # A launcher that is a copy of a warm parent has empty words behind its own.
+        command = " ".join(facts["cmdline"] or ()).rstrip()
         if "kvedge" in command or "qemu-system" in command:
             memory = facts["memory_info"].rss >> 20 if facts["memory_info"] else 0
             known = f"{facts['pid']} {facts['ppid']} {facts['username']} {facts['status']} {memory}MiB"

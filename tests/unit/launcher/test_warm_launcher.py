@@ -29,13 +29,14 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 LOGS = """
 import os, sys
+from kvedge.launcher.libvirt.log_settings import catch_up, import_early
+catch_up()
+assert import_early()
 import libvirt
 os.environ["LIBVIRT_LOG_OUTPUTS"] = "1:file:" + sys.argv[1]
-from kvedge.launcher.libvirt.log_settings import can_read_again, read_again
-assert can_read_again()
 libvirt.open("test:///default")
 assert not os.path.exists(sys.argv[1])
-read_again()
+catch_up()
 try:
     libvirt.open("nonsense:///")
 except libvirt.libvirtError:

@@ -16,7 +16,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from kvedge.launcher.warm_launcher import CannotWarm, become_launcher, load, take_words
-from kvedge.runtime.loaded_files import LoadedFiles
+from kvedge.runtime.linux.loaded_files import LoadedFiles
 from kvedge.standalone.agent.container.container_starter import Program, start_and_hold
 from kvedge.standalone.agent.warm.warm_words import NO, NO_LETTERS, YES
 

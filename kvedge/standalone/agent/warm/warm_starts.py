@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kvedge.runtime.program import program_command
 from kvedge.standalone.agent.container.container_spec import ContainerSpec
@@ -27,6 +28,8 @@ from kvedge.standalone.agent.warm.warm_plan import PAYS_BESIDE, may_be_warm, pau
 from kvedge.standalone.agent.warm.warm_words import WARM_VERB
 
 log = logging.getLogger(__name__)
+
+_STOP_SECONDS: Final = 3.0
 
 
 class WarmStarts:
@@ -59,10 +62,15 @@ class WarmStarts:
 
     def stop(self) -> None:
         """End the parent; launchers run on."""
-        with self._lock:
+        # A parent that hangs just now ends with this process.
+        if not self._lock.acquire(timeout=_STOP_SECONDS):
+            return
+        try:
             parent, self._parent = self._parent, None
             if parent is not None:
                 parent.end()
+        finally:
+            self._lock.release()
 
     def _try(self, spec: ContainerSpec, others: int) -> bool:
         """Whether the start was made warm; false when it has to be made apart."""

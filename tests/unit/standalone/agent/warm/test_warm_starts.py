@@ -1,4 +1,5 @@
 # Tests: kvedge/standalone/agent/warm/warm_starts.py, kvedge/standalone/agent/warm/parent_process.py
+# Tests: kvedge/standalone/agent/warm/warm_words.py
 """Parents that work, refuse, hang or die: a launcher starts in any case, once; parents are processes of this test."""
 
 from __future__ import annotations

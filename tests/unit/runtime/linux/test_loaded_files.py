@@ -13,7 +13,7 @@ PROGRAM = """
 import sys, os
 sys.path.insert(0, sys.argv[1])
 import part
-from kvedge.runtime.loaded_files import LoadedFiles
+from kvedge.runtime.linux.loaded_files import LoadedFiles
 files = LoadedFiles()
 assert files.find_changed() == ""
 assert any("python" in path for path in files._known), "the interpreter or its library"
