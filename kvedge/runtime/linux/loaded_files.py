@@ -13,8 +13,6 @@ from typing import Final
 
 _MAPS: Final = "/proc/self/maps"
 
-# Device, number, size and time of change.
-
 
 class LoadedFiles:
     """Those of the moment at which this is made: libraries, the program itself, and Python's modules."""
@@ -43,6 +41,7 @@ def _find_modules() -> Iterator[str]:
 
 
 def _identify(path: str) -> tuple[int, int, int, int] | None:
+    """Its device, number, size and time of change; None when it is not there."""
     try:
         facts = os.stat(path)
     except OSError:

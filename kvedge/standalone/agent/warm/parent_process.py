@@ -6,6 +6,7 @@ Used by `warm_starts`, by one thread at a time. Touches that process and nothing
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -21,6 +22,8 @@ LOAD_SECONDS = 20.0
 # A fork takes a millisecond.
 TAKE_SECONDS = 10.0
 _END_SECONDS = 5.0
+# linux/memfd.h; not in Python yet.
+_MFD_NOEXEC_SEAL = 0x0008
 _LETTERS = 4 * NO_LETTERS
 # As a launcher's: a locale in it would be that of all of them. A user's own site-packages are root's here.
 _ENVIRONMENT = {
@@ -62,7 +65,7 @@ class ParentProcess:
     @property
     def has_ended(self) -> bool:
         """Whether it has, by itself or by :meth:`end`."""
-        return self._pidfd < 0 or bool(select.select([self._pidfd], [], [], 0)[0])
+        return self._pidfd < 0 or self._await_end(0)
 
     def await_loaded(self) -> None:
         """Return once it can fork launchers.
@@ -81,10 +84,8 @@ class ParentProcess:
             ParentFailed: when it does not say that it has; a child that it has forked all the same takes the
                 container's lock, as any other.
         """
-        order = os.memfd_create("order", os.MFD_CLOEXEC)
+        order = _open_memory_file(json.dumps(spec).encode())
         try:
-            with os.fdopen(os.dup(order), "wb") as file:
-                file.write(json.dumps(spec).encode())
             socket.send_fds(self._socket, [ORDER], [order], socket.MSG_DONTWAIT)
         except (ConnectionError, BlockingIOError) as error:
             self.end()
@@ -102,10 +103,16 @@ class ParentProcess:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         # A process that cannot be killed at once forks nothing any more either.
-        select.select([self._pidfd], [], [], _END_SECONDS)
+        self._await_end(_END_SECONDS)
         os.waitpid(self.pid, os.WNOHANG)
         os.close(self._pidfd)
         self._pidfd = -1
+
+    def _await_end(self, seconds: float) -> bool:
+        # The agent may have more descriptors than select(2) can tell of.
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _expect_yes(self, seconds: float, hangs: str) -> None:
         self._socket.settimeout(seconds)
@@ -118,3 +125,16 @@ class ParentProcess:
         if word != YES:
             self.end()
             raise ParentFailed(word[1:] or "has ended")
+
+
+def _open_memory_file(content: bytes) -> int:
+    try:
+        descriptor = os.memfd_create("order", os.MFD_CLOEXEC | _MFD_NOEXEC_SEAL)
+    except OSError as error:
+        # Linux before 6.3 does not know the second flag; later ones may be set to insist on it.
+        if error.errno != errno.EINVAL:
+            raise
+        descriptor = os.memfd_create("order", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    return descriptor

@@ -6,7 +6,7 @@ import pytest
 
 from kvedge.kube.work_queue import Key
 from kvedge.resources.meta import ObjectMeta, OwnerReference
-from kvedge.resources.types.core import Pod
+from kvedge.resources.types.core import Container, Pod
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.local_pods import LocalPod, LocalPods
 from kvedge.standalone.agent.pod.pod_record import PodRecordError, new_record, write_pod_record
@@ -47,6 +47,18 @@ def test_two_pods_of_one_name_are_told_apart_by_uid(tmp_path: Path) -> None:
     assert pods.find(Key("ns", "p")) == [one, two]
     pods.forget(uid(1))
     assert pods.find(Key("ns", "p")) == [two]
+
+
+def test_other_pods_of_an_image_count_while_they_may_run(tmp_path: Path) -> None:
+    pods = LocalPods(tmp_path)
+    one, two, other = (_take_on(pods, name, uid(number), "") for number, name in enumerate(("a", "b", "c")))
+    for local, image in ((one, "launcher"), (two, "launcher"), (other, "web")):
+        local.pod.spec.containers = [Container(name="c", image=image)]
+    assert pods.count_others(one, "launcher") == 0
+    for local in (one, two, other):
+        local.released = False
+
+    assert [pods.count_others(local, "launcher") for local in (one, two, other)] == [1, 1, 2]
 
 
 def test_an_address_is_in_use_until_its_pod_is_forgotten(tmp_path: Path) -> None:

@@ -147,6 +147,16 @@ def test_a_parent_that_hangs_is_killed_before_the_launcher_starts_apart(
         wait_until(lambda: not any(is_there(pid) for pid in made.parents), "its end")
 
 
+def test_an_order_is_handed_over_on_a_kernel_that_does_not_know_the_newest_kind_of_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent_process, "_MFD_NOEXEC_SEAL", 1 << 30)
+    with world(tmp_path, WORKS) as made:
+        made.start("vm-2")
+
+        assert made.apart.started == []
+
+
 def test_a_parent_that_was_killed_meanwhile_is_followed_by_another(tmp_path: Path) -> None:
     with world(tmp_path, WORKS) as made:
         made.start("vm-2")
