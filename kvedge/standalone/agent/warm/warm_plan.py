@@ -6,6 +6,7 @@ Called by `warm_starts`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from kvedge.runtime.linux.shown_words import join_words
@@ -23,15 +24,30 @@ _READ_AT_START: Final = (
 _LONGEST_PAUSE: Final = 300.0
 
 
-def may_be_warm(spec: ContainerSpec, program: Sequence[str]) -> bool:
-    """Whether a container's command is the launcher of this very program, with nothing that a copy could not have.
+@dataclass(frozen=True, slots=True)
+class OwnProgram:
+    """This very program: its command line without a verb, and the host's directories that it needs."""
 
-    `program` is the command line of this program without a verb.
-    """
-    begin = [*program, *_VERB]
+    command: Sequence[str]
+    directories: Sequence[str]
+
+
+def may_be_warm(spec: ContainerSpec, program: OwnProgram) -> bool:
+    """Whether a container's command is the launcher of this very program, with nothing that a copy could not have."""
+    begin = [*program.command, *_VERB]
     # A root user's rights are what exec(2) makes of them.
     is_launcher = spec["argv"][: len(begin)] == begin and spec["uid"] != 0
-    return is_launcher and not _is_read_at_start(spec["env"]) and _has_room(spec)
+    return is_launcher and _has_program(spec, program) and not _is_read_at_start(spec["env"]) and _has_room(spec)
+
+
+def _has_program(spec: ContainerSpec, program: OwnProgram) -> bool:
+    """Whether exec(2) in the container would find the host's files: a user's Pod may name the command, too."""
+    there = {
+        mount["target"]
+        for mount in spec["mounts"]
+        if mount["source"] == mount["target"] and mount["read_only"] and not mount["sub_path"]
+    }
+    return there.issuperset(program.directories)
 
 
 def _has_room(spec: ContainerSpec) -> bool:

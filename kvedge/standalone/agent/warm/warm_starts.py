@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kvedge.runtime.program import program_command
+from kvedge.runtime.program import program_command, program_directories
 from kvedge.standalone.agent.container.container_spec import ContainerSpec
 from kvedge.standalone.agent.container.container_start import (
     START_SECONDS,
@@ -24,7 +24,7 @@ from kvedge.standalone.agent.container.container_start import (
     raise_problem,
 )
 from kvedge.standalone.agent.warm.parent_process import ParentFailed, ParentProcess
-from kvedge.standalone.agent.warm.warm_plan import PAYS_BESIDE, may_be_warm, pause_after
+from kvedge.standalone.agent.warm.warm_plan import PAYS_BESIDE, OwnProgram, may_be_warm, pause_after
 from kvedge.standalone.agent.warm.warm_words import WARM_VERB
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class WarmStarts:
     ) -> None:
         """`apart` starts what is not warm; `command` is the parent's."""
         self._apart = apart
+        # The interpreter of a checkout, and libvirt with it, is below /usr.
+        self._program = OwnProgram(program_command(), ["/usr", *program_directories()])
         self._command = list(command or [*program_command(), WARM_VERB])
         self._clock = clock
         # Held while a parent loads too: those who wait have it load once, instead of each loading as much itself.
@@ -57,7 +59,7 @@ class WarmStarts:
         Raises:
             ContainerStartError: with the reason, when nothing of it runs.
         """
-        if not may_be_warm(spec, program_command()) or not self._try(spec, others):
+        if not may_be_warm(spec, self._program) or not self._try(spec, others):
             self._apart.start(spec)
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from kvedge.runtime.program import program_command
+from kvedge.runtime.program import program_command, program_directories
 from kvedge.standalone.agent.container.container_spec import ContainerSpec
 from kvedge.standalone.agent.container.container_start import ContainerStarter, ContainerStartError
 from kvedge.standalone.agent.warm import parent_process
@@ -44,6 +44,15 @@ HANGS = "agent.send(b'+'); take(); take()"
 REFUSES = "agent.send(b'+')\nwhile True:\n    spec = take(); agent.send(b'+'); answer(spec, error='runs already')"
 
 
+def launcher(name: str, directory: Path) -> ContainerSpec:
+    """A container with this program's launcher."""
+    argv = [*program_command(), "launcher", "--monitor"]
+    paths = ["/usr", *program_directories()]
+    mounts = [{"source": path, "target": path, "sub_path": "", "read_only": True} for path in paths]
+    found = {"id": name, "argv": argv, "uid": 107, "env": {}, "mounts": mounts, "answer": str(directory / "answer")}
+    return cast("ContainerSpec", found)
+
+
 class Apart:
     """Counts what is started apart."""
 
@@ -66,9 +75,7 @@ class World:
         self.warm = WarmStarts(cast("ContainerStarter", self.apart), command, lambda: self.now)
 
     def start(self, name: str, others: int = 2) -> None:
-        argv = [*program_command(), "launcher", "--monitor"]
-        spec = {"id": name, "argv": argv, "uid": 107, "env": {}, "answer": str(self.directory / "answer")}
-        self.warm.start(cast("ContainerSpec", spec), others)
+        self.warm.start(launcher(name, self.directory), others)
 
     @property
     def parents(self) -> list[int]:
@@ -182,9 +189,7 @@ def test_a_container_that_cannot_be_started_is_no_fault_of_the_parent(tmp_path: 
 def test_a_program_that_is_not_there_makes_no_parent(tmp_path: Path) -> None:
     apart = Apart()
     warm = WarmStarts(cast("ContainerStarter", apart), ["/nowhere"], lambda: 0.0)
-    argv = [*program_command(), "launcher", "--monitor"]
-    spec = {"id": "vm", "argv": argv, "uid": 107, "env": {}, "answer": str(tmp_path / "answer")}
-    warm.start(cast("ContainerSpec", spec), 2)
+    warm.start(launcher("vm", tmp_path), 2)
 
     assert apart.started == ["vm"]
 
