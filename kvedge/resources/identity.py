@@ -37,7 +37,7 @@ def plain_mac(address: str) -> str:
 
 
 def firmware_uuid(owner_uid: str) -> str:
-    """The firmware UUID of a VM that carries none."""
+    """The firmware UUID of a VM that carries none, or of a VMI without a VM, of which the request that made it is."""
     return str(uuid.uuid5(FIRMWARE_NAMESPACE, owner_uid))
 
 

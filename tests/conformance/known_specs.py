@@ -134,6 +134,7 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"via validatingAdmissionPolicy", "one box has no ValidatingAdmissionPolicies", _BOX),
     KnownSpecs(r"test_id:(1679|1680)\]", "needs KVM: an emulated CPU has a name of its own"),
     KnownSpecs(r"test_id:1673\]", "asks for pages of 3Mi, which are refused here, where KubeVirt's VM waits for ever"),
+    KnownSpecs(r"test_id:1020\]", "asks for a slot that no PCIe port has, for which kvedge puts a bridge there"),
     KnownSpecs(r"test_id:(11652|11653)\]", "needs an SSH server in the guest"),
     KnownSpecs(r"test_id:5271\]", "needs virt-what in the guest"),
     KnownSpecs(r"test_id:732\]", "counts on a kernel that keeps less of 128 MiB to itself than the guests' one"),

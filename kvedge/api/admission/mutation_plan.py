@@ -73,7 +73,8 @@ def _vmi(
     status = document.get("status")
     # The controller's word alone: whatever another author has written there is no part of what the VMI becomes.
     says = status if request.user.is_controller and isinstance(status, dict) else {}
-    made = new_vmi(with_presets(document, presets), cluster, now, str(says.get("virtualMachineRevisionName") or ""))
+    revision = str(says.get("virtualMachineRevisionName") or "")
+    made = new_vmi(with_presets(document, presets), cluster, now, request.uid, revision)
     return [*difference(_without_status(document), _without_status(made)), *member_difference(document, made, "status")]
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kvedge.api.admission.rules.subject import Cluster
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
+from kvedge.resources.identity import firmware_uuid
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
 from kvedge.resources.names import EVEN_PARITY, GRAPHICS, LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
@@ -58,13 +59,15 @@ def with_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
     return spec
 
 
-def new_vmi(document: JsonObject, cluster: Cluster, now: str, revision: str = "") -> JsonObject:
+def new_vmi(document: JsonObject, cluster: Cluster, now: str, request_uid: str, revision: str = "") -> JsonObject:
     """A VMI as it enters: defaults, finalizer, annotation, and a status of ours whatever the author wrote.
 
-    `now` is an RFC 3339 time; `revision` names the spec of the VM that the controller has made it from.
+    `now` is an RFC 3339 time; `request_uid` is that of the write, which no other has; `revision` names the spec of the
+    VM that the controller has made it from.
     """
     vmi = {**document}
     vmi["spec"] = with_defaults(object_at(vmi, "spec"), cluster)
+    _set_firmware_uuid(vmi["spec"], request_uid)
     vmi["metadata"] = metadata = {**object_at(vmi, "metadata")}
     metadata["annotations"] = {
         PCI_TOPOLOGY: _PCI_TOPOLOGY_VERSION,
@@ -284,6 +287,12 @@ def _set_bootloader(spec: JsonObject) -> None:
     firmware = object_at(spec["domain"], "firmware")
     if not firmware.get("bootloader"):
         firmware["bootloader"] = {"efi": {"secureBoot": False}}
+
+
+def _set_firmware_uuid(spec: JsonObject, request_uid: str) -> None:
+    """A VM gives its VMIs one for good; a VMI without a VM has one of its own, as clients of KubeVirt's read it."""
+    firmware = object_at(spec["domain"], "firmware")
+    firmware["uuid"] = firmware.get("uuid") or firmware_uuid(request_uid)
 
 
 def _set_serial_console_log(spec: JsonObject, configuration: Configuration) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from uuid import UUID
 
 import jsonpatch
 import pytest
@@ -104,8 +105,29 @@ def test_a_guest_with_cpus_for_itself_has_no_room_and_no_part_of_a_cpu() -> None
 def test_a_vmi_gets_the_clusters_word_on_parity(isolated: bool, parity: bool, copied: bool) -> None:
     vmi = small_vmi()
     put(vmi["spec"], "domain.cpu", {"dedicatedCpuPlacement": True, "isolateEmulatorThread": isolated})
-    made = new_vmi(vmi, Cluster("amd64", Configuration(even_parity=parity)), NOW)
+    made = new_vmi(vmi, Cluster("amd64", Configuration(even_parity=parity)), NOW, "one")
     assert ("alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity" in made["metadata"]["annotations"]) is copied
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [(None, {}), ({"bootloader": {"bios": {}}}, {"bootloader": {"bios": {}}}), ({"uuid": ""}, {})],
+    ids=["without firmware", "with firmware of its own", "with an empty one"],
+)
+def test_a_vmi_without_a_vm_has_a_firmware_uuid_that_no_other_has(written: JsonObject | None, kept: JsonObject) -> None:
+    vmi = small_vmi()
+    put(vmi["spec"], "domain.firmware", written)
+    made = [new_vmi(vmi, Cluster("amd64", Configuration()), NOW, uid) for uid in ("one", "one", "another")]
+    first, again, other = (entry["spec"]["domain"]["firmware"] for entry in made)
+    assert str(UUID(first["uuid"])) == first["uuid"]
+    assert first == again == {**kept, "uuid": first["uuid"]}
+    assert first["uuid"] != other["uuid"]
+
+
+def test_a_firmware_uuid_that_is_given_stays() -> None:
+    vmi, given = small_vmi(), "5d307ca9-b3ef-428c-8861-06e72d69f223"
+    put(vmi["spec"], "domain.firmware", {"uuid": given})
+    assert new_vmi(vmi, Cluster("amd64", Configuration()), NOW, "one")["spec"]["domain"]["firmware"]["uuid"] == given
 
 
 # What is changed, where to look, what is found there.
