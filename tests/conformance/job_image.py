@@ -1,7 +1,7 @@
-"""The image that KubeVirt's tests run helpers from: bash, an `ncat` that reads, and busybox for the rest.
+"""The image that KubeVirt's tests run helpers from: bash, curl, an `ncat` that reads, and busybox for the rest.
 
-Called by the conformance run before the box starts. The program files are this machine's own: bash with the libraries
-that it is linked with, and Debian's static busybox.
+Called by the conformance run before the box starts. The program files are this machine's own: bash and curl with the
+libraries that they are linked with, and Debian's static busybox.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from tests.conformance.guests import TAG
 from tests.support.box import Box
 from tests.support.small_images import directory, file, layer, link, oci_archive
 
-_BASH: Final = "/bin/bash"
+# By where they are here, and in the image.
+_PROGRAMS: Final = {"/bin/bash": "bin/bash", "/usr/bin/curl": "bin/curl"}
 _APPLETS: Final = (
+    "awk",
     "cat",
     "chmod",
+    "chown",
     "cp",
     "dd",
     "df",
@@ -27,6 +30,7 @@ _APPLETS: Final = (
     "echo",
     "find",
     "grep",
+    "gzip",
     "head",
     "id",
     "ls",
@@ -39,13 +43,16 @@ _APPLETS: Final = (
     "sed",
     "sh",
     "sleep",
+    "sort",
     "stat",
     "sync",
     "tail",
+    "tar",
     "test",
     "timeout",
     "touch",
     "true",
+    "umount",
     "wc",
     "wget",
 )
@@ -75,18 +82,20 @@ def write_job_image(path: Path, name: str) -> None:
     """The archive of the image of this name.
 
     Raises:
-        OSError: when bash or busybox is not here.
-        subprocess.CalledProcessError: when the linker cannot tell what bash needs.
+        OSError: when bash, curl or busybox is not here.
+        subprocess.CalledProcessError: when the linker cannot tell what these need.
     """
-    linked = subprocess.run(["ldd", _BASH], capture_output=True, text=True, check=True).stdout
+    linked = subprocess.run(["ldd", *_PROGRAMS], capture_output=True, text=True, check=True).stdout
     libraries = libraries_of(linked)
     folders = sorted({str(parent).lstrip("/") for name in libraries for parent in Path(name).parents} - {""})
-    entries = [directory(name) for name in sorted({"bin", "etc", "run", "var", *folders})]
+    entries = [directory(name) for name in sorted({"bin", "etc", "run", "usr", "usr/bin", "var", *folders})]
     entries += [directory("tmp", 0o1777), link("var/run", "/run")]
     entries += [file(name.lstrip("/"), Path(name).read_bytes(), 0o755) for name in libraries]
-    entries.append(file("bin/bash", Path(_BASH).read_bytes(), 0o755))
+    entries += [file(name, Path(place).read_bytes(), 0o755) for place, name in _PROGRAMS.items()]
     entries.append(file("bin/busybox", Path("/bin/busybox").read_bytes(), 0o755))
     entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS]
+    # Some specs name the place of GNU's.
+    entries.append(link("usr/bin/tar", "/bin/busybox"))
     entries.append(file("bin/ncat", _NCAT, 0o755))
     entries.append(file("etc/passwd", f"tester:x:{_USER}:{_USER}::/:/bin/sh\n".encode()))
     entries.append(file("etc/nsswitch.conf", b"hosts: files dns\n"))

@@ -1,7 +1,7 @@
 """A door in front of a server's API that answers for what it has no use for, and hands everything else on.
 
-The conformance run points KubeVirt's tests at it, by `http2_door`. They look for a Deployment virt-operator and for the
-Pods of virt-handler, which is no Pod of kvedge's, run Jobs (`played_jobs`), and clear away autoscalers after each spec;
+The conformance run points KubeVirt's tests at it, by `http2_door`. They look for Deployments and for the Pods of
+virt-handler, which are none of kvedge's, run Jobs (`played_jobs`), and clear away autoscalers after each spec;
 these groups are Kubernetes' own, so a CRD cannot stand in for them. The door speaks plain HTTP/1.1 on loopback and
 adds the administrator's certificate to requests that bring no token.
 """
@@ -45,7 +45,7 @@ _PODS: Final = re.compile(r"/api/v1/namespaces/[^/]+/pods")
 # As the specs ask that want to know the addresses' family. Whoever waits for a changed configuration asks without the
 # blanks, and would go on to forward a port of the Pod, which no box does; without a Pod there is nobody to wait for.
 _HANDLERS: Final = "kubevirt.io = virt-handler"
-_OPERATOR: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/virt-operator")
+_DEPLOYMENTS: Final = re.compile(r"/apis/apps/v1/namespaces/([^/]+)/deployments/(virt-operator|virt-exportproxy)")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Played:
     def answer(self, method: str, path: str) -> dict[str, Any] | None:
         """The answer to a request that is not the box's, or None."""
         bare = path.partition("?")[0]
-        if method == "GET" and (match := _OPERATOR.fullmatch(bare)):
-            return _operator(match[1])
+        if method == "GET" and (match := _DEPLOYMENTS.fullmatch(bare)):
+            return _deployment(match[1], match[2])
         if method == "GET" and _PODS.fullmatch(bare) and _selector(path) == _HANDLERS and "watch=" not in path:
             return _list("v1", "PodList", self.handlers)
         for pattern, (version, kind) in _EMPTY.items() if self.workloads else ():
@@ -127,12 +127,12 @@ def _selector(path: str) -> str:
     return query.get("labelSelector", [""])[0]
 
 
-def _operator(namespace: str) -> dict[str, Any]:
-    labels = {"kubevirt.io": "virt-operator"}
+def _deployment(namespace: str, name: str) -> dict[str, Any]:
+    labels = {"kubevirt.io": name}
     return {
         "kind": "Deployment",
         "apiVersion": "apps/v1",
-        "metadata": {"name": "virt-operator", "namespace": namespace, "labels": labels, "generation": 1},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels, "generation": 1},
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}},
         "status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "availableReplicas": 1},
     }

@@ -19,6 +19,7 @@ from kvedge.resources.codec import encode
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestoreStatus
 
 LOOK_SECONDS: Final = 5.0
+_ERROR: Final = "VirtualMachineRestoreError"
 
 
 def unlock_target(view: RestoreView) -> tuple[Patch, ...]:
@@ -30,25 +31,20 @@ def unlock_target(view: RestoreView) -> tuple[Patch, ...]:
 
 
 def wait_for(view: RestoreView, now: datetime, why: str) -> SnapshotPlan:
-    """Say what is waited for."""
-    return report_restore(view, now, view.restore.status, ("False", why), ("False", why), again=LOOK_SECONDS)
+    """Say what is waited for, by an event, too: KubeVirt's restores count it as an error that may pass."""
+    status, state = view.restore.status, ("False", why)
+    return report_restore(view, now, status, state, state, told=(_tell_error(why),), again=LOOK_SECONDS)
 
 
-def fail_restore(
-    view: RestoreView, now: datetime, why: str, reason: str = "VirtualMachineRestoreError"
-) -> SnapshotPlan:
+def fail_restore(view: RestoreView, now: datetime, why: str, reason: str = _ERROR) -> SnapshotPlan:
     """It ends here; the VM is let go and the new disks go in the next pass."""
-    prefix = "" if reason == "RestoreTargetNotReady" else "VirtualMachineRestore encountered error "
-    told = (Told("Warning", reason, f"{prefix}{why}"),)
-    return report_restore(
-        view,
-        now,
-        view.restore.status,
-        ("False", "Operation failed"),
-        ("False", "Operation failed"),
-        told=told,
-        failure=why,
-    )
+    told = _tell_error(why) if reason == _ERROR else Told("Warning", reason, why)
+    status, state = view.restore.status, ("False", why)
+    return report_restore(view, now, status, state, state, told=(told,), failure=why)
+
+
+def _tell_error(why: str) -> Told:
+    return Told("Warning", _ERROR, f"VirtualMachineRestore encountered error {why}")
 
 
 def report_restore(

@@ -246,7 +246,10 @@ def test_a_restore_that_can_never_be_done_ends(what: str, words: str):
     world.settle_restore()
     assert world.restore is not None
     assert world.restore.has_failed
-    assert world.reason("restore", "Failure") == words
+    assert {world.reason("restore", kind) for kind in ("Failure", "Progressing", "Ready")} == {words}
+    told = world.told[-1]
+    assert (told.type, told.reason) == ("Warning", "VirtualMachineRestoreError")
+    assert told.message == f"VirtualMachineRestore encountered error {words}"
     assert not vm_of_world(world).status.restore_in_progress
     assert disks(world) == OLD
 
@@ -313,6 +316,10 @@ def test_a_restore_waits_for_its_turn_and_says_for_what(what: str, words: str):
     plan = world.settle_restore()
     assert world.reason("restore") == words
     assert plan.again_after == 5
+    # Once, however often it looks.
+    assert [each.message for each in world.told].count(f"VirtualMachineRestore encountered error {words}") == 1
+    world.settle_restore()
+    assert [each.reason for each in world.told].count("VirtualMachineRestoreError") == 1
     assert not set(NEW.values()) & set(world.volumes)
 
 
