@@ -143,7 +143,16 @@ class ControllerWork:
         )
         self._hotplug_loop = HotplugLoop(
             HotplugSources(
-                client, self._vmis, self._pods, self._attachments, self._claims, cdi, holders, self._events, clock
+                client,
+                self._vmis,
+                self._pods,
+                self._attachments,
+                self._claims,
+                cdi,
+                holders,
+                self._events,
+                clock,
+                self._read_config,
             )
         )
         self._node_loop.on_change(self._vmi_loop.note_node_change)

@@ -147,6 +147,16 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"test_id:(6222|6223)\]", "needs a cloud-init in the guest that writes the agent's settings"),
     KnownSpecs(r"test_id:4630\]", "wants file systems of disks in the guest, which runs from its initrd"),
     KnownSpecs(r"test_id:11214\]", "wants limits computed from KubeVirt's overhead of a Pod"),
+    KnownSpecs(
+        r"\[sig-storage\] ?CBT |CBT with migration",
+        "looks for the overlays in which KubeVirt notes changed blocks; kvedge puts none before a disk",
+    ),
+    KnownSpecs(
+        r"content type (block )?PROXY",
+        "asks a Service of KubeVirt's for the proxy of exports, which is behind a box's API here",
+    ),
+    KnownSpecs(r"contain (ingress|route) host", "one box has no Ingresses and Routes", _BOX),
+    KnownSpecs(r"OCI export", "exports as OCI archives are refused"),
     KnownSpecs(r"ACPI MSDM", "needs libvirt 11.2 for MSDM"),
 )
 # Left out on a machine whose kernel cannot tell VLANs apart.

@@ -71,8 +71,19 @@ _DNS: Final[dict[str, Any]] = {
     "metadata": {"name": "kube-dns", "namespace": "kube-system"},
     "spec": {"ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]},
 }
-# Which gates the clusters have open on which these tests are run upstream; specs open others by themselves.
-_GATES: Final = ("HostDisk", "Sidecar")
+# Which gates the clusters have open on which these tests are run upstream, as far as kvedge knows them; specs open
+# others by themselves.
+_GATES: Final = (
+    "DeclarativeHotplugVolumes",
+    "DownwardMetrics",
+    "HostDisk",
+    "IncrementalBackup",
+    "ObjectGraph",
+    "Sidecar",
+    "UtilityVolumes",
+)
+# The label by which those clusters have the changed blocks of a VM, or of a namespace's VMs, tracked.
+_TRACKED: Final[JsonObject] = {"matchLabels": {"changedBlockTracking": "true"}}
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -91,7 +102,13 @@ def set_up(client: KubeClient, name_server: str, *, shares: bool) -> str:
         client.request("POST", services, _DNS)
         slices = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
         client.request("POST", slices, _dns_endpoints(name_server))
-    configuration: JsonObject = {"developerConfiguration": {"useEmulation": True, "featureGates": [*_GATES]}}
+    configuration: JsonObject = {
+        "developerConfiguration": {"useEmulation": True, "featureGates": [*_GATES]},
+        "changedBlockTrackingLabelSelectors": {
+            "virtualMachineLabelSelector": _TRACKED,
+            "namespaceLabelSelector": _TRACKED,
+        },
+    }
     if shares:
         configuration["migrations"] = {"unsafeMigrationOverride": True}
     return _configure(client, configuration)

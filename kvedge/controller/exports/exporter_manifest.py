@@ -22,6 +22,7 @@ from kvedge.controller.confinement import make_container_context, make_pod_conte
 from kvedge.controller.exports.export_view import SourceVolume
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.codec import JsonObject, encode_json
+from kvedge.resources.configuration.support_containers import VM_EXPORT, support_resources
 from kvedge.resources.disks.exports import (
     EXPORT_PORT,
     EXPORTER_APP,
@@ -48,7 +49,6 @@ from kvedge.resources.types.core import (
     Pod,
     PodSpec,
     PodVolume,
-    ResourceRequirements,
     Secret,
     SecretVolume,
     VolumeDevice,
@@ -216,7 +216,7 @@ def _container(job: ExportJob, uses: Sequence[_Use], cluster: ClusterConfig) -> 
         command=[*cluster.program, "export-server"],
         env=[EnvVar(name=EXPORT_JOB_VARIABLE, value=encode_json(job).decode())],
         ports=[ContainerPort(name="export", container_port=EXPORT_PORT)],
-        resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
+        resources=support_resources(cluster.support, VM_EXPORT, _REQUESTS, _LIMITS),
         volume_mounts=[use for _, use in uses if isinstance(use, VolumeMount)],
         volume_devices=[use for _, use in uses if isinstance(use, VolumeDevice)],
         readiness_probe=_READINESS,

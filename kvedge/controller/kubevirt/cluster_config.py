@@ -12,6 +12,7 @@ from fractions import Fraction
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
 from kvedge.resources.configuration.feature_gates import EXTERNAL_RESOURCES
+from kvedge.resources.configuration.support_containers import Support
 from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.types.core import Node
 
@@ -51,6 +52,8 @@ class ClusterConfig:
     functions_by_others: bool = False
     # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
     brings_common_types: bool = False
+    # CPU and memory of containers that support VMs.
+    support: Support = field(default_factory=dict)
 
     def with_configuration(self, configuration: Configuration, nodes: Sequence[Node] = ()) -> ClusterConfig:
         """These settings with a configuration in force, in a cluster of these nodes."""
@@ -68,4 +71,5 @@ class ClusterConfig:
             permitted_devices=configuration.permitted_devices,
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
+            support=configuration.support,
         )

@@ -81,10 +81,12 @@ class MigrationLoop:
             if migration is None:
                 return None
             view = self._view(migration)
+            config = self._sources.config()
             view = replace(
                 view,
                 has_turn=self._has_turn(view),
-                version=self._sources.config().version,
+                version=config.version,
+                support=config.support,
                 versions=self._sources.versions(),
                 attachments=self._find_attachments(view),
                 claims=self._find_claims(view),

@@ -168,7 +168,7 @@ def _warn(wait: Wait) -> tuple[Told, ...]:
 
 def _look_at_attachments(view: MigrationView, target: Pod, now: datetime) -> Attachments:
     assert view.vmi is not None
-    return look_at_attachments(view.vmi, target, view.attachments, view.claims, now)
+    return look_at_attachments(view.vmi, target, view.attachments, view.claims, now, view.support)
 
 
 def _plan_attachments(view: MigrationView, target: Pod, found: Attachments, now: datetime) -> MigrationPlan | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kvedge.kube.events import EventType
+from kvedge.resources.configuration.support_containers import Support
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import (
     MigrationState,
@@ -163,6 +164,7 @@ class MigrationView:
         versions: those of the handlers, by node.
         attachments: the attachment Pods of the target's launcher.
         claims: those of the VMI's hotplugged volumes, by name.
+        support: what the KubeVirt object says of the attachment Pods' CPU and memory.
     """
 
     migration: VirtualMachineInstanceMigration
@@ -174,6 +176,7 @@ class MigrationView:
     versions: Mapping[str, str] = field(default_factory=dict)
     attachments: Sequence[Pod] = ()
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    support: Support = field(default_factory=dict)
 
     @property
     def state(self) -> MigrationState | None:

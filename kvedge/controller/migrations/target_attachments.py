@@ -20,6 +20,7 @@ from kvedge.controller.vmi.hotplug.attachment_pod_manifest import (
     is_ready,
 )
 from kvedge.controller.vmi.launcher_pods import is_over
+from kvedge.resources.configuration.support_containers import NOTHING_SAID, Support
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, HANDED_OVER, READY
 from kvedge.resources.disks.volume_facts import claim_of, hotplugged_disks, hotplugged_volumes
 from kvedge.resources.types.core import Pod
@@ -75,8 +76,12 @@ def look_at_attachments(
     pods: Sequence[Pod],
     claims: Mapping[str, PersistentVolumeClaim],
     now: datetime,
+    support: Support = NOTHING_SAID,
 ) -> Attachments:
-    """What there is, and what is to be made; `pods` are the attachment Pods of `target`, `claims` the VMI's."""
+    """What there is, and what is to be made; `pods` are the attachment Pods of `target`, `claims` the VMI's.
+
+    `support` is what the KubeVirt object says of such Pods' CPU and memory.
+    """
     unsettled = find_unsettled(vmi)
     if unsettled:
         return _wait_for(unsettled, target, now)
@@ -90,7 +95,7 @@ def look_at_attachments(
         if claim is None:
             return _wait_for(f"PVC {claim_name} of hotplugged volume {volume.name} is not found", target, now)
         if pod is None:
-            missing.append(attachment_pod(vmi, volume.name, claim, target))
+            missing.append(attachment_pod(vmi, volume.name, claim, target, support))
         elif is_over(pod) or not is_ours(pod, claim):
             text = f"{ATTACHMENT_ENDED}: pod {pod.metadata.name} of volume {volume.name}"
             return Attachments(waits=text, wait=Wait(failure=text))

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvedge.resources.configuration.feature_gates import FeatureGates
+from kvedge.resources.configuration.support_containers import Support
 from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.label_selectors import LabelSelector
 from kvedge.resources.values.quantities import Quantity
@@ -204,6 +205,8 @@ class Configuration:
     graphics: str = ""
     # Whether ready-made instance types and preferences are there; None: on one box, and not in a cluster.
     common_types: bool | None = None
+    # CPU and memory of containers that support VMs.
+    support: Support = field(default_factory=dict)
 
     def default_cpu_model(self, architecture: str) -> str:
         """The CPU model of a VM of that architecture that names none."""

@@ -27,6 +27,7 @@ from kvedge.resources.configuration.configuration_bindings import binding_plugin
 from kvedge.resources.configuration.configuration_checks import Checks
 from kvedge.resources.configuration.configuration_devices import read_permitted
 from kvedge.resources.configuration.configuration_platform import with_platform
+from kvedge.resources.configuration.configuration_support import read_support
 from kvedge.resources.configuration.configuration_table import Effect, key_of
 from kvedge.resources.configuration.feature_gates import (
     FeatureGates,
@@ -105,6 +106,7 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
         live_updates=_live_updates(given, checks),
         tracked_vms=_tracked_vms(given.changed_block_tracking_label_selectors, checks),
         permitted_devices=read_permitted(given.permitted_host_devices, checks),
+        support=read_support(given.support_container_resources, checks),
     )
 
 

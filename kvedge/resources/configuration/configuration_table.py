@@ -376,10 +376,10 @@ _CLUSTER: Final = (
         "configuration.selinuxLauncherType", "The SELinux type of launchers.", "launchers have the runtime's own"
     ),
     _make_later("configuration.defaultRuntimeClass", "The runtime class of launchers.", "they have the node's default"),
-    _make_nothing(
+    _make_applied(
         "configuration.supportContainerResources",
-        "Resources of KubeVirt's side containers.",
-        "kvedge's launcher Pods have none",
+        "CPU and memory of containers that support VMs, by their type: vmexport, hotplug-disk, virtiofs, sidecar,"
+        " container-disk.",
     ),
     _make_nothing("configuration.apiConfiguration", "Limits of the api role's requests.", _ONE_CLIENT),
     _make_nothing("configuration.webhookConfiguration", "Limits of the webhooks' requests.", _ONE_CLIENT),

@@ -12,6 +12,7 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.meta import LabelSelector
+from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.values.quantities import Quantity
 
 
@@ -181,6 +182,13 @@ class PermittedHostDevices(KubeStruct, kw_only=True):
     usb: list[UsbHostDevice] = []
 
 
+class SupportContainerResources(KubeStruct, kw_only=True):
+    """What containers of one kind, which support VMs, ask for and may use."""
+
+    type: str = ""
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+
+
 class TlsConfiguration(KubeStruct, kw_only=True):
     """What roles agree to on their TLS connections."""
 
@@ -252,7 +260,7 @@ class KubeVirtConfiguration(KubeStruct, kw_only=True):
     architecture_configuration: ArchConfiguration | None = None
     eviction_strategy: Literal["None", "LiveMigrate", "LiveMigrateIfPossible", "External"] | None = None
     additional_guest_memory_overhead_ratio: str | None = None
-    support_container_resources: list[JsonObject] = []
+    support_container_resources: list[SupportContainerResources] = []
     supported_guest_agent_versions: list[str] = []
     mem_balloon_stats_period: int | None = None
     permitted_host_devices: PermittedHostDevices | None = None

@@ -15,6 +15,7 @@ from kvedge.controller.confinement import make_container_context, make_pod_conte
 from kvedge.controller.node_affinity import on_node
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR, KEEP_ALIVE
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.configuration.support_containers import HOTPLUG_DISK, NOTHING_SAID, Support, support_resources
 from kvedge.resources.disks.hotplug_places import CLAIM_PLACE, DEVICE_PLACE, MARK_PLACE, MARK_VOLUME
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP
 from kvedge.resources.meta import ObjectMeta, OwnerReference
@@ -27,7 +28,6 @@ from kvedge.resources.types.core import (
     Pod,
     PodSpec,
     PodVolume,
-    ResourceRequirements,
     SecurityContext,
     VolumeDevice,
     VolumeMount,
@@ -66,7 +66,13 @@ def attachment_pod_name(vmi: VirtualMachineInstance, volume: str, claim: str, la
     return f"hp-volume-{base64.b32encode(digest).decode().lower()[:16]}"
 
 
-def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVolumeClaim, launcher: Pod) -> Pod:
+def attachment_pod(
+    vmi: VirtualMachineInstance,
+    volume: str,
+    claim: PersistentVolumeClaim,
+    launcher: Pod,
+    support: Support = NOTHING_SAID,
+) -> Pod:
     """The Pod, which goes with its launcher."""
     meta = vmi.metadata
     return Pod(
@@ -78,7 +84,7 @@ def attachment_pod(vmi: VirtualMachineInstance, volume: str, claim: PersistentVo
             owner_references=[_owner(launcher)],
         ),
         spec=PodSpec(
-            containers=[_container(claim)],
+            containers=[_container(claim, support)],
             volumes=[
                 PodVolume(name=HOST_USR, host_path=HostPathVolume(path="/usr", type="Directory")),
                 PodVolume(name=MARK_VOLUME, empty_dir=EmptyDirVolume()),
@@ -109,7 +115,7 @@ def is_ours(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
     What an API server or a scheduler adds is left out: defaults, tolerations, a priority.
     """
-    spec, wanted = pod.spec, _container(claim)
+    spec, wanted = pod.spec, _container(claim, NOTHING_SAID)
     if len(spec.containers) != 1 or spec.init_containers or spec.host_network:
         return False
     found = spec.containers[0]
@@ -135,7 +141,7 @@ def _places(container: Container) -> set[tuple[str, str, str]]:
     return mounts | {(device.name, device.device_path, "") for device in container.volume_devices}
 
 
-def _container(claim: PersistentVolumeClaim) -> Container:
+def _container(claim: PersistentVolumeClaim, support: Support) -> Container:
     mounts = [
         VolumeMount(name=HOST_USR, mount_path="/usr", read_only=True),
         VolumeMount(name=MARK_VOLUME, mount_path=MARK_PLACE),
@@ -148,7 +154,7 @@ def _container(claim: PersistentVolumeClaim) -> Container:
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
         command=list(KEEP_ALIVE),
-        resources=ResourceRequirements(requests=dict(_REQUESTS), limits=dict(_LIMITS)),
+        resources=support_resources(support, HOTPLUG_DISK, _REQUESTS, _LIMITS),
         volume_mounts=mounts,
         volume_devices=devices,
         security_context=make_container_context(),

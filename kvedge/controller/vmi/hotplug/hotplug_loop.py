@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_passing
 from kvedge.controller.vmi.claim_holders import ClaimHolders
@@ -60,6 +61,7 @@ class HotplugSources:
     holders: ClaimHolders
     events: EventRecorder
     clock: Clock
+    config: Callable[[], ClusterConfig]
 
 
 class HotplugLoop:
@@ -73,6 +75,7 @@ class HotplugLoop:
         self._attachments = sources.attachments
         self._claims = sources.claims
         self._cdi_config = sources.cdi_config
+        self._config = sources.config
         self._holders = sources.holders
         self._events = sources.events
         self._patience = CreatePatience(sources.clock.monotonic)
@@ -137,6 +140,7 @@ class HotplugLoop:
                 for over in list_over(vmi, launcher, launchers)
                 for pod in self._attachments.find_owned_by(over.metadata.uid)
             ],
+            self._config().support,
         )
 
     def _holder(self, vmi: VirtualMachineInstance, claim: str) -> VirtualMachineInstance | None:

@@ -26,6 +26,7 @@ from kvedge.controller.vmi.launcher_pod_status import has_ended, has_ready_conta
 from kvedge.controller.vmi.launcher_pods import is_moving
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.configuration.support_containers import Support
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.hotplug_places import ATTACHED_TO_NODE, BOUND, DETACHING, HANDED_OVER, PENDING
 from kvedge.resources.disks.moved_volumes import attached_volumes
@@ -78,7 +79,8 @@ class HotplugView:
     """A VMI, its launcher Pod, the Pods whose controller is this very launcher Pod, the VMI's claims by name, and for
     each volume whose Pod was refused why, and that it is not to be tried again yet. `holders` are the VMIs that keep
     this one from claims which it does not have yet, by claim. `cdi` is the CDIConfig, None while it is not known.
-    `left` are those of other launchers, in which nothing runs any more.
+    `left` are those of other launchers, in which nothing runs any more. `support` is what the KubeVirt object says of
+    the Pods' CPU and memory.
     """
 
     vmi: VirtualMachineInstance
@@ -90,6 +92,7 @@ class HotplugView:
     holders: Mapping[str, VirtualMachineInstance] = field(default_factory=dict)
     cdi: CdiConfig | None = None
     left: Sequence[Pod] = ()
+    support: Support = field(default_factory=dict)
 
 
 def plan_hotplug(view: HotplugView) -> tuple[HotplugAction, ...]:
@@ -283,7 +286,7 @@ def _creations(view: HotplugView) -> Iterator[CreateAttachment]:
         # A claim that waits for its first consumer gets it; a claim that is being filled is left to its worker.
         if claim.status.phase == "Lost" or _is_being_filled(claim):
             continue
-        yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher))
+        yield CreateAttachment(volume, attachment_pod(view.vmi, volume, claim, launcher, view.support))
 
 
 def _is_being_filled(claim: PersistentVolumeClaim) -> bool:

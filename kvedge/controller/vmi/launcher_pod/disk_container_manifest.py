@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.controller.confinement import make_container_context
+from kvedge.resources.configuration.support_containers import CONTAINER_DISK, Support, support_resources
 from kvedge.resources.types.core import (
     Container,
     EmptyDirVolume,
     EnvVar,
     HostPathVolume,
     PodVolume,
-    ResourceRequirements,
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree
@@ -48,7 +48,9 @@ def host_library_volumes(architecture: str) -> list[PodVolume]:
     return [*host, PodVolume(name=_NO_SETTINGS, empty_dir=EmptyDirVolume())]
 
 
-def disk_container(tree: ImageTree, pull_policy: str, architecture: str, *, guaranteed: bool = False) -> Container:
+def disk_container(
+    tree: ImageTree, pull_policy: str, architecture: str, support: Support, *, guaranteed: bool = False
+) -> Container:
     """The container of one image; its empty volume, mounted where the launcher has it, is how the handler knows it.
 
     In a Pod that is `guaranteed` what it has, each container asks for as much as it may have.
@@ -62,7 +64,7 @@ def disk_container(tree: ImageTree, pull_policy: str, architecture: str, *, guar
         # An image's settings for libraries are meant for its own programs.
         env=[EnvVar(name=name) for name in _LOADER_SETTINGS],
         restart_policy="Always",
-        resources=ResourceRequirements(requests={**_REQUESTS, **(_LIMITS if guaranteed else {})}, limits=dict(_LIMITS)),
+        resources=support_resources(support, CONTAINER_DISK, _REQUESTS, _LIMITS, guaranteed=guaranteed),
         volume_mounts=[
             *(VolumeMount(name=name, mount_path=target, read_only=True) for name, target in host),
             # The program loader reads its preloads and its cache from there: those of the image are code of the image.

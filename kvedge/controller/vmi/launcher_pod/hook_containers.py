@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.controller.confinement import make_container_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.configuration.configuration_bindings import plugins_of
+from kvedge.resources.configuration.support_containers import SIDECAR, support_resources
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import LAUNCHER_IMAGE
 from kvedge.resources.types.core import (
@@ -22,7 +23,6 @@ from kvedge.resources.types.core import (
     EnvVar,
     KeyToPath,
     PodVolume,
-    ResourceRequirements,
     VolumeMount,
 )
 from kvedge.resources.types.sriov_networks import NETWORK_INFO_DIRECTORY, NETWORK_INFO_VOLUME
@@ -87,7 +87,7 @@ def _container(
     made = Container(
         name=name,
         env=[EnvVar(name=_NAME_VARIABLE, value=name)],
-        resources=ResourceRequirements(requests={**_REQUESTS, **(_LIMITS if guaranteed else {})}, limits=dict(_LIMITS)),
+        resources=support_resources(config.support, SIDECAR, _REQUESTS, _LIMITS, guaranteed=guaranteed),
         security_context=make_container_context(),
     )
     if not sidecar.image:

@@ -106,7 +106,10 @@ def disk_containers(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[
     if config.image_volumes:
         return []
     architecture, guaranteed = _architecture(vmi, config), has_dedicated_cpus(vmi.spec.domain)
-    return [disk_container(tree, _pull_policy(tree), architecture, guaranteed=guaranteed) for tree in image_trees(vmi)]
+    return [
+        disk_container(tree, _pull_policy(tree), architecture, config.support, guaranteed=guaranteed)
+        for tree in image_trees(vmi)
+    ]
 
 
 def disk_container_volumes(vmi: VirtualMachineInstance, config: ClusterConfig) -> list[PodVolume]:

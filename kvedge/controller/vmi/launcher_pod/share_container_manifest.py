@@ -14,6 +14,7 @@ from kvedge.controller.confinement import make_container_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR
 from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
+from kvedge.resources.configuration.support_containers import VIRTIOFS, support_resources
 from kvedge.resources.disks.shared_directories import SHARES_VOLUME, shared_directory, shared_volumes
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import LAUNCHER_IMAGE, SHARES_DIRECTORY
@@ -48,9 +49,8 @@ def share_containers(vmi: VirtualMachineInstance, config: ClusterConfig, compute
     """One for each directory; `compute` is the launcher's container."""
     places = {mount.mount_path: mount for mount in compute.volume_mounts}
     limits = {name: amount for name, amount in SHARE_LIMITS.items() if name in compute.resources.limits}
-    # In a Pod that is guaranteed what it has, each container asks for as much as it may have.
-    requests = {**_REQUESTS, **(limits if has_dedicated_cpus(vmi.spec.domain) else {})}
-    resources = ResourceRequirements(requests=requests, limits=limits)
+    guaranteed = has_dedicated_cpus(vmi.spec.domain)
+    resources = support_resources(config.support, VIRTIOFS, _REQUESTS, limits, guaranteed=guaranteed)
     taken: set[str] = set()
     return [
         _container(free_name(f"{_PREFIX}{name}"[:_LONGEST_NAME].rstrip("-"), taken), config, name, mounts, resources)
