@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -33,8 +34,9 @@ from kvedge.controller.exports.exporter_manifest import (
     token_secret,
 )
 from kvedge.resources.codec import decode, decode_json
+from kvedge.resources.configuration.support_containers import VM_EXPORT
 from kvedge.resources.disks.exports import exporter_name, split_outside_path
-from kvedge.resources.types.core import Pod
+from kvedge.resources.types.core import Pod, ResourceRequirements
 from kvedge.resources.types.protection.export_job import MANIFESTS_KEY, ExportJob, ExportManifests
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.runtime.clock import rfc3339
@@ -287,3 +289,10 @@ def test_a_path_of_something_else_leads_to_no_export(path: str) -> None:
 def test_the_path_of_an_earlier_version_leads_there_too() -> None:
     path = "/api/export.kubevirt.io/v1beta1/namespaces/a/virtualmachineexports/b/volumes/c/disk.img"
     assert split_outside_path(path) == ("a", "b", "/volumes/c/disk.img")
+
+
+def test_the_kubevirt_object_says_what_an_exporter_may_use():
+    told = ResourceRequirements(requests={"memory": "200Mi"}, limits={"cpu": "1", "memory": "1Gi"})
+    pod = exporter_pod(an_export(), VOLUMES, NOW, replace(CONFIG, support={VM_EXPORT: told}))
+    made = pod.spec.containers[0].resources
+    assert (made.requests["memory"], made.limits) == ("200Mi", {"cpu": "1", "memory": "1Gi"})

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import hostname, launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import launcher_volumes
 from kvedge.resources.codec import JsonObject, decode, encode
+from kvedge.resources.configuration.support_containers import CONTAINER_DISK, SIDECAR
+from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import interface_mac
 from kvedge.resources.types.pod_networks import NETWORKS, pod_nic
@@ -267,3 +269,22 @@ def test_a_port_and_a_name_that_two_interfaces_have_is_the_pods_once():
         ("", 8080, "TCP"),
         ("", 53, "TCP"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [(CONTAINER_DISK, ("kernel", "volume")), (SIDECAR, ("hook-sidecar-",))],
+    ids=["container disks", "sidecars"],
+)
+def test_the_kubevirt_object_says_what_containers_beside_the_guests_may_use(kind: str, names: tuple[str, ...]):
+    told = ResourceRequirements(requests={"cpu": "33m"}, limits={"memory": "333Mi"})
+    found = 0
+    for case in (each for each in CASES if each.migration is None):
+        pod = launcher_pod(case.vmi, replace(case.config, support={kind: told}), case.claims)
+        compute, *others = pod.spec.containers
+        for container in [*others, *pod.spec.init_containers]:
+            is_told = container.resources.limits.get("memory") == "333Mi"
+            assert is_told == container.name.startswith(names)
+            found += is_told
+        assert compute.resources.limits.get("memory") != "333Mi"
+    assert found

@@ -7,7 +7,9 @@ from typing import Any
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.configuration.support_containers import NOTHING_SAID, VIRTIOFS, Support
 from kvedge.resources.names import SHARES_DIRECTORY
+from kvedge.resources.types.core import ResourceRequirements
 from tests.support.builders import CONFIG, a_claim, small_vmi, vmi_of
 
 VOLUMES = [
@@ -16,13 +18,13 @@ VOLUMES = [
 ]
 
 
-def spec_of(volumes: list[JsonObject] = VOLUMES, **changes: Any) -> JsonObject:
+def spec_of(volumes: list[JsonObject] = VOLUMES, support: Support = NOTHING_SAID, **changes: Any) -> JsonObject:
     document = small_vmi(**changes)
     document["metadata"].update(name="sharing", namespace="default", uid="u-1")
     spec = document["spec"]
     spec["volumes"] = [*spec.get("volumes", []), *volumes]
     spec["domain"]["devices"]["filesystems"] = [{"name": volume["name"], "virtiofs": {}} for volume in volumes]
-    config = replace(CONFIG, program=["/opt/kvedge/kvedge"], program_directories=["/opt/kvedge"])
+    config = replace(CONFIG, program=["/opt/kvedge/kvedge"], program_directories=["/opt/kvedge"], support=support)
     pod: JsonObject = encode(launcher_pod(vmi_of(document), config, {"claim": a_claim("claim")}))
     return dict(pod["spec"])
 
@@ -58,6 +60,17 @@ def test_a_container_is_limited_where_the_launchers_is() -> None:
         for container in spec_of(domain__resources={"limits": limits})["containers"][1:]:
             assert container["resources"].get("limits", {}) == expected
             assert container["resources"]["requests"] == {"cpu": "10m", "memory": "16M"}
+
+
+def test_the_kubevirt_object_says_what_a_container_may_use_also_where_the_launcher_is_not_limited() -> None:
+    told = {VIRTIOFS: ResourceRequirements(requests={"memory": "20M"}, limits={"memory": "333Mi"})}
+    compute, *others = spec_of(support=told)["containers"]
+    for container in others:
+        assert container["resources"] == {
+            "requests": {"cpu": "10m", "memory": "20M"},
+            "limits": {"memory": "333Mi"},
+        }
+    assert "memory" not in compute["resources"].get("limits", {})
 
 
 def test_the_launcher_and_other_pods_keep_the_runtimes_filter() -> None:
