@@ -66,6 +66,28 @@ ALWAYS_ON: Final[Mapping[str, str]] = {
     "NodeRestriction": "a node only writes what is its own",
     "RebootPolicy": "rebootPolicy is always understood",
 }
+# What KubeVirt has without a gate by now, or unless somebody disables it: manifests of its earlier releases name them.
+_PRESENT_FOR_GOOD: Final = tuple(
+    [
+        "AutoResourceLimits",
+        "CommonInstancetypesDeployment",
+        "EnableVirtioFsConfigVolumes",
+        "ExpandDisks",
+        "HotplugNICs",
+        "InstancetypeReferencePolicy",
+        "LiveMigration",
+        "MigrationPriorityQueue",
+        "NUMA",
+        "NetworkBindingPlugins",
+        "SRIOVLiveMigration",
+        "Snapshot",
+        "VMExport",
+        "VMLiveUpdateFeatures",
+        "VMPersistentState",
+        "VolumeMigration",
+        "VolumesUpdateStrategy",
+    ]
+)
 # Features that kvedge has: their gates are on unless somebody says otherwise, or do something when they are named.
 PRESENT: Final = frozenset(
     (
@@ -100,6 +122,7 @@ PRESENT: Final = frozenset(
         "VmiMemoryOverheadReport",
         VSOCK_GATE,
         *ALWAYS_ON,
+        *_PRESENT_FOR_GOOD,
     )
 )
 # Gates of how KubeVirt itself is built.

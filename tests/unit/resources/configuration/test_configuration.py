@@ -342,15 +342,20 @@ def test_a_gate_that_nobody_knows_is_told_with_the_nearest_one() -> None:
 
 
 def test_gates_without_effect_are_told() -> None:
-    enabled = ["AlignCPUs", "Passt", "LiveMigration", "Root", "NonRoot", "ImageVolume"]
+    enabled = ["AlignCPUs", "Passt", "LiveMigration", "LiveUpdateNADRef", "Root", "NonRoot", "ImageVolume"]
     assert told(gates(enabled, ["NodeRestriction", "NUMA", "Snapshot"]), Issue.NO_EFFECT) == [
         "feature gate AlignCPUs: kvedge does not have the feature yet",
         "feature gate Passt: KubeVirt has given the feature up",
-        "feature gate LiveMigration: kvedge does not have the feature yet",
+        "feature gate LiveUpdateNADRef: kvedge does not have the feature yet",
         "feature gate Root: it is about parts that only KubeVirt has",
         "feature gate NodeRestriction is always on here: a node only writes what is its own",
         "feature gate NUMA is always on, in KubeVirt too",
     ]
+
+
+def test_gates_that_manifests_of_earlier_releases_name_are_not_worth_a_word() -> None:
+    enabled = ["LiveMigration", "Snapshot", "VMExport", "HotplugNICs", "ExpandDisks", "VMPersistentState", "NUMA"]
+    assert told(gates(enabled), Issue.NO_EFFECT) == []
 
 
 def test_every_gate_that_is_named_apart_is_one_of_kubevirts() -> None:
