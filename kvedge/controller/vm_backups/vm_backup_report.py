@@ -116,7 +116,8 @@ def complete(
 def _end(
     status: VirtualMachineBackupStatus, type_: str, reason: str, message: str, now: datetime
 ) -> VirtualMachineBackupStatus:
-    return _with(restart(status), Condition(type=type_, status="True", reason=reason, message=message), now)
+    ended = _with(status, Condition(type=PROGRESSING, status="False", reason=reason, message=message), now)
+    return _with(ended, Condition(type=type_, status="True", reason=reason, message=message), now)
 
 
 def _with(status: VirtualMachineBackupStatus, wanted: Condition, now: datetime) -> VirtualMachineBackupStatus:

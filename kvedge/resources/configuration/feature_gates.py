@@ -67,26 +67,24 @@ ALWAYS_ON: Final[Mapping[str, str]] = {
     "RebootPolicy": "rebootPolicy is always understood",
 }
 # What KubeVirt has without a gate by now, or unless somebody disables it: manifests of its earlier releases name them.
-_PRESENT_FOR_GOOD: Final = tuple(
-    [
-        "AutoResourceLimits",
-        "CommonInstancetypesDeployment",
-        "EnableVirtioFsConfigVolumes",
-        "ExpandDisks",
-        "HotplugNICs",
-        "InstancetypeReferencePolicy",
-        "LiveMigration",
-        "MigrationPriorityQueue",
-        "NUMA",
-        "NetworkBindingPlugins",
-        "SRIOVLiveMigration",
-        "Snapshot",
-        "VMExport",
-        "VMLiveUpdateFeatures",
-        "VMPersistentState",
-        "VolumeMigration",
-        "VolumesUpdateStrategy",
-    ]
+_PRESENT_FOR_GOOD: Final = (
+    "AutoResourceLimits",
+    "CommonInstancetypesDeployment",
+    "EnableVirtioFsConfigVolumes",
+    "ExpandDisks",
+    "HotplugNICs",
+    "InstancetypeReferencePolicy",
+    "LiveMigration",
+    "MigrationPriorityQueue",
+    "NUMA",
+    "NetworkBindingPlugins",
+    "SRIOVLiveMigration",
+    "Snapshot",
+    "VMExport",
+    "VMLiveUpdateFeatures",
+    "VMPersistentState",
+    "VolumeMigration",
+    "VolumesUpdateStrategy",
 )
 # Features that kvedge has: their gates are on unless somebody says otherwise, or do something when they are named.
 PRESENT: Final = frozenset(

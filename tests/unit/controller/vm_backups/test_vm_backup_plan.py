@@ -141,7 +141,7 @@ def test_when_it_is_whole_the_tracker_goes_on_from_it_and_the_vm_is_let_go() -> 
     world = World()
     world.complete()
     assert world.words("Complete") == ("True", "Completed", "Successfully completed VirtualMachineBackup")
-    assert world.words("Progressing") == ("", "", "")
+    assert world.words("Progressing") == ("False", *world.words("Complete")[1:])
     assert world.words("Quiesced")[:2] == ("True", "QuiesceSucceeded")
     assert world.view.backup.status.type == "Full"
     assert world.checkpoint == f"b-{STAMP}"
@@ -203,6 +203,7 @@ def test_one_that_failed_leaves_the_tracker_where_it_was() -> None:
     world.say(failed=True, backupMsg="no space left")
     world.settle()
     assert world.words("Failed") == ("True", "Failed", "Backup has failed: no space left")
+    assert world.words("Progressing") == ("False", *world.words("Failed")[1:])
     assert world.checkpoint == "b-0"
     assert not is_asked(world.view.vmi, world.view.backup)
 
