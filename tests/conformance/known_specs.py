@@ -152,6 +152,14 @@ CANNOT_APPLY: Final = (
         "looks for the overlays in which KubeVirt notes changed blocks; kvedge puts none before a disk",
     ),
     KnownSpecs(
+        r"Backup (Full Backup with source|Full and Incremental Backup with)",
+        "wants images of backups that are as large as their disk, whose holes are left out here",
+    ),
+    KnownSpecs(
+        r"Backup after VM shutdown and restart|when checkpoint is corrupted|Checkpoint redefinition",
+        "counts on what KubeVirt keeps of changed blocks beyond QEMU's end; the next backup is a full one here",
+    ),
+    KnownSpecs(
         r"content type (block )?PROXY",
         "asks a Service of KubeVirt's for the proxy of exports, which is behind a box's API here",
     ),
@@ -165,6 +173,7 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
+    KnownSpecs(r"Velero backup hooks", "annotations of launchers by which Velero freezes their guests"),
     KnownSpecs(r"emits GuestAgentPingFailed", "an event of the VMI for each ping that its agent does not answer"),
     KnownSpecs(r"test_id:9344\]", "port forwarding by plain SPDY, which virtctl speaks", _BOX),
     KnownSpecs(r"test_id:3177\]", "OpenAPI of the aggregated API"),
