@@ -84,6 +84,11 @@ _GATES: Final = (
 )
 # The label by which those clusters have the changed blocks of a VM, or of a namespace's VMs, tracked.
 _TRACKED: Final[JsonObject] = {"matchLabels": {"changedBlockTracking": "true"}}
+# Specs want the exporters' CPU and memory that KubeVirt has by default; those of kvedge's are less.
+_EXPORTERS: Final[JsonObject] = {
+    "type": "vmexport",
+    "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+}
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -108,6 +113,7 @@ def set_up(client: KubeClient, name_server: str, *, shares: bool) -> str:
             "virtualMachineLabelSelector": _TRACKED,
             "namespaceLabelSelector": _TRACKED,
         },
+        "supportContainerResources": [_EXPORTERS],
     }
     if shares:
         configuration["migrations"] = {"unsafeMigrationOverride": True}

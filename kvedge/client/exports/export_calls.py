@@ -175,6 +175,7 @@ def describe_status(status: JsonObject) -> str:
     words = [
         f"{each.get('reason') or ''}: {each.get('message')}" if each.get("message") else str(each.get("reason") or "")
         for each in status.get("conditions") or ()
-        if each.get("status") == "False"
+        # That of the claims says who uses one.
+        if each.get("status") == "False" or each.get("message")
     ]
     return f"{status.get('phase') or 'Pending'}{' - ' if words else ''}{'; '.join(words)[:500]}"

@@ -77,7 +77,7 @@ def _plan_exporter(view: ExportView, now: datetime) -> tuple[list[ExportAction],
     if pod.metadata.deletion_timestamp is not None:
         return [], [], _WAITING_SECONDS
     if source.reason or not source.volumes:
-        return [EndExporter(pod)], [Told("Warning", "ExportPaused", source.message)], _WAITING_SECONDS
+        return [EndExporter(pod)], [Told("Warning", "ExportPaused", source.detail or source.message)], _WAITING_SECONDS
     if pod.status.phase in FINAL_POD_PHASES:
         wait = _failed_wait(pod, now)
         if wait > 0:

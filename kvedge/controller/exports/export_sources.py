@@ -126,8 +126,9 @@ def _judge_vm(export: VirtualMachineExport, facts: SourceFacts) -> SourceSeen:
         return SourceSeen(reason="VMNoVolumes", message=text, is_skipped=True, vm=name)
     missing = [claim for claim in wanted.values() if not _is_full(facts.claims.get(claim))]
     if missing:
-        text = f"Not all volumes in the Virtual Machine {where} are populated: {', '.join(sorted(set(missing)))}"
-        return SourceSeen(reason="VolumesNotPopulated", message=text, vm=name)
+        text = f"Not all volumes in the Virtual Machine {where} are populated"
+        state = VolumesState(_PVC_READY, "False", "PVCPending", f"not populated: {', '.join(sorted(set(missing)))}")
+        return SourceSeen(reason="VolumesNotPopulated", message=text, state=state, vm=name)
     disks = _disk_names(vm)
     # Two volumes may lie on one claim.
     volumes = {
@@ -221,8 +222,10 @@ def _judge_backup(export: VirtualMachineExport, facts: SourceFacts) -> SourceSee
 
 def _unless_used(seen: SourceSeen, export: VirtualMachineExport, facts: SourceFacts) -> SourceSeen:
     for claim, user in sorted(facts.users.items()):
-        text = f"PersistentVolumeClaim {export.metadata.namespace}/{claim} is in use by {user}"
-        return replace(seen, reason="InUse", message=text)
+        text = f"PersistentVolumeClaim {export.metadata.namespace}/{claim} is in use"
+        detail = f"{text} by {user}"
+        state = None if seen.state is None else replace(seen.state, message=detail)
+        return replace(seen, reason="InUse", message=text, detail=detail, state=state)
     return seen
 
 

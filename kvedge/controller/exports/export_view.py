@@ -38,11 +38,15 @@ class VolumesState:
 
 @dataclass(frozen=True, slots=True)
 class SourceSeen:
-    """What is exported; with a `reason` it cannot be served now, and `message` says why."""
+    """What is exported; with a `reason` it cannot be served now, and `message` says why.
+
+    Messages are KubeVirt's, for which clients may wait. What else is known, such as who uses a claim, is in `detail`.
+    """
 
     volumes: tuple[SourceVolume, ...] = ()
     reason: str = ""
     message: str = ""
+    detail: str = ""
     # There is nothing to export.
     is_skipped: bool = False
     vm: str | None = None

@@ -155,8 +155,8 @@ def test_a_run_pauses_an_export_and_its_end_resumes_it(either_server: EitherServ
     ready = condition(paused.status.conditions, "Ready")
     assert ready is not None
     # Whichever of the two is seen first.
-    user = f"PersistentVolumeClaim {namespace}/disk is in use by Pod virt-launcher-web-"
-    assert ready.message.startswith((f"Virtual Machine {namespace}/web is running", user))
+    messages = (f"Virtual Machine {namespace}/web is running", f"PersistentVolumeClaim {namespace}/disk is in use")
+    assert ready.message in messages
     assert paused.status.links is None
     assert paused.status.token_secret_ref == "mine"
     wait_until(lambda: gone(either_server, namespace), "the exporter is gone")
@@ -190,7 +190,10 @@ def test_a_pod_of_somebody_that_writes_the_claim_keeps_it_waiting(either_server:
     export = wait_phase(either_server, namespace, "Pending", "InUse")
     ready = condition(export.status.conditions, "Ready")
     assert ready is not None
-    assert ready.message == f"PersistentVolumeClaim {namespace}/disk is in use by Pod writer"
+    assert ready.message == f"PersistentVolumeClaim {namespace}/disk is in use"
+    claim = condition(export.status.conditions, "PVCReady")
+    assert claim is not None
+    assert claim.message == f"{ready.message} by Pod writer"
     either_server.admin.delete(Pod, namespace, "writer", grace_seconds=0)
     exporter(either_server, namespace)
     either_server.admin.delete(VirtualMachineExport, namespace, "out")

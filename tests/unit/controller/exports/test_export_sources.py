@@ -100,7 +100,16 @@ def filled_half() -> PersistentVolumeClaim:
 def test_a_claim_that_cannot_be_served_says_why(facts: SourceFacts, reason: str, words: str) -> None:
     seen = judge_source(export("PersistentVolumeClaim", "disk"), facts)
     assert seen.reason == reason
-    assert words in seen.message
+    assert words in (seen.detail or seen.message)
+
+
+def test_who_uses_a_claim_is_told_beside_kubevirts_words() -> None:
+    seen = judge_source(
+        export("PersistentVolumeClaim", "disk"), SourceFacts(claims=claims("disk"), users={"disk": "Pod a"})
+    )
+    assert seen.message == "PersistentVolumeClaim default/disk is in use"
+    assert seen.state is not None
+    assert (seen.state.status, seen.state.message) == ("True", f"{seen.message} by Pod a")
 
 
 def test_a_vm_at_rest_is_served_with_its_manifests() -> None:
@@ -135,7 +144,7 @@ def test_a_vm_at_rest_is_served_with_its_manifests() -> None:
         (
             SourceFacts(vm=the_vm(), claims=claims("web-root")),
             "VolumesNotPopulated",
-            "Not all volumes in the Virtual Machine default/web are populated: web-data",
+            "Not all volumes in the Virtual Machine default/web are populated",
         ),
         (
             SourceFacts(vm=the_vm(), vmi=a_vmi("Running"), claims=VM_CLAIMS),
@@ -151,7 +160,7 @@ def test_a_vm_at_rest_is_served_with_its_manifests() -> None:
 )
 def test_a_vm_that_cannot_be_served_says_why(facts: SourceFacts, reason: str, words: str) -> None:
     seen = judge_source(export("VirtualMachine", "web"), facts)
-    assert (seen.reason, words in seen.message, seen.is_skipped) == (reason, True, False)
+    assert (seen.reason, words in (seen.detail or seen.message), seen.is_skipped) == (reason, True, False)
 
 
 def test_a_run_that_is_over_keeps_nothing() -> None:
