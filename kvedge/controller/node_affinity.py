@@ -9,6 +9,8 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 
+# A label of nodes, by which Pods are put beside each other.
+HOST_NAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

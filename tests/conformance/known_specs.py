@@ -113,7 +113,7 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"NAD name live update", "another network of a NIC waits for the VM's next start"),
     KnownSpecs(r"K8s IO events", "needs a device-mapper on the node, and an image with its tools"),
     KnownSpecs(r"MTU verification", "needs iputils' ping in the guest: busybox's sets no DF"),
-    KnownSpecs(r"test_id:763[5678]", "needs a second node", _BOX),
+    KnownSpecs(r"test_id:763[5678]|Backup with migration", "needs a second node", _BOX),
     KnownSpecs(r"should persist VM state of", "needs a second node", _BOX),
     KnownSpecs(
         r"VirtualMachineSnapshot Tests \[storage-req\]|VirtualMachineRestore Tests .*\[storage-req\]"

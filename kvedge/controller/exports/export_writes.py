@@ -103,7 +103,7 @@ class ExportWrites:
         # Before the Pod: without an authority it would wait for a Secret that cannot be made.
         self._front.authority()
         self._make_service(export)
-        wanted = exporter_pod(export, source.volumes, expiry(export) + _LEEWAY, cluster)
+        wanted = exporter_pod(export, source, expiry(export) + _LEEWAY, cluster)
         where = f"{wanted.metadata.namespace}/{wanted.metadata.name}"
         try:
             made = self._client.create(wanted)

@@ -19,8 +19,9 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
-from kvedge.controller.exports.export_view import SourceVolume
+from kvedge.controller.exports.export_view import SourceSeen, SourceVolume
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.configuration.support_containers import VM_EXPORT, support_resources
 from kvedge.resources.disks.exports import (
@@ -38,7 +39,7 @@ from kvedge.resources.disks.exports import (
 )
 from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
-from kvedge.resources.names import LAUNCHER_IMAGE
+from kvedge.resources.names import APP, LAUNCHER_APP, LAUNCHER_IMAGE, VMI_ID
 from kvedge.resources.types.core import (
     Container,
     ContainerPort,
@@ -67,6 +68,7 @@ from kvedge.resources.types.protection.export_job import (
 )
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.resources.types.services import Service, ServicePort, ServiceSpec
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import Quantity
 from kvedge.runtime.tls.authority_plan import Authorities
 from kvedge.runtime.tls.certificates import LeafRequest
@@ -77,6 +79,7 @@ _OWN: Final = "own"
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
 _LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "400M"}
 _GRACE_SECONDS: Final = 1
+_MOST_WEIGHT: Final = 100
 _NOBODY_SEES: Final = 0o440
 # A clock that is set while an export lasts shall not make its certificate useless.
 _LIFE_AFTER: Final = timedelta(days=1)
@@ -104,11 +107,9 @@ def fingerprint(volumes: Sequence[SourceVolume]) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
 
 
-def exporter_pod(
-    export: VirtualMachineExport, volumes: Sequence[SourceVolume], until: datetime, cluster: ClusterConfig
-) -> Pod:
+def exporter_pod(export: VirtualMachineExport, source: SourceSeen, until: datetime, cluster: ClusterConfig) -> Pod:
     """The Pod that serves these volumes."""
-    meta = export.metadata
+    meta, volumes = export.metadata, source.volumes
     name = exporter_name(meta.name)
     job = ExportJob(
         name=meta.name,
@@ -143,8 +144,19 @@ def exporter_pod(
             automount_service_account_token=False,
             enable_service_links=False,
             security_context=make_pod_context(),
+            affinity=_affinity(source),
         ),
     )
+
+
+def _affinity(source: SourceSeen) -> JsonObject | None:
+    """That of a backup of a VM that runs: rather on its node, where the launcher has just written the claim."""
+    if not source.vm or all(each.backup is None for each in source.volumes):
+        return None
+    labels = {APP: LAUNCHER_APP, VMI_ID: as_label_value(source.vm)}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOST_NAME}
+    preferred = {"weight": _MOST_WEIGHT, "podAffinityTerm": term}
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
 
 
 def own_secret(

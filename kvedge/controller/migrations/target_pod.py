@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
@@ -28,7 +29,6 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, parse_bytes
 
-HOST_NAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 

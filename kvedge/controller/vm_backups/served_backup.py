@@ -30,8 +30,8 @@ _LONGEST_LIFE: Final = timedelta(days=36500)
 
 
 def export_name(backup: VirtualMachineBackup) -> str:
-    """What the export is called."""
-    return f"backup-{backup.metadata.uid}"
+    """What the export is called: as KubeVirt has it, so that its clients find it."""
+    return backup.metadata.name
 
 
 def was_ready(backup: VirtualMachineBackup) -> bool:

@@ -81,7 +81,7 @@ class TrackingLoop:
             # A run follows its VM.
             labels = item.metadata.labels if vm is None else vm.metadata.labels
             selected = tracked.select(labels, functools.partial(self._namespace_labels, key.namespace))
-            write = write_state(item, selected=selected, gate=gate)
+            write = write_state(item, selected=selected, gate=gate, runs=vmi is not None)
             if write is not None:
                 self._writes.patch(write)
         waits = tracked.by_namespace is not None and (vm is not None or vmi is not None)

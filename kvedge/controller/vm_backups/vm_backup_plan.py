@@ -44,6 +44,7 @@ from kvedge.runtime.clock import rfc3339
 _LOOK_SECONDS: Final = 15.0
 _MOST_TOLD: Final = 1000
 _SERVED: Final = frozenset({PREPARING_EXPORT, EXPORT_READY})
+_EXPIRED: Final = "pull mode backup TTL has expired: Backup is aborting"
 
 
 def plan_vm_backup(view: VmBackupView, now: datetime) -> SnapshotPlan:
@@ -154,7 +155,8 @@ def _plan_served(view: VmBackupView, now: datetime) -> SnapshotPlan:
         why = view.refusal or _tell_export(view) or "it was not made"
         return fail(view, now, "Failed", f"Backup has failed: no export was ready within {life_of(view.backup)}: {why}")
     if now >= over:
-        return complete(view, view.backup.status, now, "", before=advance(view, rfc3339(now)))
+        told = Told("Normal", "VirtualMachineBackupAborting", _EXPIRED)
+        return complete(view, view.backup.status, now, "", before=advance(view, rfc3339(now)), told=(told,))
     until = (over - now) / timedelta(seconds=1)
     if view.export is None:
         if view.refusal:

@@ -101,16 +101,17 @@ def complete(
     *,
     before: tuple[SnapshotAction, ...] = (),
     more: tuple[SnapshotAction, ...] = (),
+    told: tuple[Told, ...] = (),
 ) -> SnapshotPlan:
-    """It is whole."""
+    """It is whole; `told` comes before the event of that."""
     if warning:
         text = f"Completed VirtualMachineBackup, warning: {warning}"[:_LONGEST]
         status = _end(status, "Complete", "CompletedWithWarning", text, now)
-        told = Told("Warning", "VirtualMachineBackupCompletedWithWarning", text)
+        end = Told("Warning", "VirtualMachineBackupCompletedWithWarning", text)
     else:
         status = _end(status, "Complete", "Completed", _COMPLETED, now)
-        told = Told("Normal", "VirtualMachineBackupCompletedSuccessfully", _COMPLETED)
-    return write(view, status, more, (told,), before=before)
+        end = Told("Normal", "VirtualMachineBackupCompletedSuccessfully", _COMPLETED)
+    return write(view, status, more, (*told, end), before=before)
 
 
 def _end(

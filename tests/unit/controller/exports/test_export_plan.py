@@ -37,7 +37,7 @@ from kvedge.resources.codec import decode, decode_json
 from kvedge.resources.configuration.support_containers import VM_EXPORT
 from kvedge.resources.disks.exports import exporter_name, split_outside_path
 from kvedge.resources.types.core import Pod, ResourceRequirements
-from kvedge.resources.types.protection.export_job import MANIFESTS_KEY, ExportJob, ExportManifests
+from kvedge.resources.types.protection.export_job import MANIFESTS_KEY, ExportJob, ExportManifests, ServedBackup
 from kvedge.resources.types.protection.exports import VirtualMachineExport
 from kvedge.runtime.clock import rfc3339
 from tests.support.builders import CONFIG, NOW, a_claim
@@ -67,7 +67,7 @@ def an_export(status: dict[str, Any] | None = None, name: str = "web", **spec: A
 
 
 def a_pod(phase: str = "Running", ready: bool = True, **metadata: Any) -> Pod:
-    pod = exporter_pod(an_export(), VOLUMES, NOW + timedelta(hours=2), CONFIG)
+    pod = exporter_pod(an_export(), SourceSeen(VOLUMES), NOW + timedelta(hours=2), CONFIG)
     pod.status.phase = phase
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     status = decode(Pod, {"status": {"phase": phase, "conditions": [condition]}}).status
@@ -210,7 +210,7 @@ def test_a_status_that_is_true_is_not_written_again() -> None:
 
 
 def test_the_exporter_reads_and_has_no_rights() -> None:
-    pod = exporter_pod(an_export(tokenSecretRef="mine"), VOLUMES, NOW, CONFIG)
+    pod = exporter_pod(an_export(tokenSecretRef="mine"), SourceSeen(VOLUMES), NOW, CONFIG)
     claims = [each.persistent_volume_claim for each in pod.spec.volumes if each.persistent_volume_claim is not None]
     assert [(each.claim_name, each.read_only) for each in claims] == [("disk", True), ("raw", True), ("files", True)]
     (container,) = pod.spec.containers
@@ -293,6 +293,20 @@ def test_the_path_of_an_earlier_version_leads_there_too() -> None:
 
 def test_the_kubevirt_object_says_what_an_exporter_may_use():
     told = ResourceRequirements(requests={"memory": "200Mi"}, limits={"cpu": "1", "memory": "1Gi"})
-    pod = exporter_pod(an_export(), VOLUMES, NOW, replace(CONFIG, support={VM_EXPORT: told}))
+    pod = exporter_pod(an_export(), SourceSeen(VOLUMES), NOW, replace(CONFIG, support={VM_EXPORT: told}))
     made = pod.spec.containers[0].resources
     assert (made.requests["memory"], made.limits) == ("200Mi", {"cpu": "1", "memory": "1Gi"})
+
+
+def test_the_exporter_of_a_backup_is_rather_on_the_node_of_its_vm():
+    backup = ServedBackup(directory="web/b-1", images={"root": "b-root.qcow2"})
+    served = replace(VOLUMES[0], backup=backup)
+    assert exporter_pod(an_export(), SourceSeen(VOLUMES, vm="web"), NOW, CONFIG).spec.affinity is None
+    affinity = exporter_pod(an_export(), SourceSeen((served,), vm="web"), NOW, CONFIG).spec.affinity
+    assert affinity is not None
+    (term,) = affinity["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["weight"] == 100
+    assert term["podAffinityTerm"] == {
+        "labelSelector": {"matchLabels": {"kubevirt.io": "virt-launcher", "vmi.kubevirt.io/id": "web"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }

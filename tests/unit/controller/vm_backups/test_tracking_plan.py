@@ -25,6 +25,15 @@ def test_the_state_follows_labels_and_gate(present: str, selected: bool, gate: b
     assert choose_state(present, selected=selected, gate=gate) == state
 
 
+@pytest.mark.parametrize(
+    ("present", "state"), [("", "Initializing"), ("Disabled", "Initializing"), ("Enabled", "Enabled")]
+)
+def test_a_vm_whose_first_run_is_to_come_is_initializing(present: str, state: str) -> None:
+    assert choose_state(present, selected=True, gate=True, runs=False) == state
+    assert choose_state(state, selected=True, gate=True) == "Enabled"
+    assert choose_state(present, selected=False, gate=True, runs=False) == ("" if not present else "Disabled")
+
+
 def test_a_state_is_written_once_and_leaves_what_is_said_of_backups() -> None:
     vm, vmi = a_vm(), a_vmi()
     written = write_state(vm, selected=True, gate=True)

@@ -321,9 +321,11 @@ def test_a_pulled_one_is_served_until_its_time_is_over() -> None:
     assert world.view.export is not None
     assert world.view.export.spec.ttl_duration == "60s"
     assert world.words("Progressing")[1] == "PreparingExport"
+    assert world.view.export.metadata.name == world.view.backup.metadata.name
     world.now = begun + timedelta(minutes=30)
     world.settle()
     assert world.words("Complete")[1] == "Completed"
+    assert world.told[-2:] == ["VirtualMachineBackupAborting", "VirtualMachineBackupCompletedSuccessfully"]
     assert world.checkpoint == f"b-{STAMP}"
 
 
