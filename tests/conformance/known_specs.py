@@ -152,7 +152,7 @@ CANNOT_APPLY: Final = (
         "looks for the overlays in which KubeVirt notes changed blocks; kvedge puts none before a disk",
     ),
     KnownSpecs(
-        r"Backup (Full Backup with source|Full and Incremental Backup with)",
+        r"Backup (Full Backup with source|Full and Incremental Backup with)|insufficient target PVC size",
         "wants images of backups that are as large as their disk, whose holes are left out here",
     ),
     KnownSpecs(

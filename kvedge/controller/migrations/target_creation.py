@@ -17,7 +17,8 @@ from kvedge.controller.kubevirt.condition_rules import without_conditions
 from kvedge.controller.migrations.migration_status import with_true
 from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, MigrationView
 from kvedge.controller.migrations.readiness import WAITS
-from kvedge.controller.migrations.target_pod import HOST_NAME, target_pod
+from kvedge.controller.migrations.target_pod import target_pod
+from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
