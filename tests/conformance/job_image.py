@@ -1,7 +1,7 @@
-"""The image that KubeVirt's tests run helpers from: bash, curl, an `ncat` that reads, and busybox for the rest.
+"""The image that KubeVirt's tests run helpers from: bash, curl, tar, an `ncat` that reads, and busybox for the rest.
 
-Called by the conformance run before the box starts. The program files are this machine's own: bash and curl with the
-libraries that they are linked with, and Debian's static busybox.
+Called by the conformance run before the box starts. The program files are this machine's own: bash, curl and tar with
+the libraries that they are linked with, and Debian's static busybox.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.box import Box
 from tests.support.small_images import directory, file, layer, link, oci_archive
 
 # By where they are here, and in the image.
-_PROGRAMS: Final = {"/bin/bash": "bin/bash", "/usr/bin/curl": "bin/curl"}
+_PROGRAMS: Final = {"/bin/bash": "bin/bash", "/usr/bin/curl": "bin/curl", "/bin/tar": "usr/bin/tar"}
 _APPLETS: Final = (
     "awk",
     "cat",
@@ -47,7 +47,6 @@ _APPLETS: Final = (
     "stat",
     "sync",
     "tail",
-    "tar",
     "test",
     "timeout",
     "touch",
@@ -82,7 +81,7 @@ def write_job_image(path: Path, name: str) -> None:
     """The archive of the image of this name.
 
     Raises:
-        OSError: when bash, curl or busybox is not here.
+        OSError: when bash, curl, tar or busybox is not here.
         subprocess.CalledProcessError: when the linker cannot tell what these need.
     """
     linked = subprocess.run(["ldd", *_PROGRAMS], capture_output=True, text=True, check=True).stdout
@@ -94,8 +93,8 @@ def write_job_image(path: Path, name: str) -> None:
     entries += [file(name, Path(place).read_bytes(), 0o755) for place, name in _PROGRAMS.items()]
     entries.append(file("bin/busybox", Path("/bin/busybox").read_bytes(), 0o755))
     entries += [link(f"bin/{applet}", "busybox") for applet in _APPLETS]
-    # Some specs name the place of GNU's.
-    entries.append(link("usr/bin/tar", "/bin/busybox"))
+    # Some specs name the place of GNU's, which alone knows its archives of sparse files; others look on the PATH.
+    entries.append(link("bin/tar", "/usr/bin/tar"))
     entries.append(file("bin/ncat", _NCAT, 0o755))
     entries.append(file("etc/passwd", f"tester:x:{_USER}:{_USER}::/:/bin/sh\n".encode()))
     entries.append(file("etc/nsswitch.conf", b"hosts: files dns\n"))

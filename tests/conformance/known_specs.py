@@ -165,6 +165,11 @@ CANNOT_APPLY: Final = (
     ),
     KnownSpecs(r"contain (ingress|route) host", "one box has no Ingresses and Routes", _BOX),
     KnownSpecs(r"OCI export", "exports as OCI archives are refused"),
+    KnownSpecs(r"observe exportserver pod exiting", "ends an exporter by a variable of KubeVirt's"),
+    KnownSpecs(
+        r"DVs and expanded VM definition on http endpoint",
+        "makes an instance type without memory, which is refused here",
+    ),
     KnownSpecs(r"ACPI MSDM", "needs libvirt 11.2 for MSDM"),
 )
 # Left out on a machine whose kernel cannot tell VLANs apart.
@@ -173,6 +178,8 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
+    KnownSpecs(r"verify swtpm directories", "exports of the claim that keeps what is in a TPM"),
+    KnownSpecs(r"updated DataVolumeTemplates on http endpoint when exporting$", "VMs with names beyond 63 characters"),
     KnownSpecs(r"Velero backup hooks", "annotations of launchers by which Velero freezes their guests"),
     KnownSpecs(r"emits GuestAgentPingFailed", "an event of the VMI for each ping that its agent does not answer"),
     KnownSpecs(r"test_id:9344\]", "port forwarding by plain SPDY, which virtctl speaks", _BOX),

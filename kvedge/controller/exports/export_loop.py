@@ -21,6 +21,7 @@ from kvedge.controller.exports.export_view import (
     ExportView,
     Front,
     KeepSecret,
+    KeepService,
     Report,
     Serve,
 )
@@ -155,6 +156,7 @@ class ExportLoop:
             source=source,
             pod=pod,
             has_secret=pod is None or self._writes.has_secret(export, pod),
+            has_service=not serves or self._writes.has_service(export),
             refusal=self._writes.refusal(export),
             ca=self._front.authority().bundle.decode() if serves else "",
             front=self._front.front() if serves else Front(),
@@ -215,6 +217,9 @@ class ExportLoop:
                         again = Again(_REFUSED_SECONDS if view.refusal else _CAUGHT_UP_SECONDS)
                 case KeepSecret(pod):
                     self._writes.keep_secrets(export, view.source, pod, now)
+                case KeepService():
+                    if not self._writes.keep_service(export):
+                        again = Again(_REFUSED_SECONDS)
                 case EndExporter(pod):
                     delete_observed(self._client, self._pods, pod)
                     again = Again(_CAUGHT_UP_SECONDS)

@@ -16,6 +16,7 @@ from kvedge.controller.exports.export_view import (
     ExportPlan,
     ExportView,
     KeepSecret,
+    KeepService,
     Report,
     Serve,
     Told,
@@ -89,6 +90,8 @@ def _plan_exporter(view: ExportView, now: datetime) -> tuple[list[ExportAction],
         return [EndExporter(pod)], [Told("Normal", "ExporterVolumesChanged", text)], _WAITING_SECONDS
     if not view.has_secret:
         return [KeepSecret(pod)], [], _WAITING_SECONDS
+    if not view.has_service:
+        return [KeepService()], [], _WAITING_SECONDS
     return [], [], _SERVING_SECONDS
 
 

@@ -71,6 +71,8 @@ class ExportView:
     pod: Pod | None = None
     # Whether the Pod's Secret is known to be there.
     has_secret: bool = True
+    # Whether the Service of an exporter that serves is there.
+    has_service: bool = True
     # Why the server did not take what was to be made.
     refusal: str = ""
     # The authority of exporters, as PEM.
@@ -88,6 +90,11 @@ class KeepSecret:
     """Make the Secret of an exporter that waits for it."""
 
     pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class KeepService:
+    """Make the Service of an exporter anew: somebody has deleted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ class Report:
     body: JsonObject
 
 
-ExportAction: TypeAlias = Serve | KeepSecret | EndExporter | EndExport | Report
+ExportAction: TypeAlias = Serve | KeepSecret | KeepService | EndExporter | EndExport | Report
 
 
 @dataclass(frozen=True, slots=True)

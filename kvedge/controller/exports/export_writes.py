@@ -24,6 +24,7 @@ from kvedge.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kvedge.kube.events import EventRecorder
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.disks.exports import exporter_name
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.exports import VirtualMachineExport
@@ -124,6 +125,30 @@ class ExportWrites:
             return
         where = f"{secret.metadata.namespace}/{secret.metadata.name}"
         self._events.record(export, "Normal", "SecretCreated", f"Created default secret {where}")
+
+    def has_service(self, export: VirtualMachineExport) -> bool:
+        """Whether there is a Service of its name; asked of the server, as no informer follows them.
+
+        Raises:
+            KubeError: when the server refuses or does not answer.
+        """
+        try:
+            self._client.get(Service, export.metadata.namespace, exporter_name(export.metadata.name))
+        except NotFound:
+            return False
+        return True
+
+    def keep_service(self, export: VirtualMachineExport) -> bool:
+        """Make the Service anew; whether the name was free.
+
+        Raises:
+            KubeError: when the server refuses or does not answer.
+        """
+        try:
+            self._make_service(export)
+        except _NameTaken:
+            return False
+        return True
 
     def _make_service(self, export: VirtualMachineExport) -> None:
         wanted = export_service(export)

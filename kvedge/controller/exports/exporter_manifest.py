@@ -75,7 +75,8 @@ from kvedge.runtime.tls.certificates import LeafRequest
 
 # On a Pod: which volumes it serves.
 FINGERPRINT: Final = "kvedge.io/exported-volumes"
-_OWN: Final = "own"
+# KubeVirt's name of the volume.
+_OWN: Final = "certificates"
 _REQUESTS: Final[dict[str, Quantity]] = {"cpu": "100m", "memory": "60M"}
 _LIMITS: Final[dict[str, Quantity]] = {"cpu": "2", "memory": "400M"}
 _GRACE_SECONDS: Final = 1

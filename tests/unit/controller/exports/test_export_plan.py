@@ -20,6 +20,7 @@ from kvedge.controller.exports.export_view import (
     ExportView,
     Front,
     KeepSecret,
+    KeepService,
     Report,
     Serve,
     SourceSeen,
@@ -184,6 +185,11 @@ def test_other_volumes_need_another_exporter() -> None:
 def test_the_secret_of_an_exporter_is_made_by_the_next_controller() -> None:
     pod = a_pod("Pending", ready=False)
     assert plan_export(ExportView(an_export(), SOURCE, pod, has_secret=False), NOW).actions[-1] == KeepSecret(pod)
+
+
+def test_a_service_that_somebody_has_deleted_is_made_anew() -> None:
+    view = ExportView(an_export(), SOURCE, a_pod(), has_service=False)
+    assert plan_export(view, NOW).actions[-1] == KeepService()
 
 
 def test_a_refusal_is_told() -> None:
