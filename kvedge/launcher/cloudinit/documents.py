@@ -87,8 +87,8 @@ def _no_cloud(
     vmi: VirtualMachineInstance, field: str, source: CloudInit, secrets: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     meta = {
-        "instance-id": domain_uuid(vmi),
         "instance-type": _instance_type(vmi),
+        "instance-id": domain_uuid(vmi),
         "local-hostname": _hostname(vmi),
     }
     # Without a user-data file NoCloud takes the whole image for none of its own, so an empty one is written.
@@ -101,9 +101,9 @@ def _config_drive(
     vmi: VirtualMachineInstance, field: str, source: CloudInit, secrets: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     meta = {
-        "hostname": _hostname(vmi),
-        "instance_id": f"{vmi.metadata.name}.{vmi.metadata.namespace}",
         "instance_type": _instance_type(vmi),
+        "instance_id": f"{vmi.metadata.name}.{vmi.metadata.namespace}",
+        "hostname": _hostname(vmi),
         "uuid": domain_uuid(vmi),
     }
     devices = [*list_tagged_nics(vmi), *list_tagged_disks(vmi)]
@@ -124,9 +124,9 @@ def list_tagged_nics(vmi: VirtualMachineInstance) -> list[dict[str, object]]:
         {
             "type": "nic",
             "bus": "pci",
+            **({"address": interface.pci_address} if interface.pci_address else {}),
             "mac": interface_mac(vmi, interface),
             "tags": [interface.tag],
-            **({"address": interface.pci_address} if interface.pci_address else {}),
         }
         for interface in vmi.spec.domain.devices.interfaces
         if interface.tag and interface.state != "absent"
@@ -199,7 +199,9 @@ def _instance_type(vmi: VirtualMachineInstance) -> str | None:
 
 
 def _json(document: Mapping[str, object]) -> bytes:
-    return json.dumps({key: value for key, value in document.items() if value is not None}, sort_keys=True).encode()
+    """The document as KubeVirt writes it, which guests' scripts and its own tests compare as text: no blanks."""
+    given = {key: value for key, value in document.items() if value is not None}
+    return json.dumps(given, separators=(",", ":")).encode()
 
 
 def _field(vmi: VirtualMachineInstance, volume: Volume, source: str) -> str:

@@ -51,11 +51,24 @@ def exporter_name(export: str) -> str:
     'virt-export-disk'
     """
     name = f"{EXPORTER_PREFIX}{export}"
-    if len(name) <= _LONGEST_SERVICE and "." not in name:
+    if "." in name:
+        # A Service's name is one label. With the digest two exports never share one.
+        digest = hashlib.sha256(export.encode()).hexdigest()[:8]
+        return f"{name.replace('.', '-')[: _LONGEST_SERVICE - len(digest) - 1].rstrip('-')}-{digest}"
+    if len(name) <= _LONGEST_SERVICE:
         return name
-    # A Service's name is one label. With the digest two exports never share one.
-    digest = hashlib.sha256(export.encode()).hexdigest()[:8]
-    return f"{name.replace('.', '-')[: _LONGEST_SERVICE - len(digest) - 1].rstrip('-')}-{digest}"
+    # KubeVirt's way to shorten it, by which its clients find the Pod.
+    base = EXPORTER_PREFIX.rstrip("-")
+    room = _LONGEST_SERVICE - len(f"-{_short_hash(base)}-{export}")
+    return f"{base[:room]}-{_short_hash(base)}-{export}" if room > 0 else f"{base}-{_short_hash(name)}"
+
+
+def _short_hash(text: str) -> str:
+    """FNV-1a of 32 bits."""
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return f"{value:08x}"
 
 
 def default_token_secret(export: str) -> str:

@@ -277,6 +277,13 @@ def test_two_exports_never_share_a_service() -> None:
     assert all(len(each) <= 63 and "." not in each for each in made)
 
 
+def test_a_long_name_is_shortened_as_kubevirt_does_it() -> None:
+    """By FNV-1a: of the whole name, or of the words before the export's while these leave room for a letter."""
+    assert exporter_name("a" * 51) == f"virt-export-{'a' * 51}"
+    assert exporter_name("a" * 52) == f"v-efa2f187-{'a' * 52}"
+    assert exporter_name("a" * 53) == "virt-export-a2194091"
+
+
 @pytest.mark.parametrize(
     "path",
     [

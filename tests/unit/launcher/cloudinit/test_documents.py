@@ -66,6 +66,19 @@ def test_a_config_drive_tells_the_guest_of_its_tagged_nics_by_their_macs() -> No
     ]
 
 
+def test_the_metadata_is_written_as_kubevirt_writes_it() -> None:
+    """Its functional tests compare the text."""
+    nic = {"name": "default", "masquerade": {}, "macAddress": "52:54:00:00:00:0a", "tag": "up"}
+    nic["pciAddress"] = "0000:01:00.0"
+    vmi = _vmi({"cloudInitConfigDrive": {"userData": "x"}}, domain={**DOMAIN, "devices": {"interfaces": [nic]}})
+    vmi.metadata.annotations["kubevirt.io/instancetype-name"] = "small"
+    text = _documents(vmi)["openstack/latest/meta_data.json"].decode()
+    keys = [pair[0] for pair in json.loads(text, object_pairs_hook=list)]
+    assert keys == ["instance_type", "instance_id", "hostname", "uuid", "devices"]
+    device = '{"type":"nic","bus":"pci","address":"0000:01:00.0","mac":"52:54:00:00:00:0a","tags":["up"]}'
+    assert text.endswith(f'"devices":[{device}]}}')
+
+
 def test_a_config_drive_tells_the_guest_of_its_tagged_disks_by_their_serial_numbers() -> None:
     disks = [
         {"name": "web", "disk": {"bus": "virtio"}},
