@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.controller.exports.exporter_manifest import own_secret_name
 from kvedge.kube.errors import NotFound
 from kvedge.kube.patches import MergePatch, StrategicPatch
 from kvedge.kube.shared_authority import ensure_shared_authority
@@ -104,6 +105,13 @@ def play(server: EitherServer, namespace: str, phase: str, *, ready: bool) -> No
     server.admin.patch(Pod, namespace, NAME, StrategicPatch({"status": status}), "status")
 
 
+def is_new_service(server: EitherServer, namespace: str, old: str) -> bool:
+    try:
+        return server.admin.get(Service, namespace, NAME).metadata.uid != old
+    except NotFound:
+        return False
+
+
 def gone(server: EitherServer, namespace: str) -> bool:
     try:
         server.admin.get(Pod, namespace, NAME)
@@ -135,10 +143,11 @@ def test_a_claim_is_served_with_all_that_belongs_to_it(either_server: EitherServ
     assert service.spec.selector.items() <= pod.metadata.labels.items()
     token = either_server.admin.get(Secret, namespace, "export-token-out")
     assert len(base64.b64decode(token.data["token"])) == 20
-    own = [each.secret.secret_name for each in pod.spec.volumes if each.name == "own" and each.secret is not None]
-    secret = either_server.admin.get(Secret, namespace, own[0])
+    secret = either_server.admin.get(Secret, namespace, own_secret_name(pod))
     assert {"tls.crt", "tls.key"} <= secret.data.keys()
     assert [owner.uid for owner in secret.metadata.owner_references] == [pod.metadata.uid]
+    either_server.admin.delete(Service, namespace, NAME)
+    wait_until(lambda: is_new_service(either_server, namespace, service.metadata.uid), "the Service is made anew", 30)
     either_server.admin.delete(VirtualMachineExport, namespace, "out")
 
 
