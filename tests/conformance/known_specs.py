@@ -156,6 +156,10 @@ CANNOT_APPLY: Final = (
         "wants images of backups that are as large as their disk, whose holes are left out here",
     ),
     KnownSpecs(
+        r"pull mode Backup with endpoint verification",
+        "writes into the file system of a guest's disk, which runs from its initrd",
+    ),
+    KnownSpecs(
         r"Backup after VM shutdown and restart|when checkpoint is corrupted|Checkpoint redefinition",
         "counts on what KubeVirt keeps of changed blocks beyond QEMU's end; the next backup is a full one here",
     ),
