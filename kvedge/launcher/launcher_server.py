@@ -163,7 +163,7 @@ class LauncherServer(LauncherService):
 
     def GetStats(self, request: messages.GetStatsRequest, context: grpc.ServicerContext) -> messages.DomainStats:
         """What the guest has used."""
-        return answer(context, self._run.stats.read)
+        return answer(context, lambda: self._run.stats.read(dirty_rate=request.dirty_rate))
 
     def GetSevInfo(self, request: messages.GetSevInfoRequest, context: grpc.ServicerContext) -> messages.SevInfo:
         """By what the host is known to the guest's owner."""

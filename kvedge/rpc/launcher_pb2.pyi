@@ -1048,8 +1048,10 @@ class GuestDisk(_message.Message):
     def __init__(self, serial: _Optional[str] = ..., bus_type: _Optional[str] = ...) -> None: ...
 
 class GetStatsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("dirty_rate",)
+    DIRTY_RATE_FIELD_NUMBER: _ClassVar[int]
+    dirty_rate: bool
+    def __init__(self, dirty_rate: _Optional[bool] = ...) -> None: ...
 
 class DomainStats(_message.Message):
     __slots__ = ("complete", "figures", "vcpus", "disks", "nics", "filesystems")

@@ -11,17 +11,20 @@ from functools import partial
 from typing import Final, Literal
 
 from kvedge.api.metrics.exposition import Metric, Number
-from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats
+from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats, StatsPart
 
 _NANOSECOND: Final = 1e-9
 _KIB: Final = 1024
+_THOUSANDTH: Final = 1e-3
+_LOAD: Final = "kubevirt_vmi_guest_load_"
+_MOVE: Final = "kubevirt_vmi_migration_"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One metric: of which group, by which of libvirt's figures, and what one of it comes to."""
 
-    group: Literal["guest", "vcpu", "disk", "nic", "mount"]
+    group: Literal["guest", "vcpu", "disk", "nic", "way", "mount"]
     name: str
     kind: Literal["counter", "gauge"]
     figure: str
@@ -29,8 +32,8 @@ class Row:
     unit: Number = 1
 
 
-_GROUPS: Final = ("guest", "vcpu", "disk", "nic", "mount")
-_guest, _vcpu, _disk, _nic, _mount = (partial(Row, group) for group in _GROUPS)
+_GROUPS: Final = ("guest", "vcpu", "disk", "nic", "way", "mount")
+_guest, _vcpu, _disk, _nic, _way, _mount = (partial(Row, group) for group in _GROUPS)
 
 ROWS: Final = (
     _guest(
@@ -51,6 +54,18 @@ ROWS: Final = (
     _guest("kubevirt_vmi_memory_swap_out_traffic_bytes", "gauge", "balloon.swap_out", "Swapped out by it.", _KIB),
     _guest("kubevirt_vmi_memory_pgmajfault_total", "counter", "balloon.major_fault", "Page faults with I/O."),
     _guest("kubevirt_vmi_memory_pgminfault_total", "counter", "balloon.minor_fault", "Page faults without."),
+    _guest(
+        "kubevirt_vmi_dirty_rate_bytes_per_second", "gauge", "dirtyrate.bytes_per_second", "Memory that it changes."
+    ),
+    _guest("kubevirt_vmi_node_cpu_affinity", "gauge", "cpu.affinity", "CPUs of the node that vCPUs may use, summed."),
+    _guest(f"{_LOAD}1m", "gauge", "load.1m", "Load of the guest over a minute, as its agent says.", _THOUSANDTH),
+    _guest(f"{_LOAD}5m", "gauge", "load.5m", "Load of the guest over five minutes.", _THOUSANDTH),
+    _guest(f"{_LOAD}15m", "gauge", "load.15m", "Load of the guest over fifteen minutes.", _THOUSANDTH),
+    _guest(f"{_MOVE}data_bytes_total", "counter", "job.data_total", "What is to be sent of a guest that moves."),
+    _guest(f"{_MOVE}data_processed_bytes", "gauge", "job.data_processed", "What has been sent of it."),
+    _guest(f"{_MOVE}data_remaining_bytes", "gauge", "job.data_remaining", "What is still to be sent of it."),
+    _guest(f"{_MOVE}memory_transfer_rate_bytes", "gauge", "job.memory_bps", "Memory sent of it, a second."),
+    _guest(f"{_MOVE}dirty_memory_rate_bytes", "gauge", "job.memory_dirty_bps", "Memory that it changes, a second."),
     _vcpu("kubevirt_vmi_vcpu_seconds_total", "counter", "time", "Time that a vCPU has run.", _NANOSECOND),
     _vcpu("kubevirt_vmi_vcpu_wait_seconds_total", "counter", "wait", "Time that it has waited for I/O.", _NANOSECOND),
     _vcpu("kubevirt_vmi_vcpu_delay_seconds_total", "counter", "delay", "Time queued by the host.", _NANOSECOND),
@@ -70,6 +85,7 @@ ROWS: Final = (
     _nic("kubevirt_vmi_network_transmit_errors_total", "counter", "tx.errs", "Errors on the way from it."),
     _nic("kubevirt_vmi_network_receive_packets_dropped_total", "counter", "rx.drop", "Packets to it, dropped."),
     _nic("kubevirt_vmi_network_transmit_packets_dropped_total", "counter", "tx.drop", "Packets from it, dropped."),
+    _way("kubevirt_vmi_network_traffic_bytes_total", "counter", "bytes", "Deprecated: both ways, by the label type."),
     _mount("kubevirt_vmi_filesystem_capacity_bytes", "gauge", "total", "Size of a file system in the guest."),
     _mount("kubevirt_vmi_filesystem_used_bytes", "gauge", "used", "What is used of it."),
 )
@@ -98,11 +114,18 @@ def _parts(group: str, base: Mapping[str, str], guest: GuestStats) -> Iterator[_
         yield from (({**base, "id": part.name, "state": part.state}, part.figures) for part in guest.vcpus)
     elif group == "disk":
         yield from (({**base, "drive": part.name}, part.figures) for part in guest.disks)
+    elif group == "way":
+        yield from (_label_way(base, nic, way) for nic in guest.nics for way in ("rx", "tx"))
     elif group == "mount":
         # An agent that is too old to tell sizes says 0 for both.
         yield from (_label_mount(base, mount) for mount in guest.filesystems if mount.total)
     else:
         yield from (({**base, "interface": part.name}, part.figures) for part in guest.nics)
+
+
+def _label_way(base: Mapping[str, str], nic: StatsPart, way: str) -> _Part:
+    total = nic.figures.get(f"{way}.bytes")
+    return {**base, "interface": nic.name, "type": way}, {} if total is None else {"bytes": total}
 
 
 def _label_mount(base: Mapping[str, str], mount: FilesystemStats) -> _Part:

@@ -17,6 +17,8 @@ from kvedge.rpc.launcher_pb2 import DomainStatus, GuestAddress, GuestFilesystem,
 
 # An agent that has just come is given so long to say the first thing.
 FIRST_SECONDS: Final = 5.0
+# An agent is asked for the load three times in that time.
+FRESH_LOAD_SECONDS: Final = 60.0
 # Calls that wait for that; the threads are for others as well.
 MOST_WAITING: Final = 3
 
@@ -76,6 +78,13 @@ class AgentAnswers:
         """What is mounted, as an agent that is there has said last; nothing when none has. Never waits."""
         with self._changed:
             return (self._state.facts.filesystems or ()) if self._state.is_connected else ()
+
+    def known_load(self) -> Mapping[str, int]:
+        """How busy the guest is, as an agent that is there has said lately; nothing when none has. Never waits."""
+        with self._changed:
+            state = self._state
+            is_fresh = state.is_connected and now() - state.load_told <= FRESH_LOAD_SECONDS
+            return state.facts.load if is_fresh else {}
 
     def _await(self, what: Callable[[AgentFacts], T | None]) -> T:
         with self._changed:

@@ -21,6 +21,8 @@ class Question(Enum):
     FILESYSTEMS = "guest-get-fsinfo"
     USERS = "guest-get-users"
     FREEZE_STATUS = "guest-fsfreeze-status"
+    # Agents of QEMU 10 know it.
+    LOAD = "guest-get-load"
 
 
 # As often as KubeVirt asks.
@@ -33,7 +35,12 @@ SECONDS: Final = {
     Question.FILESYSTEMS: 300.0,
     Question.USERS: 10.0,
     Question.FREEZE_STATUS: 5.0,
+    Question.LOAD: 20.0,
 }
+# An agent that does not know a question may be replaced by a later one while it stays connected.
+REFUSED_SECONDS: Final = 300.0
+# Most agents refuse these for good. The others may be refused for a while alone.
+_MAY_BE_UNKNOWN: Final = frozenset({Question.LOAD})
 # A guest that has just booted gets its addresses one by one.
 _EAGER_SECONDS: Final = (2.0, 5.0, 10.0, 30.0)
 # After the first silence, and at most; it doubles in between.
@@ -120,9 +127,9 @@ class AgentSchedule:
         """Something has happened that changes the answer."""
         self._due[question] = min(self._due[question], now)
 
-    def note_answer(self, question: Question, now: float) -> None:
+    def note_answer(self, question: Question, now: float, *, refused: bool = False) -> None:
         """Note that the agent has answered a question, or refused it."""
-        pause = SECONDS[question]
+        pause = REFUSED_SECONDS if refused and question in _MAY_BE_UNKNOWN else SECONDS[question]
         if question is Question.INTERFACES and self._eager < len(_EAGER_SECONDS):
             pause = _EAGER_SECONDS[self._eager]
             self._eager += 1

@@ -43,6 +43,7 @@ class Answer(NamedTuple):
     facts: AgentFacts
     trouble: str = ""
     is_silent: bool = False
+    is_refused: bool = False
 
     @property
     def says_thawed(self) -> bool:
@@ -75,6 +76,8 @@ class AgentState:
         # A request to freeze or thaw is under way: nothing else is asked meanwhile, as a lock has no queue.
         self.is_requested = False
         self.schedule = AgentSchedule()
+        # When the agent said last how busy the guest is.
+        self.load_told = 0.0
         self._news = False
 
     def follow(self, *, connected: bool, running: bool, now: float) -> Arrival:
@@ -128,7 +131,9 @@ class AgentState:
             self.schedule.note_silence(answer.question, now)
             trouble = trouble or ("it does not answer" if self.schedule.silences == _SILENCES else "")
         else:
-            self.schedule.note_answer(answer.question, now)
+            self.schedule.note_answer(answer.question, now, refused=answer.is_refused)
+            if answer.question is Question.LOAD:
+                self.load_told = now
         is_worse = bool(trouble) and trouble != self.trouble
         self._news = self._news or is_worse or answer.facts != self.facts
         self.facts, self.trouble = answer.facts, trouble or self.trouble

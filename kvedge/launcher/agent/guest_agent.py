@@ -91,7 +91,7 @@ class GuestAgent:
         except LauncherError as error:
             # It does not know the command, or does not obey it now.
             log.debug("the guest agent refused", extra={"facts": {"what": question.value, "why": str(error)}})
-            return Answer(question, visit, facts)
+            return Answer(question, visit, facts, is_refused=True)
 
     def _conclude(self, answer: Answer) -> None:
         state = self.line.state

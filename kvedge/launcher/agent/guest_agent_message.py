@@ -10,7 +10,7 @@ import ipaddress
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kvedge.launcher.agent.agent_schedule import Question
@@ -61,6 +61,9 @@ _SYSTEM_KEYS: Final = {
     "machine": "machine",
 }
 _FREEZE_STATES: Final = ("frozen", "thawed")
+# By libvirt's names: how many processes wanted to run, over the last so many minutes.
+_LOADS: Final = {"load.1m": "load1m", "load.5m": "load5m", "load.15m": "load15m"}
+_LARGEST_LOAD: Final = 1_000_000
 _LARGEST_NUMBER: Final = (1 << 63) - 1
 # East of Greenwich and west of it; no place is farther away.
 _LARGEST_OFFSET: Final = 24 * 3600
@@ -88,6 +91,8 @@ class AgentFacts:
     users: tuple[GuestUser, ...] | None = None
     filesystems: tuple[GuestFilesystem, ...] | None = None
     freeze_status: str = ""
+    # In thousandths. It changes with each answer, and is no news that anybody is told of: whoever wants it asks.
+    load: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def info(self) -> GuestInfo:
         """All in one, with the first few users and file systems."""
@@ -153,6 +158,8 @@ def take(facts: AgentFacts, question: Question, value: Any) -> AgentFacts:
             return replace(facts, filesystems=tuple(_filesystems(value)))
         case Question.FREEZE_STATUS:
             return replace(facts, freeze_status=value if value in _FREEZE_STATES else "")
+        case Question.LOAD:
+            return replace(facts, load=parse_load(value))
 
 
 def surplus(question: Question, value: Any) -> str:
@@ -189,8 +196,8 @@ def parse_system(value: object) -> GuestInfo:
     """The operating system."""
     found = value if isinstance(value, Mapping) else {}
     info = GuestInfo()
-    for field, key in _SYSTEM_KEYS.items():
-        setattr(info, field, clean(found.get(key)))
+    for name, key in _SYSTEM_KEYS.items():
+        setattr(info, name, clean(found.get(key)))
     return info
 
 
@@ -216,6 +223,17 @@ def parse_interfaces(value: object) -> list[GuestAddress]:
             name = clean(entry.get("name"))
             parsed.append(GuestAddress(mac=mac, guest_name=name, addresses=texts, source="guest-agent"))
     return parsed
+
+
+def parse_load(value: object) -> dict[str, int]:
+    """How busy the guest is, in thousandths of a process; what makes no sense is left out."""
+    found = value if isinstance(value, Mapping) else {}
+    loads = {name: found.get(key) for name, key in _LOADS.items()}
+    return {
+        name: round(load * 1000)
+        for name, load in loads.items()
+        if isinstance(load, int | float) and not isinstance(load, bool) and 0 <= load <= _LARGEST_LOAD
+    }
 
 
 def _commands(found: Mapping[str, Any]) -> Iterator[AgentCommand]:

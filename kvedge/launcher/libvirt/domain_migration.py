@@ -7,7 +7,7 @@ come from other threads meanwhile.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree
 
@@ -52,6 +52,8 @@ class MigrationFacts(NamedTuple):
     sent: int = 0
     left: int = 0
     memory_rate: int = 0
+    # How fast the guest changes its memory; None before QEMU has looked at all of it once.
+    dirty_rate: int | None = None
 
 
 class DomainMigration:
@@ -116,6 +118,7 @@ class DomainMigration:
                     sent=found.get("data_processed", 0),
                     left=found.get("data_remaining", 0),
                     memory_rate=found.get("memory_bps", 0),
+                    dirty_rate=_find_dirty_rate(found),
                 )
         return None
 
@@ -127,6 +130,12 @@ class DomainMigration:
         """
         with translate_errors("ending the migration"):
             self._find().abortJob()
+
+
+def _find_dirty_rate(found: Mapping[str, int]) -> int | None:
+    """In bytes a second; libvirt counts in pages."""
+    pages, page = found.get("memory_dirty_rate"), found.get("memory_page_size")
+    return None if pages is None or page is None else pages * page
 
 
 def _render_without_functions(domain: Any) -> str | None:

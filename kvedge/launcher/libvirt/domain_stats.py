@@ -46,8 +46,8 @@ def read_figures(connection: Any, domain: Any, pid: int, *, ask_qemu: bool) -> D
     # Another call may have had the domain all the time: then the groups of QEMU are not there.
     complete = ask_qemu and "balloon.current" in found
     # libvirt has what QEMU has told it last, and asks nobody.
-    memory = {"balloon.current": domain.info()[_PRESENT_MEMORY]}
-    return sort_figures(memory | _read_cpu(pid) | found, disks, nics, time.time(), complete=complete)
+    told = {"balloon.current": domain.info()[_PRESENT_MEMORY], "cpu.affinity": _count_places(domain)}
+    return sort_figures(told | _read_cpu(pid) | found, disks, nics, time.time(), complete=complete)
 
 
 def _read_cpu(pid: int) -> dict[str, int]:
@@ -66,3 +66,8 @@ def _read_cpu(pid: int) -> dict[str, int]:
     tick = _NANOSECONDS // os.sysconf("SC_CLK_TCK")
     user, system = stat.user_ticks * tick, stat.system_ticks * tick
     return {"cpu.time": user + system, "cpu.user": user, "cpu.system": system}
+
+
+def _count_places(domain: Any) -> int:
+    """On how many of the host's CPUs each vCPU may run, all together."""
+    return sum(sum(places) for places in domain.vcpuPinInfo())

@@ -19,6 +19,7 @@ from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unansw
 from kvedge.launcher.libvirt.domain_backup import DomainBackup
 from kvedge.launcher.libvirt.domain_bitmaps import DomainBitmaps
 from kvedge.launcher.libvirt.domain_copies import DomainCopies
+from kvedge.launcher.libvirt.domain_dirty_rate import DomainDirtyRate
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
@@ -60,6 +61,7 @@ class LibvirtSession:
         self.backup = DomainBackup(self._domain)
         self.bitmaps = DomainBitmaps(self._domain)
         self.copies = DomainCopies(self._domain)
+        self.dirty_rate = DomainDirtyRate(self._connection, self._domain)
         self.launch_security = DomainLaunchSecurity(self._connection, self._domain)
 
     @property

@@ -18,7 +18,7 @@ _FRESH_SECONDS: Final = 30
 _HOST_MEMORY: Final = ("balloon.current", "balloon.maximum", "balloon.rss")
 _GUEST_SIZES: Final = ("balloon.available", "balloon.unused", "balloon.usable", "balloon.disk_caches")
 _GUEST_COUNTS: Final = ("balloon.swap_in", "balloon.swap_out", "balloon.major_fault", "balloon.minor_fault")
-_CPU: Final = ("cpu.time", "cpu.user", "cpu.system")
+_CPU: Final = ("cpu.time", "cpu.user", "cpu.system", "cpu.affinity")
 # As VIR_VCPU_OFFLINE, RUNNING and BLOCKED.
 _VCPU_STATES: Final = {0: "offline", 1: "running", 2: "blocked"}
 _LARGEST: Final = (1 << 63) - 1

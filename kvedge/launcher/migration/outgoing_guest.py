@@ -250,10 +250,14 @@ class OutgoingGuest:
             ended_unix_ms=record.ended_ms,
             aborting=self._aborting and self._moving,
         )
-        progress = self._session.migration.progress() if self._moving else None
+        progress = self.progress()
         if progress is not None:
             _fill_in(found, progress)
         return found
+
+    def progress(self) -> MigrationFacts | None:
+        """How far the guest is on its way, as QEMU says; None while it stays, or nothing is known."""
+        return self._session.migration.progress() if self._moving else None
 
     def _observe(self, facts: DomainFacts | None, *, killed: bool) -> OutgoingSeen:
         qemu = _qemu(facts, killed=killed, held=self._record.held and not self._record.paused)

@@ -26,6 +26,7 @@ from kvedge.launcher.migration.migration_record import MigrationRecord
 from kvedge.launcher.migration.outgoing_guest import OutgoingGuest
 from kvedge.launcher.migration.released_guest import ReleasedGuest
 from kvedge.launcher.run.attestation import Attestation
+from kvedge.launcher.run.dirty_sampling import DirtySampling
 from kvedge.launcher.run.domain_description import Descriptions
 from kvedge.launcher.run.domain_life import DomainLife, Preparation
 from kvedge.launcher.run.domain_orders import DomainOrders
@@ -120,7 +121,10 @@ class DomainRun:
         self.screen = Screenshots(session)
         self.attestation = Attestation(session)
         self.descriptions = Descriptions(session, self.view.board)
-        self.stats = GuestStats(session, self.agent.answers.known_filesystems)
+        answers = self.agent.answers
+        sampling = DirtySampling(session)
+        move = self.outgoing.progress
+        self.stats = GuestStats(session, answers.known_filesystems, answers.known_load, move, sampling)
         self._io_errors = IoErrorPatience()
 
     @property

@@ -11,6 +11,7 @@ from tests.unit.api.metrics.test_exposition import read_back
 
 # Of docs/observability/metrics.md of KubeVirt 1.9: all of a guest that virt-handler measures, with its type.
 _COUNTERS: Final = """
+migration_data_bytes_total
 cpu_system_usage_seconds_total cpu_usage_seconds_total cpu_user_usage_seconds_total memory_pgmajfault_total
 memory_pgminfault_total network_receive_bytes_total network_receive_errors_total network_receive_packets_dropped_total
 network_receive_packets_total network_traffic_bytes_total network_transmit_bytes_total network_transmit_errors_total
@@ -20,7 +21,9 @@ storage_read_traffic_bytes_total storage_write_times_seconds_total storage_write
 vcpu_delay_seconds_total vcpu_seconds_total vcpu_wait_seconds_total
 """
 _GAUGES: Final = """
-dirty_rate_bytes_per_second filesystem_capacity_bytes filesystem_used_bytes guest_load_15m guest_load_1m guest_load_5m
+migration_data_processed_bytes migration_data_remaining_bytes migration_dirty_memory_rate_bytes
+migration_memory_transfer_rate_bytes dirty_rate_bytes_per_second filesystem_capacity_bytes
+filesystem_used_bytes guest_load_15m guest_load_1m guest_load_5m
 memory_actual_balloon_bytes memory_available_bytes memory_cached_bytes memory_domain_bytes memory_resident_bytes
 memory_swap_in_traffic_bytes memory_swap_out_traffic_bytes memory_unused_bytes memory_usable_bytes node_cpu_affinity
 """
@@ -29,20 +32,11 @@ KUBEVIRTS: Final = {
     for kind, names in (("counter", _COUNTERS), ("gauge", _GAUGES))
     for name in names.split()
 }
-NOT_THERE: Final = {
-    "kubevirt_vmi_network_traffic_bytes_total": "deprecated; bytes in and out have series of their own",
-    "kubevirt_vmi_dirty_rate_bytes_per_second": "each scrape would have every QEMU sample its memory for a second",
-    "kubevirt_vmi_guest_load_1m": "the agent is not asked for it yet",
-    "kubevirt_vmi_guest_load_5m": "the agent is not asked for it yet",
-    "kubevirt_vmi_guest_load_15m": "the agent is not asked for it yet",
-    "kubevirt_vmi_node_cpu_affinity": "the places of vCPUs do not come with the figures yet",
-}
 
 
-def test_names_and_types_are_kubevirts_and_those_that_are_absent_have_a_reason() -> None:
+def test_names_and_types_are_kubevirts() -> None:
     there = {row.name: row.kind for row in ROWS}
-    assert there == {name: kind for name, kind in KUBEVIRTS.items() if name not in NOT_THERE}
-    assert NOT_THERE.keys() <= KUBEVIRTS.keys()
+    assert there == KUBEVIRTS
     assert len(there) == len(ROWS)
 
 
@@ -66,7 +60,24 @@ def test_figures_come_in_kubevirts_units_and_with_its_labels() -> None:
         "kubevirt_vmi_storage_read_traffic_bytes_total": [(base | {"drive": "root"}, 512.0)],
         "kubevirt_vmi_storage_flush_times_seconds_total": [(base | {"drive": "root"}, 0.5)],
         "kubevirt_vmi_network_receive_bytes_total": [(base | {"interface": "default"}, 77.0)],
+        "kubevirt_vmi_network_traffic_bytes_total": [(base | {"interface": "default", "type": "rx"}, 77.0)],
         "kvedge_vmi_stats_up": [(base, 1.0)],
+    }
+
+
+def test_the_load_is_told_in_processes_and_a_move_in_bytes() -> None:
+    figures = {"load.1m": 250, "load.15m": 2000, "cpu.affinity": 8, "dirtyrate.bytes_per_second": 5}
+    figures |= {"job.data_total": 10, "job.memory_dirty_bps": 3}
+    guest = GuestStats(namespace="shop", name="web", answered=True, complete=True, figures=figures)
+    found = read_back(render(build_guest_metrics([("n1", guest)])))
+    assert {name: value for name, [(_, value)] in found.items()} == {
+        "kubevirt_vmi_guest_load_1m": 0.25,
+        "kubevirt_vmi_guest_load_15m": 2.0,
+        "kubevirt_vmi_node_cpu_affinity": 8.0,
+        "kubevirt_vmi_dirty_rate_bytes_per_second": 5.0,
+        "kubevirt_vmi_migration_data_bytes_total": 10.0,
+        "kubevirt_vmi_migration_dirty_memory_rate_bytes": 3.0,
+        "kvedge_vmi_stats_up": 1.0,
     }
 
 

@@ -11,7 +11,7 @@ from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
 from kvedge.handler.launchers.node_stats import StatsReader, read_stats
 from kvedge.resources.codec import decode_json
 from kvedge.resources.usage.guest_stats import FilesystemStats, GuestStats, NodeStats
-from kvedge.rpc.launcher_pb2 import DomainStats, GuestFilesystem, StatsPart
+from kvedge.rpc.launcher_pb2 import DomainStats, GetStatsRequest, GuestFilesystem, StatsPart
 
 KEY = ("default", "web")
 
@@ -22,6 +22,7 @@ class Connections:
     def __init__(self, **answers: DomainStats | grpc.StatusCode) -> None:
         self.answers = answers
         self.calls: list[tuple[str, str, float]] = []
+        self.dirty_rates: list[bool] = []
         self.own_loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -33,6 +34,8 @@ class Connections:
 
     async def call_async(self, key: Key, method: str, request: object, seconds: float) -> DomainStats:
         self.calls.append((key[1], method, seconds))
+        assert isinstance(request, GetStatsRequest)
+        self.dirty_rates.append(request.dirty_rate)
         answer = self.answers[key[1]]
         if isinstance(answer, grpc.StatusCode):
             raise LauncherCallError(answer, "")
@@ -112,3 +115,20 @@ def test_file_systems_come_with_the_figures() -> None:
     mount = GuestFilesystem(disk_name="vda1", mount_point="/", type="ext4", used_bytes=3, total_bytes=10)
     (guest,) = read(Connections(web=DomainStats(complete=True, filesystems=[mount]))).guests
     assert guest.filesystems == [FilesystemStats(disk="vda1", mount_point="/", type="ext4", used=3, total=10)]
+
+
+def test_memory_is_measured_while_somebody_scrapes_and_not_for_graphs() -> None:
+    connections, now = Connections(web=DomainStats(complete=True)), [100.0]
+    reader = StatsReader(connections, lambda: now[0])  # type: ignore[arg-type]  # all that it uses
+
+    async def test() -> None:
+        connections.own_loop = asyncio.get_running_loop()
+        await asyncio.to_thread(reader.look)
+        now[0] = 110.0
+        await reader.read()
+        for moment in (120.0, 300.0):
+            now[0] = moment
+            await asyncio.to_thread(reader.look)
+        assert connections.dirty_rates == [False, True, True, False]
+
+    asyncio.run(test())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.launcher.agent.agent_schedule import SECONDS, AgentSchedule, Question, Steady
+from kvedge.launcher.agent.agent_schedule import REFUSED_SECONDS, SECONDS, AgentSchedule, Question, Steady
 
 HOUR = 3600.0
 
@@ -113,3 +113,14 @@ def test_however_it_flaps_so_many_changes_are_told(steps: list[tuple[int, float]
         told = found
         assert changes <= 40 + now / 10 + 1
     assert steady.settle(7, now + 11.0) == 7
+
+
+def test_an_agent_that_does_not_know_a_question_is_asked_it_seldom() -> None:
+    schedule = AgentSchedule()
+    for question in Question:
+        schedule.note_answer(question, 0.0, refused=True)
+    found = [schedule.next(now, frozen=False)[0] for now in (SECONDS[Question.LOAD], REFUSED_SECONDS)]
+    assert Question.LOAD not in found[:1]
+    for question in set(Question) - {Question.LOAD}:
+        schedule.note_answer(question, REFUSED_SECONDS)
+    assert schedule.next(REFUSED_SECONDS, frozen=False)[0] is Question.LOAD

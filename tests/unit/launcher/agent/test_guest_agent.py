@@ -32,6 +32,7 @@ ANSWERS: dict[str, Any] = {
     "guest-network-get-interfaces": [],
     "guest-get-fsinfo": [{"name": "vda1", "mountpoint": "/", "type": "ext4", "used-bytes": 3, "total-bytes": 10}],
     "guest-get-users": [{"user": "root"}],
+    "guest-get-load": {"load1m": 0.25, "load5m": 1.5, "load15m": 2},
     "guest-ping": {},
     "guest-exec": {"pid": 7},
 }
@@ -151,6 +152,18 @@ def test_what_is_mounted_is_told_without_waiting_while_the_agent_is_there(
     agent.follow(connected=False, running=True)
     assert agent.answers.known_filesystems() == ()
     assert session.asked.count("guest-get-fsinfo") == asked.count("guest-get-fsinfo") == 1
+
+
+def test_the_load_is_told_while_it_is_fresh_and_the_agent_is_there(
+    agent: GuestAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard(agent)
+    assert agent.answers.known_load() == {"load.1m": 250, "load.5m": 1500, "load.15m": 2000}
+    monkeypatch.setattr(agent_answers, "FRESH_LOAD_SECONDS", -1.0)
+    assert agent.answers.known_load() == {}
+    monkeypatch.undo()
+    agent.follow(connected=False, running=True)
+    assert agent.answers.known_load() == {}
 
 
 def test_who_asks_early_gets_the_whole_of_it(agent: GuestAgent) -> None:

@@ -168,6 +168,16 @@ def test_facts_become_fields() -> None:
     assert list(status.agent_lacks) == [name for name in REQUIRED_COMMANDS if name != "guest-ping"]
 
 
+def test_the_load_is_no_news_and_what_makes_no_sense_of_it_is_left_out() -> None:
+    said = {"load1m": 0.25, "load5m": 3, "load15m": 12.0004}
+    facts = take(AgentFacts(), Question.LOAD, said)
+    assert facts.load == {"load.1m": 250, "load.5m": 3000, "load.15m": 12000}
+    assert facts == AgentFacts(), "each answer would be a write to the API"
+    strange = {"load1m": -1, "load5m": float("nan"), "load15m": True}
+    assert take(facts, Question.LOAD, strange).load == {}
+    assert take(facts, Question.LOAD, {"load1m": 1e300, "load5m": "1", "load15m": None}).load == {}
+
+
 def test_an_agent_that_has_not_said_what_it_can_lacks_nothing() -> None:
     assert lacking(AgentFacts()) == []
     disabled = [{"name": name, "enabled": name != "guest-ping"} for name in REQUIRED_COMMANDS]

@@ -123,6 +123,23 @@ def test_how_far_it_is_is_known_while_it_is_under_way(find: Callable[[], PlayedD
     assert (found.left if found is not None else None) == left
 
 
+@pytest.mark.parametrize(
+    ("more", "rate"),
+    [
+        ({"memory_dirty_rate": 3, "memory_page_size": 4096}, 3 * 4096),
+        ({"memory_dirty_rate": 3}, None),
+        ({}, None),
+    ],
+    ids=["seen once", "pages of an unknown size", "not seen yet"],
+)
+def test_memory_that_changes_is_told_in_bytes(more: dict[str, int], rate: int | None) -> None:
+    from kvedge.launcher.libvirt.domain_migration import DomainMigration
+
+    found = DomainMigration(lambda: PlayedDomain({"type": 2, "data_total": 10, **more})).progress()
+    assert found is not None
+    assert found.dirty_rate == rate
+
+
 def test_a_domain_that_had_a_function_at_its_start_is_another_one_for_good() -> None:
     import libvirt
 

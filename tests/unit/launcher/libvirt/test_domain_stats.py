@@ -45,6 +45,9 @@ class Domain:
     def info(self) -> list[int]:
         return [1, 3, 2, 1, 5]
 
+    def vcpuPinInfo(self) -> list[tuple[bool, ...]]:  # libvirt's name
+        return [(True, False, True), (False, False, True)]
+
 
 class Connection:
     """libvirt, which tells of QEMU what QEMU tells."""
@@ -70,7 +73,7 @@ class Connection:
 
 def test_disks_and_nics_have_the_vmis_names() -> None:
     found = read(Connection(), Domain(), ask_qemu=True)
-    assert (found.complete, found.figures) == (True, {"balloon.current": 1})
+    assert (found.complete, found.figures) == (True, {"cpu.affinity": 3, "balloon.current": 1})
     assert [part.name for part in (*found.disks, *found.nics)] == ["root", "default"]
 
 
