@@ -122,6 +122,7 @@ def test_a_guest_whose_agent_dies_is_started_anew(box: Box) -> None:
     in_guest(box, PAGED, "killall -9 qemu-ga")
     wait_killed(box, pod)
     assert f"{pod}: Liveness probe failed: {NO_AGENT}" in told(box, NO_AGENT)
+    wait_told(box, f"GuestAgentPing probe failed for VMI {PAGED}")
     wait_new_run(box, PAGED, before)
 
 

@@ -82,6 +82,15 @@ class PassEvents:
         if view.status is not None and view.status.HasField("access_credentials"):
             self._tell_credentials(vmi, memory, view.status.access_credentials)
 
+    def note_failed_pings(self, vmi: VirtualMachineInstance, view: LauncherView, memory: PassMemory) -> None:
+        """Tell that a probe's ping was not answered, as often as the launcher finds it worth a word."""
+        failed = view.status.failed_pings if view.status is not None else 0
+        if failed > memory.failed_pings:
+            text = f"GuestAgentPing probe failed for VMI {vmi.metadata.name}"
+            self.recorder.record(vmi, "Warning", "GuestAgentPingFailed", text)
+        # That of another launcher begins anew.
+        memory.failed_pings = failed
+
     def _tell_credentials(self, vmi: VirtualMachineInstance, memory: PassMemory, word: AccessCredentials) -> None:
         if word.synchronized:
             text, reason = "Access credentials sync successful.", "AccessCredentialsSyncSuccess"

@@ -54,6 +54,8 @@ class PassMemory:
     troubles: set[str] = field(default_factory=set)
     # The disks for which the guest is paused, as the user was told.
     disk_errors: frozenset[str] = frozenset()
+    # How many failed pings of the guest's agent the user was told of.
+    failed_pings: int = 0
     started_told: bool = False
     shutdown_told: bool = False
     # When the guest could first be asked to end.

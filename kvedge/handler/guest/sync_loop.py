@@ -180,6 +180,7 @@ class SyncLoop:
             hotplug = replace(hotplug, dumps=dumps.outcomes, troubles={**hotplug.troubles, **dumps.troubles})
         copy = self._copies.look(key, vmi, view, hotplug)
         self._told.tell_trouble(vmi, view, memory)
+        self._told.note_failed_pings(vmi, view, memory)
         self._told.note_disk_errors(vmi, view, memory)
         for text in (*hotplug_troubles(view.status, hotplug).values(), *nic_troubles(view.status)):
             self._told.tell_once(vmi, memory, "HotplugFailed", text)

@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 from kvedge.launcher.agent.agent_line import AgentLine
 from kvedge.launcher.agent.guest_exec import GuestExec
 from kvedge.launcher.agent.guest_freeze import GuestFreeze, now
-from kvedge.rpc.launcher_pb2 import GuestExecReply
+from kvedge.launcher.agent.ping_failures import PingFailures
+from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.rpc.launcher_pb2 import DomainStatus, GuestExecReply
 
 
 class AgentProbes:
     """The probes of one guest; methods may be called from any thread."""
 
-    def __init__(self, line: AgentLine, freeze: GuestFreeze) -> None:
+    def __init__(self, line: AgentLine, freeze: GuestFreeze, on_failure: Callable[[], None]) -> None:
+        """`on_failure()` is called in any thread when one more failure is to be told of."""
         self._line = line
+        self._on_failure = on_failure
+        self._failures = PingFailures()
         self._freeze = freeze
         self._exec = GuestExec(line.ask)
 
@@ -33,8 +38,18 @@ class AgentProbes:
         """
         with self._line.changed:
             busy = self._line.state.is_requested
-        if not busy:
+        if busy:
+            return
+        try:
             self._line.ask("guest-ping", {}, now() + seconds)
+        except LauncherError:
+            if self._failures.note_failure(now()):
+                self._on_failure()
+            raise
+
+    def fill(self, status: DomainStatus) -> None:
+        """Put what is told of failed pings into the domain's status."""
+        status.failed_pings = self._failures.told
 
     def execute(self, command: Sequence[str], seconds: int, is_wanted: Callable[[], bool]) -> GuestExecReply:
         """Have the agent run a program, and wait for its end, as long as `is_wanted()`.

@@ -38,7 +38,7 @@ class GuestAgent:
         self._freeze = GuestFreeze(record)
         self.line = AgentLine(session)
         self.answers = AgentAnswers(self.line)
-        self.probes = AgentProbes(self.line, self._freeze)
+        self.probes = AgentProbes(self.line, self._freeze, on_change)
         self.orders = AgentOrders(self.line, self._freeze)
         self.freezer = GuestFreezer(session, self.line, self._freeze, on_change)
         self.clock = GuestClock(self.line)

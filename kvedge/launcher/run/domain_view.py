@@ -202,6 +202,7 @@ class DomainView:
         if credentials is not None:
             part.access_credentials.CopyFrom(credentials)
         self._agent.answers.fill(part)
+        self._agent.probes.fill(part)
         return part
 
 

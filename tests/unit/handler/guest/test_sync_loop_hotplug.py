@@ -214,6 +214,24 @@ def test_a_full_disk_is_told_each_time_that_it_pauses_the_guest() -> None:
         scene.settle()
 
 
+def test_a_ping_that_fails_is_told_as_often_as_the_launcher_says() -> None:
+    scene = Scene()
+    scene.want("a")
+    scene.settle()
+    for failed in (1, 2):
+        scene.status.failed_pings = failed
+        scene.settle()
+        scene.settle()
+        said = [text for reason, text in scene.said if reason == "GuestAgentPingFailed"]
+        assert said == [f"GuestAgentPing probe failed for VMI {scene.vmi.metadata.name}"] * failed
+    # Another launcher counts anew.
+    scene.status.failed_pings = 0
+    scene.settle()
+    scene.status.failed_pings = 1
+    scene.settle()
+    assert len([reason for reason, _ in scene.said if reason == "GuestAgentPingFailed"]) == 3
+
+
 def test_one_bad_volume_is_told_and_looked_at_again_while_the_others_come() -> None:
     scene = Scene()
     scene.volumes.refused["bad"] = "disk.img is empty"

@@ -416,12 +416,16 @@ def test_a_probe_is_answered_between_the_other_questions(agent: GuestAgent, sess
     ids=["silent", "mad", "forbidden"],
 )
 def test_a_probe_that_is_not_answered_says_why(
-    agent: GuestAgent, session: PlayedSession, error: LauncherError, expected: str
+    agent: GuestAgent, session: PlayedSession, changes: list[int], error: LauncherError, expected: str
 ) -> None:
     heard(agent)
     session.failing = {"guest-ping": error, "guest-exec": error}
-    with pytest.raises((Unanswered, WrongState), match=expected):
-        agent.probes.ping(1)
+    before, found = len(changes), DomainStatus()
+    for _ in range(2):
+        with pytest.raises((Unanswered, WrongState), match=expected):
+            agent.probes.ping(1)
+    agent.probes.fill(found)
+    assert (found.failed_pings, len(changes) - before) == (1, 1)
     with pytest.raises((Unanswered, WrongState), match=expected):
         agent.probes.execute(["true"], 1, lambda: True)
 
