@@ -66,7 +66,9 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
 
 
 def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
-    failed = result_of(report(State="failed", LeafNodeText="[test_id:3177] in openapi", Failure={"Message": "no"}))
+    failed = result_of(
+        report(State="failed", LeafNodeText="[test_id:1654]with set grace period", Failure={"Message": "no"})
+    )
     passed = result_of(report(LeafNodeText="[test_id:1653]with set grace period"))
     broken = result_of(report(State="panicked", Failure={"Message": "no"}))
     assert failed is not None

@@ -72,9 +72,3 @@ def root_paths() -> JsonObject:
     """/."""
     base = f"/apis/{SUBRESOURCE_GROUP}"
     return {"paths": ["/apis", base, *(f"{base}/{version}" for version in SUBRESOURCE_VERSIONS), "/healthz"]}
-
-
-def open_api(version: str) -> JsonObject:
-    """/openapi/v2 and v3: the calls' bodies are a handful of options, which no client asks a schema for."""
-    info = {"title": "kvedge subresources", "version": __version__}
-    return {"swagger" if version == "2.0" else "openapi": version, "info": info, "paths": {}}

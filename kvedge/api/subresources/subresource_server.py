@@ -14,6 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from kvedge.api.admission.rules.dns_names import dns_subdomain_complaints
+from kvedge.api.open_api_manifest import open_api_index, open_api_v2, open_api_v3
 from kvedge.api.served_paths import SUBRESOURCE_GROUP, SUBRESOURCE_VERSIONS
 from kvedge.api.subresources import discovery_manifest as discovery
 from kvedge.api.subresources.attestation.attestation_calls import AttestationCalls
@@ -116,8 +117,8 @@ class SubresourceServer:
             _document("/", discovery.root_paths),
             _document("/apis", discovery.api_group_list),
             _document(_BASE, discovery.api_group),
-            _document("/openapi/v2", lambda: discovery.open_api("2.0")),
-            _document("/openapi/v3", lambda: {"paths": {}}),
+            _document("/openapi/v2", open_api_v2),
+            _document("/openapi/v3", open_api_index),
             web.get("/healthz", self._answer_healthz),
         ]
         for version in SUBRESOURCE_VERSIONS:
@@ -129,6 +130,7 @@ class SubresourceServer:
         namespaced = f"{base}/namespaces/{{namespace}}"
         routes = [
             _document(base, lambda: discovery.api_resource_list(version)),
+            _document(f"/openapi/v3{base}", lambda: open_api_v3(version)),
             _document(f"{base}/version", discovery.version_info),
             web.get(f"{base}/healthz", self._answer_healthz),
             web.get(f"{base}/guestfs", _answer(self._answer_guestfs)),

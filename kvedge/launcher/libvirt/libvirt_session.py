@@ -19,14 +19,13 @@ from kvedge.launcher.launcher_errors import DomainMissing, LibvirtFailed, Unansw
 from kvedge.launcher.libvirt.domain_backup import DomainBackup
 from kvedge.launcher.libvirt.domain_bitmaps import DomainBitmaps
 from kvedge.launcher.libvirt.domain_copies import DomainCopies
-from kvedge.launcher.libvirt.domain_dirty_rate import DomainDirtyRate
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import memory_device_with, read_facts, read_look, read_sizes
-from kvedge.launcher.libvirt.domain_stats import read_figures
+from kvedge.launcher.libvirt.domain_stats import DomainDirtyRate, read_figures
 from kvedge.launcher.libvirt.host_reading import read_host_documents
 from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 from kvedge.launcher.libvirt.libvirt_events import start_event_loop, watch_events

@@ -107,6 +107,18 @@ def test_virtctl_finds_the_version(virtctl: Kubectl) -> None:
     assert f"{CONFORMS_TO}+kvedge{__version__}" in done.stdout
 
 
+def test_the_calls_are_in_the_servers_openapi_documents(admin: KubeClient) -> None:
+    start = f"{SUB.replace('default', '{namespace}')}/virtualmachines/{{name}}/start"
+
+    def described() -> bool:
+        return start in admin.request("GET", "/openapi/v2")["paths"]
+
+    wait_until(described, "the paths are merged into the server's", 120)
+    root = "apis/subresources.kubevirt.io/v1"
+    index = wait_until(lambda: admin.request("GET", "/openapi/v3")["paths"].get(root), "they are listed", 120)
+    assert start in admin.request("GET", index["serverRelativeURL"])["paths"]
+
+
 def test_virtctl_starts_a_vm(virtctl: Kubectl, admin: KubeClient, vm: JsonObject) -> None:
     done = virtctl.try_run("start", "small")
     assert (done.returncode, done.stdout) == (0, "VM small was scheduled to start\n"), done.stderr

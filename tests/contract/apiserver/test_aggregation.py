@@ -46,6 +46,8 @@ async def serve(request: web.BaseRequest) -> web.StreamResponse:
     if request.path == _BASE:
         document = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{_GROUP}/v1"}
         return web.json_response({**document, "resources": _RESOURCES})
+    if request.path == "/openapi/v2":
+        return web.json_response({"swagger": "2.0", "paths": {f"{_BASE}/things": {"get": {"operationId": "things"}}}})
     if request.path.endswith("/console"):
         socket = web.WebSocketResponse(protocols=["plain.example.com"])
         await socket.prepare(request)
@@ -325,3 +327,18 @@ def test_an_api_service_that_makes_no_sense_is_refused(admin: ApiClient) -> None
     answer = admin.post(_SERVICES, body)
     assert answer.status == 422
     assert {"metadata.name", "spec.groupPriorityMinimum"} <= {cause["field"] for cause in answer.causes}
+
+
+def test_its_paths_are_in_the_openapi_document_while_it_answers(api_server: Server, aggregated: HttpsBackend) -> None:
+    def described() -> bool:
+        return f"{_BASE}/things" in api_server.admin.get("/openapi/v2").json["paths"]
+
+    eventually(described, 30)
+    assert f"apis/{_GROUP}/v1" not in api_server.admin.get("/openapi/v3").json["paths"], "it has none of that version"
+    service = f"{_SERVICES}/v1.{_GROUP}"
+    document = api_server.admin.get(service).json
+    api_server.admin.delete(service)
+    eventually(lambda: not described(), 30)
+    del document["metadata"]["resourceVersion"], document["metadata"]["uid"]
+    api_server.admin.made(_SERVICES, document)
+    eventually(described, 30)

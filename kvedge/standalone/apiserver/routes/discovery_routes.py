@@ -37,7 +37,7 @@ class DiscoveryRoutes:
         self._address = address
         self._proxy = proxy
         self._known = known
-        self._openapi = OpenApiRoutes(hub)
+        self._openapi = OpenApiRoutes(hub, proxy, known)
 
     def stop(self) -> None:
         """Let go of what is kept for clients."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +12,12 @@ from kvedge.launcher.launcher_errors import DomainMissing
 from kvedge.launcher.libvirt.stats_figures import DomainFigures
 from tests.support.needs import NEEDS_LIBVIRT
 
+if TYPE_CHECKING:
+    from kvedge.launcher.libvirt.domain_stats import DomainDirtyRate
+
 pytestmark = NEEDS_LIBVIRT
+# As VIR_DOMAIN_DIRTYRATE_MEASURED.
+MEASURED = 2
 DOCUMENT = """<domain><devices>
 <disk device="disk"><source file="/disk"/><target dev="vda"/><alias name="ua-root"/></disk>
 <interface><mac address="02:00:00:00:00:01"/><target dev="tap0"/><alias name="ua-default"/></interface>
@@ -107,3 +113,65 @@ def test_a_qemu_that_has_just_ended_has_no_cpu_time() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert "cpu.time" not in read(Connection(), Domain(), ask_qemu=False, pid=child.pid).figures
+
+
+class MeasuredDomain:
+    """A domain, and what QEMU was told to measure."""
+
+    def __init__(self, backing: str = "") -> None:
+        self._backing = backing
+        self.asked: list[int] = []
+
+    def XMLDesc(self) -> str:  # libvirt's name
+        return f"<domain>{self._backing}<devices/></domain>"
+
+    def startDirtyRateCalc(self, seconds: int, flags: int) -> None:  # libvirt's name
+        self.asked.append(seconds)
+
+
+class Measurements:
+    """libvirt with one answer."""
+
+    def __init__(self, **found: int) -> None:
+        self._found = {f"dirtyrate.{name}": value for name, value in found.items()}
+
+    def domainListGetStats(  # libvirt's name
+        self, domains: list[MeasuredDomain], groups: int, flags: int
+    ) -> list[tuple[MeasuredDomain, dict[str, int]]]:
+        return [(domains[0], self._found)]
+
+
+def rate_of(domain: MeasuredDomain, connection: Measurements) -> DomainDirtyRate:
+    from kvedge.launcher.libvirt.domain_stats import DomainDirtyRate
+
+    return DomainDirtyRate(connection, lambda: domain)
+
+
+@pytest.mark.parametrize(
+    ("found", "rate"),
+    [
+        ({"calc_status": MEASURED, "megabytes_per_second": 54}, 54 << 20),
+        ({"calc_status": MEASURED, "megabytes_per_second": 0}, 0),
+        ({"calc_status": 1}, None),
+        ({}, None),
+    ],
+    ids=["measured", "an idle guest", "not over", "not known"],
+)
+def test_only_what_was_measured_is_told(found: dict[str, int], rate: int | None) -> None:
+    assert rate_of(MeasuredDomain(), Measurements(**found)).read() == rate
+
+
+@pytest.mark.parametrize(
+    ("backing", "asked"),
+    [
+        ("", [1]),
+        ("<memoryBacking><hugepages/></memoryBacking>", [1]),
+        ("<memoryBacking><source type='memfd'/></memoryBacking>", []),
+        ("<memoryBacking><access mode='shared'/></memoryBacking>", []),
+    ],
+    ids=["anonymous", "huge pages", "a file", "shared"],
+)
+def test_memory_that_is_a_file_is_not_looked_at(backing: str, asked: list[int]) -> None:
+    domain = MeasuredDomain(backing)
+    rate_of(domain, Measurements()).begin()
+    assert domain.asked == asked
