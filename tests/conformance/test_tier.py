@@ -66,9 +66,8 @@ def test_a_report_becomes_a_line_of_the_table() -> None:
 
 
 def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
-    failed = result_of(
-        report(State="failed", LeafNodeText="[test_id:1654]with set grace period", Failure={"Message": "no"})
-    )
+    name = "[test_id:1654]with set grace period"
+    failed = result_of(report(State="failed", LeafNodeText=name, Failure={"Message": "no"}))
     passed = result_of(report(LeafNodeText="[test_id:1653]with set grace period"))
     broken = result_of(report(State="panicked", Failure={"Message": "no"}))
     assert failed is not None
@@ -76,7 +75,10 @@ def test_a_spec_that_waits_for_a_part_of_kvedge_is_told_apart() -> None:
     assert broken is not None
     assert unexpected([failed, passed, broken], Place.BOX) == [broken]
     text = render([failed, passed], Place.BOX)
-    assert "failed, waits for OpenAPI of the aggregated API: no" in text
+    assert (
+        "failed, waits for a VMI that stays Succeeded for a second, for which these specs look once a second: no"
+        in text
+    )
     assert "take it off the list" in text
 
 
