@@ -12,6 +12,7 @@ from typing import Final
 from kvedge.api.metrics.exposition import Metric
 from kvedge.api.metrics.series_table import Table, counter, gauge, histogram
 from kvedge.kube.figures.process_figures import CONTROLLER_LEADS, CONTROLLER_READY
+from kvedge.kube.figures.vmi_figures import BETWEEN, FROM_CREATION, FROM_DELETION, MIGRATION
 from kvedge.resources.usage.role_stats import QueueStats, RoleStats, Times
 
 _QUEUE: Final = "kubevirt_workqueue_"
@@ -21,6 +22,14 @@ _HANDLER_READY: Final = "kubevirt_virt_handler_ready_status"
 _STATES: Final = {
     CONTROLLER_READY: "kubevirt_virt_controller_ready_status",
     CONTROLLER_LEADS: "kubevirt_virt_controller_leading_status",
+}
+_SYNCS: Final = "kubevirt_vmi_sync_total"
+# By what a process calls the moment from which on it counts.
+_TRANSITIONS: Final = {
+    BETWEEN: "kubevirt_vmi_phase_transition_time_seconds",
+    FROM_CREATION: "kubevirt_vmi_phase_transition_time_from_creation_seconds",
+    FROM_DELETION: "kubevirt_vmi_phase_transition_time_from_deletion_seconds",
+    MIGRATION: "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds",
 }
 _PROCESS: Final[Table] = {
     "process_cpu_seconds_total": counter("CPU time of the process."),
@@ -42,6 +51,15 @@ TABLE: Final[Table] = {
     f"{_QUEUE}unfinished_work_seconds": gauge("How long all work that goes on takes by now."),
     f"{_QUEUE}queue_duration_seconds": histogram("How long objects waited for work."),
     f"{_QUEUE}work_duration_seconds": histogram("How long work took."),
+    "kubevirt_vmi_phase_transition_time_seconds": histogram("How long VMIs took from one phase to the next."),
+    "kubevirt_vmi_phase_transition_time_from_creation_seconds": histogram("How long VMIs took to a phase."),
+    "kubevirt_vmi_phase_transition_time_from_deletion_seconds": histogram(
+        "How long VMIs that were deleted took to end."
+    ),
+    "kubevirt_vmi_migration_phase_transition_time_from_creation_seconds": histogram(
+        "How long migrations took to a phase."
+    ),
+    _SYNCS: counter("How often a VMI was seen to."),
     f"{_REST}requests_total": counter("Calls to the API server."),
     f"{_REST}request_latency_seconds": histogram("How long the API server took to answer."),
 }
@@ -69,6 +87,7 @@ def _add_process(metrics: Mapping[str, Metric], node: str, stats: RoleStats) -> 
     for state, name in _STATES.items():
         if state in stats.states:
             metrics[name].add(base, int(stats.states[state]))
+    _add_vmis(metrics, base, stats)
     for queue in stats.queues:
         _add_queue(metrics, {**base, "name": queue.name}, queue)
     for call in stats.calls:
@@ -78,6 +97,18 @@ def _add_process(metrics: Mapping[str, Metric], node: str, stats: RoleStats) -> 
     for latency in stats.latencies:
         labels = {"verb": latency.verb, "url": latency.url}
         _add_times(metrics[f"{_REST}request_latency_seconds"], base | labels, latency.times)
+
+
+def _add_vmis(metrics: Mapping[str, Metric], base: Mapping[str, str], stats: RoleStats) -> None:
+    for transition in stats.transitions:
+        name = _TRANSITIONS.get(transition.kind)
+        if name is not None:
+            labels = {**base, "phase": transition.phase}
+            if transition.kind == BETWEEN:
+                labels["last_phase"] = transition.last_phase
+            _add_times(metrics[name], labels, transition.times)
+    for sync in stats.syncs:
+        metrics[_SYNCS].add({**base, "namespace": sync.namespace, "name": sync.name}, sync.count)
 
 
 def _add_queue(metrics: Mapping[str, Metric], labels: Mapping[str, str], queue: QueueStats) -> None:

@@ -18,9 +18,11 @@ from kvedge.controller.migrations.migration_steps import MigrationSteps
 from kvedge.controller.migrations.migration_view import MigrationView
 from kvedge.controller.migrations.readiness import is_ready_to_begin
 from kvedge.controller.migrations.target_creation import MigrationSources
+from kvedge.controller.phase_times import time_migration
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.controller.vmi.launcher_pods import launcher_of
 from kvedge.controller.vmi.vmi_steps import own_pods
+from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claims, hotplugged_volumes
@@ -191,6 +193,7 @@ class MigrationLoop:
     ) -> None:
         item = new or old
         assert item is not None
+        VMI_FIGURES.note_transitions(time_migration(old, new))
         if new is None:
             self._steps.forget(item.metadata.uid)
             self.loop.add(Key(item.metadata.namespace, item.spec.vmi_name))

@@ -15,6 +15,7 @@ from typing import Final
 from kvedge.controller.fencing.local_disks import find_local_claim
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.node.node_plan import NodeState
+from kvedge.controller.phase_times import time_vmi
 from kvedge.controller.vmi.claim_rules import ClaimView
 from kvedge.controller.vmi.launcher_pod_status import has_ended, may_still_run
 from kvedge.controller.vmi.launcher_pods import is_moving, launcher_name, launcher_of
@@ -23,6 +24,7 @@ from kvedge.controller.vmi.vmi_steps import VmiSources, VmiSteps, own_pods
 from kvedge.controller.vmi.vmi_view import VmiView
 from kvedge.controller.vmi.vsock_cids import VsockCids
 from kvedge.controller.vmi_claims import index_by_claim, vmis_of
+from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.volume_facts import claims
@@ -93,6 +95,7 @@ class VmiLoop:
             vmi = self._vmis.get(*key)
             if vmi is None:
                 return None
+            VMI_FIGURES.note_round(*key)
             view = self._view(vmi)
             plan = plan_vmi(view, self._config(), self._clock.now())
             if not plan.actions:
@@ -170,7 +173,9 @@ class VmiLoop:
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old
         assert item is not None
+        VMI_FIGURES.note_transitions(time_vmi(old, new))
         if new is None:
+            VMI_FIGURES.forget(item.metadata.namespace, item.metadata.name)
             self._steps.forget(item.metadata.uid)
             self._podless_since.pop(item.metadata.uid, None)
             self._cids.forget(item.metadata.uid)

@@ -41,6 +41,7 @@ from kvedge.handler.volumes.hotplug_plan import HotplugSeen, hotplug_troubles
 from kvedge.handler.volumes.hotplug_volumes import HotplugVolumes
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.kube.events import EventRecorder
+from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import MergePatch
@@ -146,8 +147,10 @@ class SyncLoop:
         if self._moving is not None and coming is not None:
             return self._moving.receive(key, coming)
         if vmi is None:
+            VMI_FIGURES.forget(*key)
             self._forget(key, None)
             return None
+        VMI_FIGURES.note_round(*key)
         memory = self._memories.find_memory(key, vmi, self.clock.monotonic())
         view = self._view(key, vmi, memory)
         move = self._moving.look(key, vmi, view) if self._moving is not None else SourceOutcome()

@@ -16,6 +16,7 @@ from typing import Final
 from kvedge.kube.figures.queue_figures import tell_queues
 from kvedge.kube.figures.rest_figures import REST_FIGURES
 from kvedge.kube.figures.stream_figures import STREAM_FIGURES
+from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.resources.usage.role_stats import RoleStats
 
 # By this an api role knows what two ways of asking have in common: handler and api role are often one process.
@@ -49,6 +50,8 @@ def tell_process() -> RoleStats:
         calls=REST_FIGURES.tell_calls(),
         latencies=REST_FIGURES.tell_latencies(),
         streams=STREAM_FIGURES.tell(),
+        transitions=VMI_FIGURES.tell_transitions(),
+        syncs=VMI_FIGURES.tell_rounds(),
     )
 
 

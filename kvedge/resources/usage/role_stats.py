@@ -67,6 +67,23 @@ class StreamStats(KubeStruct, kw_only=True):
     ended: int = 0
 
 
+class TransitionStats(KubeStruct, kw_only=True):
+    """How long VMIs or migrations took to a phase: `kind` is from which moment on, by names of ours."""
+
+    kind: str = ""
+    phase: str = ""
+    last_phase: str = ""
+    times: Times = field(default_factory=Times)
+
+
+class SyncStats(KubeStruct, kw_only=True):
+    """How often a VMI was seen to."""
+
+    namespace: str = ""
+    name: str = ""
+    count: int = 0
+
+
 class RoleStats(KubeStruct, kw_only=True):
     """One process: `process` tells it from all others; `figures` and `states` by names of ours."""
 
@@ -77,3 +94,5 @@ class RoleStats(KubeStruct, kw_only=True):
     calls: list[CallStats] = []
     latencies: list[LatencyStats] = []
     streams: list[StreamStats] = []
+    transitions: list[TransitionStats] = []
+    syncs: list[SyncStats] = []

@@ -6,14 +6,26 @@ from typing import Any, Final
 
 from kvedge.api.metrics.exposition import render
 from kvedge.api.metrics.role_series import TABLE, build_role_metrics
-from kvedge.resources.usage.role_stats import CallStats, LatencyStats, QueueStats, RoleStats, Times
+from kvedge.kube.figures.vmi_figures import BETWEEN, FROM_CREATION
+from kvedge.resources.usage.role_stats import (
+    CallStats,
+    LatencyStats,
+    QueueStats,
+    RoleStats,
+    SyncStats,
+    Times,
+    TransitionStats,
+)
 from tests.unit.api.metrics.test_exposition import read_back
 
 # Of docs/observability/metrics.md of KubeVirt 1.9: all that each of its programs tells of itself.
 KUBEVIRTS: Final = """
 rest_client_rate_limiter_duration_seconds rest_client_request_latency_seconds rest_client_requests_total
 virt_controller_leading_status virt_controller_ready_status virt_handler_ready_status virt_operator_leading_status
-virt_operator_ready_status workqueue_adds_total workqueue_depth workqueue_longest_running_processor_seconds
+virt_operator_ready_status vmi_migration_phase_transition_time_from_creation_seconds
+vmi_phase_transition_time_from_creation_seconds vmi_phase_transition_time_from_deletion_seconds
+vmi_phase_transition_time_seconds vmi_sync_total workqueue_adds_total
+workqueue_depth workqueue_longest_running_processor_seconds
 workqueue_queue_duration_seconds workqueue_retries_total workqueue_unfinished_work_seconds
 workqueue_work_duration_seconds
 """
@@ -74,6 +86,20 @@ def test_queues_and_calls_have_kubevirts_labels() -> None:
     assert found["kubevirt_rest_client_request_latency_seconds_count"] == [
         ({"node": "n1", "verb": "list", "url": "/api/v1/nodes"}, 6.0)
     ]
+
+
+def test_phases_and_rounds_of_vmis_have_kubevirts_labels() -> None:
+    told = [
+        TransitionStats(kind=BETWEEN, phase="Running", last_phase="Scheduled", times=TIMES),
+        TransitionStats(kind=FROM_CREATION, phase="Running", times=TIMES),
+        TransitionStats(kind="made up", phase="Running", times=TIMES),
+    ]
+    found = read(("n1", stats(transitions=told, syncs=[SyncStats(namespace="shop", name="web", count=3)])))
+    labels = {"node": "n1", "phase": "Running"}
+    assert found["kubevirt_vmi_phase_transition_time_seconds_count"] == [({**labels, "last_phase": "Scheduled"}, 6.0)]
+    assert found["kubevirt_vmi_phase_transition_time_from_creation_seconds_sum"] == [(labels, 9.5)]
+    assert found["kubevirt_vmi_sync_total"] == [({"node": "n1", "namespace": "shop", "name": "web"}, 3.0)]
+    assert "kubevirt_vmi_phase_transition_time_from_deletion_seconds_count" not in found
 
 
 def test_a_node_that_says_two_things_of_one_queue_spoils_nothing() -> None:
