@@ -40,7 +40,8 @@ def time_migration(old: VirtualMachineInstanceMigration | None, new: VirtualMach
 
 def _find(entries: Iterable[PhaseTransition | MigrationPhaseTransition], phase: str) -> str | None:
     """When a phase was entered last."""
-    return {entry.phase: entry.phase_transition_timestamp for entry in entries}.get(phase)
+    entered: dict[str, str] = {entry.phase: entry.phase_transition_timestamp for entry in entries}
+    return entered.get(phase)
 
 
 def _measure(transition: Transition, start: str | None, end: str | None) -> _Found:
