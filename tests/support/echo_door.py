@@ -39,6 +39,8 @@ class EchoDoor:
         # Guests that print without end to whoever looks.
         self.flooding = False
         self.printed = 0
+        # Guests whose stream begins as that of a screen by VNC, without a password.
+        self.speaks_rfb = False
 
     async def open_stream(
         self, namespace: str, name: str, stream: GuestVerb
@@ -125,12 +127,18 @@ class EchoDoor:
                 writer.write(b"flood " * 1024)
                 await writer.drain()
                 self.printed += 6 * 1024
+            if self.speaks_rfb:
+                writer.write(b"RFB 003.008\n")
+                assert await reader.readexactly(12) == b"RFB 003.008\n"
+                writer.write(b"\1\1")
+                assert await reader.readexactly(1) == b"\1"
+                writer.write(b"\0\0\0\0")
             while data := await reader.read(4096):
                 while self.deaf:
                     await asyncio.sleep(0.05)
                 writer.write(data)
                 await writer.drain()
-        except ConnectionError:
+        except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
             self.open_streams -= 1

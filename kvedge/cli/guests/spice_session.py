@@ -24,9 +24,9 @@ from kvedge.cli.exits import Exit, Refused
 from kvedge.cli.guests.program_join import REST_SECONDS, run_program, wait_for_program
 from kvedge.cli.guests.stream_runs import run_here
 from kvedge.client.session import Session
-from kvedge.client.streams.spice_file import NotOneLine, render_viewer_file
 from kvedge.client.streams.stream_client import StreamClient, StreamRefused
 from kvedge.client.streams.stream_join import join_socket
+from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file
 from kvedge.client.subresources import VMI
 
 _CALL: Final = "spice"

@@ -5,6 +5,7 @@ Called by the group. `kvedge vnc screenshot NAME -f FILE` is a verb of its own b
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kvedge.cli.verb_command import VerbCommand, vmi_argument
 _SCREENSHOT = "screenshot"
 # The first bytes of every PNG.
 _PNG = b"\x89PNG"
+_LONGEST_TERM = 24 * 3600
 
 
 class _VncCommand(VerbCommand):
@@ -60,6 +62,18 @@ def screenshot(vmi: str, kubeconfig: Path | None, namespace: str | None, path: s
 @click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen for the viewer.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on [a free one].")
 @click.option("--proxy-only", is_flag=True, help="Start no viewer: print the port, and wait for one.")
+@click.option("--password", is_flag=True, help="With --proxy-only: print a password, which one viewer has to show.")
+@click.option(
+    "--viewer-file", type=click.Path(), help="Write a file for remote-viewer, with a password for one viewer."
+)
+@click.option(
+    "--valid-for",
+    type=click.IntRange(1, _LONGEST_TERM),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a session with a password ends, whether a viewer has come or not.",
+)
 @click.option("--preserve-session", is_flag=True, help="Do not take the screen over from another viewer.")
 @click.option("--vnc-type", default="", help="The viewer: tiger, chicken, real or remote-viewer [what is installed].")
 @click.option("--vnc-path", default="", help="The viewer's program.")
@@ -70,11 +84,23 @@ def vnc(
     address: str,
     port: int,
     proxy_only: bool,
+    password: bool,
+    viewer_file: str | None,
+    valid_for: int,
     preserve_session: bool,
     vnc_type: str,
     vnc_path: str,
 ) -> None:
     """Open a guest's screen in a VNC viewer, or save a picture of it."""
+    if password or viewer_file is not None:
+        _check_password_options(address, proxy_only=proxy_only, viewer_file=viewer_file, viewer=vnc_type or vnc_path)
+        session = open_session(kubeconfig, namespace)
+        from kvedge.cli.guests.vnc_password_session import PasswordTerms
+        from kvedge.cli.guests.vnc_password_session import show as show_once
+
+        file = Path(viewer_file) if viewer_file is not None else None
+        show_once(session, vmi, PasswordTerms((address, port), valid_for, file, preserve_session))
+        return
     from kvedge.cli.guests.vnc_viewers import VIEWERS, find_viewer
 
     if vnc_type and vnc_type not in VIEWERS:
@@ -85,3 +111,23 @@ def vnc(
     from kvedge.cli.guests.vnc_session import show
 
     show(session, vmi, (address, port), viewer, preserve_session=preserve_session)
+
+
+def _check_password_options(address: str, *, proxy_only: bool, viewer_file: str | None, viewer: str) -> None:
+    if not proxy_only and viewer_file is None:
+        raise Refused("--password: add --proxy-only, which prints it, or use --viewer-file FILE", Exit.USAGE)
+    if viewer:
+        raise Refused("--vnc-type and --vnc-path: a session with a password starts no viewer", Exit.USAGE)
+    if not _is_loopback(address):
+        raise Refused(
+            f"--address: {address} is reached from elsewhere, and VNC's password protects nothing on a network: listen "
+            "on 127.0.0.1, and reach it by `ssh -L`",
+            Exit.USAGE,
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

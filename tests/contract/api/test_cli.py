@@ -22,6 +22,7 @@ from kvedge.resources.host_devices.device_report import DeviceReport, write_repo
 from kvedge.resources.names import GRAPHICS, HOST_DEVICES, SYSTEM_NAMESPACE
 from tests.contract.api.cli_calls import CALLS, RUNNING
 from tests.contract.api.conftest import EchoNode, remove
+from tests.support import rfb_viewer
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
 from tests.support.builders import replica_set_of, small_vmi, vm_of
 from tests.support.golden.manifest_cases import CREATE_CASES, GOLDEN, LAUNCH_CASES
@@ -210,6 +211,111 @@ def test_a_viewer_reaches_the_screen_through_the_port_that_is_printed(cli: Kvedg
             assert viewer.recv(64) == b"RFB 003.008\n"
         # The viewer has gone, and the proxy with it.
         assert process.wait(30) == 0
+
+
+@pytest.fixture
+def screen(vmi: JsonObject, echo_node: EchoNode) -> Iterator[None]:
+    """The guest's streams begin as a screen's."""
+    echo_node.door.speaks_rfb = True
+    yield
+    echo_node.door.speaks_rfb = False
+
+
+def _viewer(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), 10)
+
+
+@pytest.mark.parametrize("version", ["003.003", "003.007", "003.008"])
+def test_one_viewer_that_knows_the_password_sees_the_screen(cli: KvedgeCli, screen: None, version: str) -> None:
+    with cli.running("vnc", "clitest", "--proxy-only", "--password") as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        with _viewer(told["port"]) as stranger, pytest.raises(rfb_viewer.Refused):
+            rfb_viewer.enter(stranger, "a guess!", version)
+        with _viewer(told["port"]) as viewer:
+            rfb_viewer.enter(viewer, told["password"], version)
+            viewer.sendall(b"what is seen")
+            assert rfb_viewer.read(viewer, 12) == b"what is seen"
+            # The password is used: nobody listens any more.
+            with pytest.raises(ConnectionRefusedError):
+                _viewer(told["port"])
+        assert process.wait(30) == 0
+
+
+def test_a_viewers_file_holds_the_password_and_goes_with_the_session(
+    cli: KvedgeCli, screen: None, tmp_path: Path
+) -> None:
+    file = tmp_path / "screen.vv"
+    with cli.running("vnc", "clitest", "--viewer-file", str(file)) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert "password" not in told
+        assert file.stat().st_mode & 0o777 == 0o600
+        keys = dict(line.split("=") for line in file.read_text().splitlines() if "=" in line)
+        assert (keys["type"], keys["host"], keys["port"]) == ("vnc", "127.0.0.1", str(told["port"]))
+        with _viewer(told["port"]) as viewer:
+            rfb_viewer.enter(viewer, keys["password"])
+        assert process.wait(30) == 0
+    assert not file.exists()
+    file.write_text("somebody's")
+    done = cli.try_run("vnc", "clitest", "--viewer-file", str(file))
+    assert (done.returncode, done.stderr) == (5, f"error: --viewer-file: {file}: File exists\n")
+
+
+def test_a_session_with_a_password_ends_in_time_with_or_without_a_viewer(cli: KvedgeCli, screen: None) -> None:
+    words = ("vnc", "clitest", "--proxy-only", "--password", "--valid-for")
+    done = cli.try_run(*words, "1")
+    assert (done.returncode, done.stderr) == (4, "error: no viewer came within 1 s\n")
+    with cli.running(*words, "3") as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        with _viewer(told["port"]) as viewer:
+            rfb_viewer.enter(viewer, told["password"])
+            with pytest.raises((EOFError, ConnectionError)):
+                rfb_viewer.read(viewer, 1)
+        assert process.wait(30) == 0
+
+
+def test_guesses_end_a_session_with_a_password(cli: KvedgeCli, screen: None) -> None:
+    with cli.running("vnc", "clitest", "--proxy-only", "--password") as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        for _ in range(5):
+            with _viewer(told["port"]) as stranger, pytest.raises((rfb_viewer.Refused, EOFError, ConnectionError)):
+                rfb_viewer.enter(stranger, "a guess!")
+        assert process.wait(30) == 1
+
+
+def test_a_session_with_a_password_takes_no_screen_before_somebody_shows_it(
+    cli: KvedgeCli, screen: None, echo_node: EchoNode
+) -> None:
+    with cli.running("vnc", "clitest", "--proxy-only") as looking:
+        assert looking.stdout is not None
+        port = json.loads(looking.stdout.readline())["port"]
+        with _viewer(port) as first, cli.running("vnc", "clitest", "--proxy-only", "--password") as process:
+            assert rfb_viewer.read(first, 12) == b"RFB 003.008\n"
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            assert looking.poll() is None, "the first one looks on"
+            with _viewer(told["port"]) as viewer:
+                rfb_viewer.enter(viewer, told["password"])
+                # It has taken the screen over.
+                assert looking.wait(30) == 0
+            assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--password",), "--password: add --proxy-only"),
+        (("--password", "--proxy-only", "--address", "0.0.0.0"), "--address: 0.0.0.0 is reached from elsewhere"),
+        (("--viewer-file", "x.vv", "--vnc-type", "tiger"), "--vnc-type and --vnc-path: a session with a password"),
+    ],
+)
+def test_a_password_where_it_protects_nothing_is_refused(cli: KvedgeCli, words: tuple[str, ...], field: str) -> None:
+    done = cli.try_run("vnc", "clitest", *words)
+    assert done.returncode == 2
+    assert field in done.stderr
 
 
 def test_a_viewer_of_this_computer_is_started_with_the_screens_address(

@@ -1,4 +1,4 @@
-"""The file by which remote-viewer opens a guest's screen."""
+"""The files by which remote-viewer opens a guest's screen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from configparser import ConfigParser
 
 import pytest
 
-from kvedge.client.streams.spice_file import NotOneLine, render_viewer_file
+from kvedge.client.streams.viewer_files import NotOneLine, render_viewer_file, render_vnc_file
 
 
 def test_a_viewer_finds_the_socket_and_deletes_the_file() -> None:
@@ -19,6 +19,21 @@ def test_a_viewer_finds_the_socket_and_deletes_the_file() -> None:
         "delete-this-file": "1",
         "enable-usb-autoshare": "0",
     }
+
+
+def test_a_viewer_of_vnc_finds_port_and_password() -> None:
+    reader = ConfigParser(interpolation=None)
+    reader.read_string(render_vnc_file("127.0.0.1", 5901, "s3cretpw", "default/web"))
+    assert dict(reader["virt-viewer"]) == {
+        "type": "vnc",
+        "host": "127.0.0.1",
+        "port": "5901",
+        "password": "s3cretpw",
+        "title": "default/web",
+        "delete-this-file": "1",
+    }
+    with pytest.raises(NotOneLine):
+        render_vnc_file("127.0.0.1", 5901, "s3cretpw", "a\nb")
 
 
 @pytest.mark.parametrize("odd", ["a\nproxy=http://evil.example", "a\rb", "a\0b"], ids=["a line", "a return", "a NUL"])
