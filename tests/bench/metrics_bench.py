@@ -33,6 +33,7 @@ _COUNTS: Final = (1, 20, 100)
 _NODE: Final = "node1"
 _DISK: Final = tuple(f"{way}.{what}" for way in ("rd", "wr", "fl") for what in ("reqs", "bytes", "times"))
 _NIC: Final = tuple(f"{way}.{what}" for way in ("rx", "tx") for what in ("bytes", "pkts", "errs", "drop"))
+_MORE: Final = ("cpu.affinity", "load.1m", "load.5m", "load.15m", "dirtyrate.bytes_per_second")
 _MEMORY: Final = ("current", "maximum", "rss", "available", "unused", "usable", "disk_caches", "swap_in", "swap_out")
 
 
@@ -69,7 +70,7 @@ class PlayedNode:
 
     def server(self) -> MetricsServer:
         """An api role that collects at each scrape."""
-        roles = RoleCollector(self.relays, self.ask_node, "")
+        roles = RoleCollector(self.relays, self.ask_node, "", self.read_objects)
         return MetricsServer(self, self.read_objects, self.ask_node, roles, lambda: None, Configuration, _never_fresh)
 
 
@@ -124,7 +125,7 @@ def _figures(names: Sequence[str]) -> dict[str, int]:
 _ticks: Final = [0.0]
 _ANSWER: Final = DomainStats(
     complete=True,
-    figures=_figures(["cpu.time", "cpu.user", "cpu.system", *(f"balloon.{name}" for name in _MEMORY)]),
+    figures=_figures(["cpu.time", "cpu.user", "cpu.system", *_MORE, *(f"balloon.{name}" for name in _MEMORY)]),
     vcpus=[StatsPart(name=str(n), state="running", figures=_figures(["time", "wait", "delay"])) for n in range(2)],
     disks=[StatsPart(name=name, figures=_figures(_DISK)) for name in ("root", "cloudinit")],
     nics=[StatsPart(name="default", figures=_figures(_NIC))],

@@ -394,6 +394,9 @@ def test_kubectl_sees_tables_logs_events_and_what_the_guest_uses(box: Box, name:
     roles = kubectl("get", "--raw", f"{METRICS}?roles=true")
     assert re.search(r"^kubevirt_virt_controller_leading_status{.*} 1$", roles, re.MULTILINE)
     assert re.search(r'^kubevirt_workqueue_adds_total{.*name="vm"} [1-9]', roles, re.MULTILINE)
+    phases = r'^kubevirt_vmi_phase_transition_time_seconds_count{.*phase="Running",last_phase="Scheduled"} [1-9]'
+    assert re.search(phases, roles, re.MULTILINE)
+    assert re.search(rf'^kubevirt_vmi_sync_total{{.*name="{name}"}} [1-9]', roles, re.MULTILINE)
     (qemu,) = box.qemu_pids(vmi.metadata.uid)
     os.kill(qemu, signal.SIGSTOP)
     try:
@@ -438,6 +441,11 @@ def check_metrics(text: str, name: str) -> bool:
     assert found["kubevirt_vmi_cpu_usage_seconds_total"].value > 0
     assert found["kubevirt_vmi_vcpu_seconds_total"].labels["id"] == "0"
     assert found["kubevirt_vmi_memory_domain_bytes"].value > 1 << 20
+    # One vCPU, which may use each CPU of this machine.
+    assert found["kubevirt_vmi_node_cpu_affinity"].value >= len(os.sched_getaffinity(0))
+    # QEMU measures for a second, and the next scrape has it.
+    if "kubevirt_vmi_dirty_rate_bytes_per_second" not in found:
+        return False
     assert found["kubevirt_vmi_network_transmit_bytes_total"].labels["interface"] == "default"
     assert not found["kubevirt_vmi_storage_read_traffic_bytes_total"].labels["drive"].startswith("ua-")
     assert found["kubevirt_vmi_info"].labels["phase"] == "running"

@@ -21,16 +21,21 @@ from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.api_servers import Kubectl
 from tests.support.box import Box, small_vm
 from tests.support.guest import build_guest
+from tests.support.kvedge_cli import KvedgeCli
 from tests.support.ports import free_port
 from tests.support.raw_websocket import RawWebSocket
+from tests.support.rfb_viewer import password_file
 from tests.support.terminal import in_terminal
 from tests.support.udp_echo import PORT, udp_echo_script
+from tests.support.unpacked_packages import unpack_packages
 from tests.support.waiting import comes_within, wait_until
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 
 IMAGE = "local/guest:1"
 NAME = "streams"
+# What viewers call a display is a port from here on.
+_FIRST_DISPLAY = 5900
 VMI_PATH = f"/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/{NAME}"
 
 
@@ -102,6 +107,32 @@ def test_virtctl_proxies_the_guests_display(virtctl: Kubectl, guest: VirtualMach
             client.sendall(b"RFB 003.008\n")
             # One kind of authentication: none, as who may look was asked before.
             assert client.recv(2) == b"\x01\x01"
+
+
+def test_a_viewer_of_the_distribution_shows_a_password_and_sees_the_guests_display(
+    box: Box, guest: VirtualMachineInstance, tmp_path: Path
+) -> None:
+    # A real viewer that needs no display of its own: it comes, takes a picture and leaves.
+    tree = unpack_packages("vncsnapshot", "vncsnapshot", "libjpeg62-turbo")
+    libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu"))
+    words, picture = tmp_path / "password", tmp_path / "screen.jpg"
+
+    def take(port: int, password: str) -> subprocess.CompletedProcess[str]:
+        words.write_bytes(password_file(password))
+        arguments = ["-quiet", "-passwd", str(words), f"127.0.0.1:{port - _FIRST_DISPLAY}", str(picture)]
+        viewer = [str(tree / "usr/bin/vncsnapshot"), *arguments]
+        environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
+        return subprocess.run(viewer, capture_output=True, text=True, env=environment, check=False, timeout=60)
+
+    with KvedgeCli(box.kubeconfig).running("vnc", NAME, "--proxy-only", "--password") as session:
+        assert session.stdout is not None
+        told = json.loads(session.stdout.readline())
+        assert take(told["port"], "a guess!").returncode != 0
+        assert not picture.exists()
+        done = take(told["port"], told["password"])
+        assert done.returncode == 0, done.stderr
+        assert picture.read_bytes().startswith(b"\xff\xd8\xff"), "a picture in JPEG"
+        assert session.wait(30) == 0, "the viewer has left"
 
 
 def test_virtctl_forwards_a_tcp_port_of_the_guest(virtctl: Kubectl, guest: VirtualMachineInstance) -> None:

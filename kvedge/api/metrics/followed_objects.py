@@ -17,6 +17,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -36,11 +37,13 @@ class _Following:
         self.vmis = Informer(client, VirtualMachineInstance)
         self.migrations = Informer(client, VirtualMachineInstanceMigration)
         self.snapshots = Informer(client, VirtualMachineSnapshot)
+        self.claims = Informer(client, PersistentVolumeClaim)
         self._by_kind: dict[str, Informer[Any]] = {
             VirtualMachine.KIND.plural: self.vms,
             VirtualMachineInstance.KIND.plural: self.vmis,
             VirtualMachineInstanceMigration.KIND.plural: self.migrations,
             VirtualMachineSnapshot.KIND.plural: self.snapshots,
+            PersistentVolumeClaim.KIND.plural: self.claims,
         }
         self._deadline = time.monotonic() + _FIRST_SECONDS
         for informer in self._by_kind.values():
@@ -53,7 +56,14 @@ class _Following:
 
     def see(self) -> SeenObjects:
         known = {kind: _is_known(informer) for kind, informer in self._by_kind.items()}
-        return SeenObjects(self.vms.list(), self.vmis.list(), self.migrations.list(), self.snapshots.list(), known)
+        return SeenObjects(
+            self.vms.list(),
+            self.vmis.list(),
+            self.migrations.list(),
+            self.snapshots.list(),
+            self.claims.list(),
+            known,
+        )
 
     def stop(self) -> None:
         for informer in self._by_kind.values():

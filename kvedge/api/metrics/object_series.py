@@ -48,8 +48,9 @@ def build_object_metrics(seen: SeenObjects, configuration: Configuration) -> lis
 
     names = {migration.job: migration.metadata.name for migration in seen.migrations}
     vmis = vmi_series.VmiTeller(configuration.eviction_strategy, names)
+    claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
     metrics = [
-        *make("virtualmachines", vm_series.TABLE, seen.vms, vm_series.tell_vm),
+        *make("virtualmachines", vm_series.TABLE, seen.vms, partial(vm_series.tell_vm, claims)),
         *make("virtualmachineinstances", vmi_series.TABLE, seen.vmis, vmis.tell),
         *job_series.count_migrations(seen.migrations),
         *make("virtualmachineinstancemigrations", job_series.MIGRATIONS, seen.migrations, job_series.tell_migration),

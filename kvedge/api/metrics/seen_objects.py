@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -22,4 +23,5 @@ class SeenObjects:
     vmis: Sequence[VirtualMachineInstance] = ()
     migrations: Sequence[VirtualMachineInstanceMigration] = ()
     snapshots: Sequence[VirtualMachineSnapshot] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
     known: Mapping[str, bool] = field(default_factory=dict)

@@ -6,13 +6,14 @@ type are those of its own template: the type is not looked up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
 from kvedge.api.metrics.nic_series import describe_nics
 from kvedge.api.metrics.series_table import NONE, Table, Told, counter, describe, gauge, unix_seconds
 from kvedge.resources.types.domain import Cpu
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import Matcher, VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.values.quantities import Quantity, parse_quantity
@@ -38,6 +39,8 @@ _SINCE: Final = "kubevirt_vm_{}_status_last_transition_timestamp_seconds"
 # Conditions whose changes are changes of the state.
 _STATE_CONDITIONS: Final = ("Ready", "Failure", "Paused")
 
+_DISK_SIZE: Final = "kubevirt_vm_disk_allocated_size_bytes"
+
 TABLE: Final[Table] = {
     "kubevirt_vm_info": gauge("VMs, and how they are."),
     **{
@@ -48,11 +51,14 @@ TABLE: Final[Table] = {
     "kubevirt_vm_resource_requests": gauge("CPUs and memory that a VM asks for."),
     "kubevirt_vm_resource_limits": gauge("CPUs and memory that a VM may have at most."),
     "kubevirt_vm_vnic_info": gauge("The NICs of a VM's template."),
+    _DISK_SIZE: gauge("What the claim of a VM's disk asks for."),
 }
+# Claims by namespace and name.
+Claims = Mapping[tuple[str, str], PersistentVolumeClaim]
 
 
-def tell_vm(vm: VirtualMachine) -> Iterator[Told]:
-    """The samples of one VM."""
+def tell_vm(claims: Claims, vm: VirtualMachine) -> Iterator[Told]:
+    """The samples of one VM; of its claims those that are known have a size."""
     base = {"name": vm.metadata.name, "namespace": vm.metadata.namespace}
     status = vm.status.printable_status
     group = _GROUP_OF.get(status, _UNKNOWN)
@@ -76,6 +82,32 @@ def tell_vm(vm: VirtualMachine) -> Iterator[Told]:
         yield from _tell_requests(template.spec, base)
         for nic in describe_nics(template.spec):
             yield Told("kubevirt_vm_vnic_info", base | nic, 1)
+        yield from _tell_disks(vm, template.spec, base, claims)
+
+
+def _tell_disks(
+    vm: VirtualMachine, spec: VirtualMachineInstanceSpec, base: dict[str, str], claims: Claims
+) -> Iterator[Told]:
+    for volume in spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            name, asked = volume.persistent_volume_claim.claim_name, None
+        elif volume.data_volume is not None:
+            # The claim may ask for more: for the room of its file system.
+            name, asked = volume.data_volume.name, _asked_of_data_volume(vm, volume.data_volume.name)
+        else:
+            continue
+        claim = claims.get((vm.metadata.namespace, name))
+        if claim is not None:
+            labels = {"persistentvolumeclaim": name, "volume_mode": claim.spec.volume_mode or "", "device": volume.name}
+            yield Told(_DISK_SIZE, base | labels, _value(asked or claim.spec.resources.requests.get("storage")))
+
+
+def _asked_of_data_volume(vm: VirtualMachine, name: str) -> Quantity | None:
+    for template in vm.spec.data_volume_templates:
+        if template.metadata.name == name:
+            spec = template.spec.pvc or template.spec.storage
+            return spec.resources.requests.get("storage") if spec is not None and spec.resources is not None else None
+    return None
 
 
 def _machine(spec: VirtualMachineInstanceSpec) -> str:

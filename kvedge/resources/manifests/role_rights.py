@@ -283,6 +283,8 @@ _API: Final = (
     # The claim that an upload or a dump goes into, and the worker that takes it; what is exported, and the Pod that
     # serves it.
     right(("get",), "core", "persistentvolumeclaims pods"),
+    # How large the disks of VMs are, for those who scrape metrics.
+    right(READ, "core", "persistentvolumeclaims"),
     right(("get",), "export.kubevirt.io", "virtualmachineexports"),
     right((*READ, "delete"), "certificates.k8s.io", "certificatesigningrequests"),
     right(("patch",), "certificates.k8s.io", "certificatesigningrequests/approval certificatesigningrequests/status"),

@@ -78,12 +78,13 @@ def test_nothing_is_followed_before_somebody_asks(asked: Asked) -> None:
 def test_objects_are_listed_once_and_a_kind_that_is_not_served_is_told(asked: Asked) -> None:
     seen = asked.read()
     assert [vm.metadata.name for vm in seen.vms] == ["one"]
-    assert [len(each) for each in (seen.vmis, seen.migrations, seen.snapshots)] == [1, 1, 0]
+    assert [len(each) for each in (seen.vmis, seen.migrations, seen.snapshots, seen.claims)] == [1, 1, 0, 1]
     assert seen.known == {
         "virtualmachines": True,
         "virtualmachineinstances": True,
         "virtualmachineinstancemigrations": True,
         "virtualmachinesnapshots": False,
+        "persistentvolumeclaims": True,
     }
     asked.read()
     assert (asked.lists(), asked.objects.failure()) == (1, None)

@@ -9,11 +9,24 @@ import pytest
 from kvedge.api.metrics.vm_series import _GROUP_OF, TABLE, tell_vm
 from kvedge.controller.vm.vm_status import _PRINTABLE
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from tests.support.builders import small_vmi, vm_of
 
 WEB = {"name": "small", "namespace": "default"}
 SINCE = "kubevirt_vm_{}_status_last_transition_timestamp_seconds"
+
+
+CLAIMS = {
+    ("default", name): decode(
+        PersistentVolumeClaim,
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"volumeMode": mode, "resources": {"requests": {"storage": size}}},
+        },
+    )
+    for name, mode, size in (("root", "Block", "10Gi"), ("data", "Filesystem", "11Gi"))
+}
 
 
 def vm(status: JsonObject | None = None, **domain: Any) -> VirtualMachine:
@@ -26,7 +39,7 @@ def vm(status: JsonObject | None = None, **domain: Any) -> VirtualMachine:
 
 def told(of: VirtualMachine, name: str) -> list[tuple[dict[str, str], float]]:
     """Labels besides those of the VM, and values."""
-    found = [each for each in tell_vm(of) if each.name == name]
+    found = [each for each in tell_vm(CLAIMS, of) if each.name == name]
     assert all(each.labels["name"] == "small" and each.labels["namespace"] == "default" for each in found)
     return [({key: text for key, text in each.labels.items() if key not in WEB}, each.value) for each in found]
 
@@ -115,6 +128,32 @@ def test_limits_and_nics_are_told() -> None:
     assert [labels["vnic_name"] for labels, _ in told(of, "kubevirt_vm_vnic_info")] == ["default"]
 
 
+def disks(*volumes: JsonObject) -> VirtualMachine:
+    document = vm_of(small_vmi())
+    document["spec"]["template"]["spec"]["volumes"] = list(volumes)
+    template = {"metadata": {"name": "data"}, "spec": {"storage": {"resources": {"requests": {"storage": "10Gi"}}}}}
+    document["spec"]["dataVolumeTemplates"] = [template]
+    return decode(VirtualMachine, document)
+
+
+def test_disks_on_claims_are_told_of_by_what_was_asked_for() -> None:
+    of = disks(
+        {"name": "system", "persistentVolumeClaim": {"claimName": "root"}},
+        {"name": "more", "dataVolume": {"name": "data"}},
+        {"name": "lost", "dataVolume": {"name": "nowhere"}},
+        {"name": "image", "containerDisk": {"image": "guest"}},
+    )
+    assert told(of, "kubevirt_vm_disk_allocated_size_bytes") == [
+        ({"persistentvolumeclaim": "root", "volume_mode": "Block", "device": "system"}, 10 << 30),
+        # Its claim asks for more, for the room of its file system.
+        ({"persistentvolumeclaim": "data", "volume_mode": "Filesystem", "device": "more"}, 10 << 30),
+    ]
+    of.spec.data_volume_templates = []
+    assert told(of, "kubevirt_vm_disk_allocated_size_bytes")[1][1] == 11 << 30
+
+
 def test_all_that_is_told_stands_in_the_table() -> None:
     of = vm({"printableStatus": "Running"}, resources={"limits": {"cpu": 2}})
-    assert {each.name for each in tell_vm(of)} == TABLE.keys()
+    names = {each.name for found in (of, disks()) for each in tell_vm(CLAIMS, found)}
+    with_disk = disks({"name": "system", "persistentVolumeClaim": {"claimName": "root"}})
+    assert names | {each.name for each in tell_vm(CLAIMS, with_disk)} == TABLE.keys()
