@@ -24,6 +24,7 @@ _STATES: Final = {
     CONTROLLER_LEADS: "kubevirt_virt_controller_leading_status",
 }
 _SYNCS: Final = "kubevirt_vmi_sync_total"
+_PANICS: Final = "kubevirt_vmi_guest_os_panic_total"
 # By what a process calls the moment from which on it counts.
 _TRANSITIONS: Final = {
     BETWEEN: "kubevirt_vmi_phase_transition_time_seconds",
@@ -60,6 +61,7 @@ TABLE: Final[Table] = {
         "How long migrations took to a phase."
     ),
     _SYNCS: counter("How often a VMI was seen to."),
+    _PANICS: counter("How often the system of a guest has panicked."),
     f"{_REST}requests_total": counter("Calls to the API server."),
     f"{_REST}request_latency_seconds": histogram("How long the API server took to answer."),
 }
@@ -109,6 +111,10 @@ def _add_vmis(metrics: Mapping[str, Metric], base: Mapping[str, str], stats: Rol
             _add_times(metrics[name], labels, transition.times)
     for sync in stats.syncs:
         metrics[_SYNCS].add({**base, "namespace": sync.namespace, "name": sync.name}, sync.count)
+    for panic in stats.panics:
+        # libvirt tells of no more than that it was one.
+        why = {"type": "unknown", "bugcheck_code": "unknown"}
+        metrics[_PANICS].add({**base, "namespace": panic.namespace, "name": panic.name, **why}, panic.count)
 
 
 def _add_queue(metrics: Mapping[str, Metric], labels: Mapping[str, str], queue: QueueStats) -> None:

@@ -17,12 +17,13 @@ from kvedge.handler.guest.vmi_status import SyncFailure
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError
 from kvedge.handler.launchers.sync_plan import LauncherView
 from kvedge.kube.events import EventRecorder, EventType
+from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.informer import Informer
 from kvedge.network.errors import LostStateError, UnsuitablePodError
 from kvedge.resources.names import LAUNCHER_SILENT
 from kvedge.resources.phases import Phase
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, AccessCredentials
+from kvedge.rpc.launcher_pb2 import DOMAIN_REASON_PANICKED, DOMAIN_STATE_ABSENT, AccessCredentials
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,12 @@ class PassEvents:
             self.recorder.record(vmi, "Warning", "GuestAgentPingFailed", text)
         # That of another launcher begins anew.
         memory.failed_pings = failed
+
+    def note_panic(self, key: Key, view: LauncherView, memory: PassMemory) -> None:
+        """Count, once in a run, that the guest's system has panicked."""
+        if not memory.panic_noted and view.status is not None and view.status.reason == DOMAIN_REASON_PANICKED:
+            memory.panic_noted = True
+            VMI_FIGURES.note_panic(*key)
 
     def _tell_credentials(self, vmi: VirtualMachineInstance, memory: PassMemory, word: AccessCredentials) -> None:
         if word.synchronized:

@@ -56,6 +56,7 @@ class PassMemory:
     disk_errors: frozenset[str] = frozenset()
     # How many failed pings of the guest's agent the user was told of.
     failed_pings: int = 0
+    panic_noted: bool = False
     started_told: bool = False
     shutdown_told: bool = False
     # When the guest could first be asked to end.

@@ -153,6 +153,7 @@ class SyncLoop:
         VMI_FIGURES.note_round(*key)
         memory = self._memories.find_memory(key, vmi, self.clock.monotonic())
         view = self._view(key, vmi, memory)
+        self._told.note_panic(key, view, memory)
         move = self._moving.look(key, vmi, view) if self._moving is not None else SourceOutcome()
         if move.changed or move.left:
             wait = 0.0 if move.changed else move.again

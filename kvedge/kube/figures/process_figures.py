@@ -52,6 +52,7 @@ def tell_process() -> RoleStats:
         streams=STREAM_FIGURES.tell(),
         transitions=VMI_FIGURES.tell_transitions(),
         syncs=VMI_FIGURES.tell_rounds(),
+        panics=VMI_FIGURES.tell_panics(),
     )
 
 

@@ -75,6 +75,14 @@ ALERTS: Final = (
         "give the VM more memory, or stop what takes it in the guest",
     ),
     Alert(
+        "VMNonRecoverableOSPanic",
+        "critical",
+        "sum by (namespace, name) (increase(kubevirt_vmi_guest_os_panic_total[24h])) > 5",
+        "1m",
+        "a guest's system has panicked more than five times within a day",
+        "look at the guest's console log from before its end: kvedge console --log",
+    ),
+    Alert(
         "GuestFilesystemAlmostOutOfSpace",
         "warning",
         f"{_FULL} >= 85 < 95",

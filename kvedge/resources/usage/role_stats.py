@@ -76,8 +76,8 @@ class TransitionStats(KubeStruct, kw_only=True):
     times: Times = field(default_factory=Times)
 
 
-class SyncStats(KubeStruct, kw_only=True):
-    """How often a VMI was seen to."""
+class VmiCount(KubeStruct, kw_only=True):
+    """How often something happened to a VMI."""
 
     namespace: str = ""
     name: str = ""
@@ -95,4 +95,5 @@ class RoleStats(KubeStruct, kw_only=True):
     latencies: list[LatencyStats] = []
     streams: list[StreamStats] = []
     transitions: list[TransitionStats] = []
-    syncs: list[SyncStats] = []
+    syncs: list[VmiCount] = []
+    panics: list[VmiCount] = []

@@ -419,6 +419,12 @@ def test_a_target_that_was_not_released_never_runs_its_guest(place: Place, runni
     assert target.wait_exit() == 0
 
 
+def job_figures(pod: LauncherPod) -> dict[str, int]:
+    """What metrics tell of a move."""
+    figures = pod.call("GetStats", m.GetStatsRequest(dirty_rate=True)).figures
+    return {name: value for name, value in figures.items() if name.startswith("job.")}
+
+
 def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, running: dict[str, LauncherPod]) -> None:
     source = running["here"]
     target, _wire = begin(place, source, "m-4")
@@ -426,11 +432,16 @@ def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, ru
     wait_coming(target, m.INCOMING_ARRIVING)
     with pytest.raises(grpc.RpcError, match="moving to another node"):
         source.call("Pause")
+    # Before QEMU has counted the first of it there is nothing left.
+    begun = wait_until(lambda: (found := job_figures(source)).get("job.data_remaining") and found, "how far it is")
+    assert begun["job.data_total"] >= begun["job.data_remaining"]
+    assert begun["job.data_total"] >= 128 << 20, "the guest's memory at least"
     hold(source, "m-4")
     source.call("AbortMigration", m.AbortMigrationRequest(migration_uid="m-4"))
     wait_leaving(source, m.OUTGOING_KEPT)
     wait_coming(target, m.INCOMING_FAILED)
     counts_on(source)
+    assert job_figures(source) == {}
     assert target.qemu_pids() == []
     os.kill(target.monitor_pid(), signal.SIGTERM)
     assert target.wait_exit() == 0

@@ -20,7 +20,6 @@ _COUNTERS: Final = """
 vm_created_by_pod_total vm_error_status_last_transition_timestamp_seconds
 vm_migrating_status_last_transition_timestamp_seconds vm_non_running_status_last_transition_timestamp_seconds
 vm_running_status_last_transition_timestamp_seconds vm_starting_status_last_transition_timestamp_seconds
-vmi_guest_os_panic_total
 """
 _GAUGES: Final = """
 configuration_emulation_enabled info virt_api_ready_status vm_create_date_timestamp_seconds
@@ -35,7 +34,6 @@ KUBEVIRTS: Final = {
     f"kubevirt_{name}": kind for kind, names in (("counter", _COUNTERS), ("gauge", _GAUGES)) for name in names.split()
 }
 NOT_THERE: Final = {
-    "kubevirt_vmi_guest_os_panic_total": "panics are not counted: each ends its run, and is an Event of the VMI",
     "kubevirt_vmi_gpu_info": "no list of GPUs is kept",
     "kubevirt_node_deprecated_machine_types": "the api role does not follow Nodes",
     "kubevirt_vm_created_by_pod_total": "deprecated; the newest of kubevirt_vm_create_date_timestamp_seconds tell",

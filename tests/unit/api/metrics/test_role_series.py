@@ -12,9 +12,9 @@ from kvedge.resources.usage.role_stats import (
     LatencyStats,
     QueueStats,
     RoleStats,
-    SyncStats,
     Times,
     TransitionStats,
+    VmiCount,
 )
 from tests.unit.api.metrics.test_exposition import read_back
 
@@ -24,7 +24,7 @@ rest_client_rate_limiter_duration_seconds rest_client_request_latency_seconds re
 virt_controller_leading_status virt_controller_ready_status virt_handler_ready_status virt_operator_leading_status
 virt_operator_ready_status vmi_migration_phase_transition_time_from_creation_seconds
 vmi_phase_transition_time_from_creation_seconds vmi_phase_transition_time_from_deletion_seconds
-vmi_phase_transition_time_seconds vmi_sync_total workqueue_adds_total
+vmi_phase_transition_time_seconds vmi_guest_os_panic_total vmi_sync_total workqueue_adds_total
 workqueue_depth workqueue_longest_running_processor_seconds
 workqueue_queue_duration_seconds workqueue_retries_total workqueue_unfinished_work_seconds
 workqueue_work_duration_seconds
@@ -94,11 +94,14 @@ def test_phases_and_rounds_of_vmis_have_kubevirts_labels() -> None:
         TransitionStats(kind=FROM_CREATION, phase="Running", times=TIMES),
         TransitionStats(kind="made up", phase="Running", times=TIMES),
     ]
-    found = read(("n1", stats(transitions=told, syncs=[SyncStats(namespace="shop", name="web", count=3)])))
-    labels = {"node": "n1", "phase": "Running"}
+    count = VmiCount(namespace="shop", name="web", count=3)
+    found = read(("n1", stats(transitions=told, syncs=[count], panics=[count])))
+    labels, web = {"node": "n1", "phase": "Running"}, {"node": "n1", "namespace": "shop", "name": "web"}
     assert found["kubevirt_vmi_phase_transition_time_seconds_count"] == [({**labels, "last_phase": "Scheduled"}, 6.0)]
     assert found["kubevirt_vmi_phase_transition_time_from_creation_seconds_sum"] == [(labels, 9.5)]
-    assert found["kubevirt_vmi_sync_total"] == [({"node": "n1", "namespace": "shop", "name": "web"}, 3.0)]
+    assert found["kubevirt_vmi_sync_total"] == [(web, 3.0)]
+    why = {"type": "unknown", "bugcheck_code": "unknown"}
+    assert found["kubevirt_vmi_guest_os_panic_total"] == [({**web, **why}, 3.0)]
     assert "kubevirt_vmi_phase_transition_time_from_deletion_seconds_count" not in found
 
 

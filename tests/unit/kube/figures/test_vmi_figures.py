@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvedge.kube.figures.vmi_figures import BETWEEN, BOUNDS, MOST_VMIS, Transition, VmiFigures
+from kvedge.kube.figures.vmi_figures import BETWEEN, BOUNDS, MOST_PANICKED, MOST_VMIS, Transition, VmiFigures
 
 
 def test_times_are_told_by_kind_and_phases() -> None:
@@ -27,3 +27,16 @@ def test_rounds_are_told_while_the_vmi_is_there_and_of_a_bounded_number() -> Non
     assert len(figures.tell_rounds()) == MOST_VMIS
     figures.forget("shop", "web")
     assert "web" not in {each.name for each in figures.tell_rounds()}
+
+
+def test_panics_are_counted_by_name_and_the_longest_ago_goes_first() -> None:
+    figures = VmiFigures()
+    for _ in range(2):
+        figures.note_panic("shop", "web")
+    figures.forget("shop", "web")
+    (told,) = figures.tell_panics()
+    assert (told.namespace, told.name, told.count) == ("shop", "web", 2), "its VM starts again, with another VMI"
+    for number in range(MOST_PANICKED):
+        figures.note_panic("shop", f"v{number}")
+    assert len(figures.tell_panics()) == MOST_PANICKED
+    assert "web" not in {each.name for each in figures.tell_panics()}
