@@ -7,19 +7,26 @@ scraped for a while, the role's next round ends it. Asks one API server.
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from kvedge.api.metrics.label_choice import CONFIG_MAP, NOTHING, LabelChoice, read_choice
 from kvedge.api.metrics.seen_objects import SeenObjects
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
+from kvedge.resources.names import SYSTEM_NAMESPACE
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+
+log = logging.getLogger(__name__)
 
 # How long the first scrape waits for all kinds: Prometheus gives up after ten seconds, and nodes are asked afterwards.
 _FIRST_SECONDS: Final = 3.0
@@ -27,6 +34,9 @@ _FIRST_SECONDS: Final = 3.0
 _STALE_SECONDS: Final = 180.0
 # A scrape each minute or two, as Prometheus has it, finds them followed.
 IDLE_SECONDS: Final = 600.0
+# A site chooses labels once.
+_CHOICE_SECONDS: Final = 15.0
+_CHOICE_PATH: Final = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONFIG_MAP}"
 
 
 class _Following:
@@ -54,7 +64,7 @@ class _Following:
         for informer in self._by_kind.values():
             informer.wait_synced(max(0.0, self._deadline - time.monotonic()))
 
-    def see(self) -> SeenObjects:
+    def see(self, labels: LabelChoice) -> SeenObjects:
         known = {kind: _is_known(informer) for kind, informer in self._by_kind.items()}
         return SeenObjects(
             self.vms.list(),
@@ -62,6 +72,7 @@ class _Following:
             self.migrations.list(),
             self.snapshots.list(),
             self.claims.list(),
+            labels,
             known,
         )
 
@@ -84,6 +95,8 @@ class FollowedObjects:
         self._lock = threading.Lock()
         self._following: _Following | None = None
         self._asked = 0.0
+        self._choice = NOTHING
+        self._choice_read = -math.inf
         self._stopped = False
 
     async def read(self) -> SeenObjects:
@@ -124,7 +137,23 @@ class FollowedObjects:
                 self._following = _Following(self._client)
             following = self._following
         following.wait()
-        return following.see()
+        return following.see(self._read_choice())
+
+    def _read_choice(self) -> LabelChoice:
+        """Which labels the site wants, read now and then; after an error as it was."""
+        with self._lock:
+            if self._monotonic() - self._choice_read < _CHOICE_SECONDS:
+                return self._choice
+            self._choice_read = self._monotonic()
+        try:
+            choice = read_choice(self._client.request("GET", _CHOICE_PATH))
+        except NotFound:
+            choice = LabelChoice()
+        except KubeError as error:
+            log.debug("which labels of VMs are wanted is not known", extra={"facts": {"why": str(error)}})
+            return self._choice
+        self._choice = choice
+        return choice
 
 
 def _is_known(informer: Informer[Any]) -> bool:

@@ -50,7 +50,7 @@ def build_object_metrics(seen: SeenObjects, configuration: Configuration) -> lis
     vmis = vmi_series.VmiTeller(configuration.eviction_strategy, names)
     claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
     metrics = [
-        *make("virtualmachines", vm_series.TABLE, seen.vms, partial(vm_series.tell_vm, claims)),
+        *make("virtualmachines", vm_series.TABLE, seen.vms, partial(vm_series.tell_vm, claims, seen.labels)),
         *make("virtualmachineinstances", vmi_series.TABLE, seen.vmis, vmis.tell),
         *job_series.count_migrations(seen.migrations),
         *make("virtualmachineinstancemigrations", job_series.MIGRATIONS, seen.migrations, job_series.tell_migration),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvedge.api.metrics.label_choice import NOTHING, LabelChoice
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -24,4 +25,6 @@ class SeenObjects:
     migrations: Sequence[VirtualMachineInstanceMigration] = ()
     snapshots: Sequence[VirtualMachineSnapshot] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
+    # Which labels of VMs are told of.
+    labels: LabelChoice = NOTHING
     known: Mapping[str, bool] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
+from kvedge.api.metrics.label_choice import LabelChoice
 from kvedge.api.metrics.nic_series import describe_nics
 from kvedge.api.metrics.series_table import NONE, Table, Told, counter, describe, gauge, unix_seconds
 from kvedge.resources.types.domain import Cpu
@@ -51,14 +52,15 @@ TABLE: Final[Table] = {
     "kubevirt_vm_resource_requests": gauge("CPUs and memory that a VM asks for."),
     "kubevirt_vm_resource_limits": gauge("CPUs and memory that a VM may have at most."),
     "kubevirt_vm_vnic_info": gauge("The NICs of a VM's template."),
+    "kubevirt_vm_labels": gauge("The labels of a VM and of its template, of those that the site has chosen."),
     _DISK_SIZE: gauge("What the claim of a VM's disk asks for."),
 }
 # Claims by namespace and name.
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]
 
 
-def tell_vm(claims: Claims, vm: VirtualMachine) -> Iterator[Told]:
-    """The samples of one VM; of its claims those that are known have a size."""
+def tell_vm(claims: Claims, choice: LabelChoice, vm: VirtualMachine) -> Iterator[Told]:
+    """The samples of one VM; of its claims those that are known have a size, of its labels some are told of."""
     base = {"name": vm.metadata.name, "namespace": vm.metadata.namespace}
     status = vm.status.printable_status
     group = _GROUP_OF.get(status, _UNKNOWN)
@@ -78,6 +80,8 @@ def tell_vm(claims: Claims, vm: VirtualMachine) -> Iterator[Told]:
     made = unix_seconds(vm.metadata.creation_timestamp)
     if made is not None:
         yield Told("kubevirt_vm_create_date_timestamp_seconds", base, made)
+    if chosen := choice.choose(vm.metadata.labels | (template.metadata.labels if template is not None else {})):
+        yield Told("kubevirt_vm_labels", base | chosen, 1)
     if template is not None:
         yield from _tell_requests(template.spec, base)
         for nic in describe_nics(template.spec):

@@ -11,6 +11,7 @@ import pytest
 
 from kvedge.api.metrics import followed_objects
 from kvedge.api.metrics.followed_objects import IDLE_SECONDS, FollowedObjects
+from kvedge.api.metrics.label_choice import LabelChoice
 from kvedge.api.metrics.seen_objects import SeenObjects
 from kvedge.kube.kube_client import KubeClient
 from tests.support.scripted_api import Exchange, ScriptedApi, a_list, scripted_api, status
@@ -33,6 +34,8 @@ def api(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scri
     def script(exchange: Exchange) -> None:
         if exchange.request.path.endswith("virtualmachinesnapshots"):
             exchange.answer(404, status(404, "NotFound"))
+        elif exchange.request.path.endswith("configmaps/kubevirt-vm-labels-config"):
+            exchange.answer(200, {"data": {"allowlist": "app"}})
         elif "watch" in exchange.request.query:
             exchange.begin()
             over.wait(20)
@@ -88,6 +91,18 @@ def test_objects_are_listed_once_and_a_kind_that_is_not_served_is_told(asked: As
     }
     asked.read()
     assert (asked.lists(), asked.objects.failure()) == (1, None)
+
+
+def test_the_sites_choice_of_labels_is_read_now_and_then(asked: Asked) -> None:
+    def reads() -> int:
+        return sum("configmaps" in each.path for each in asked.api.requests)
+
+    assert asked.read().labels == LabelChoice(frozenset({"app"}))
+    asked.read()
+    assert reads() == 1
+    asked.now += 60
+    asked.read()
+    assert reads() == 2
 
 
 def test_after_a_while_without_a_question_following_ends_and_begins_anew_with_the_next(

@@ -37,7 +37,6 @@ NOT_THERE: Final = {
     "kubevirt_vmi_gpu_info": "no list of GPUs is kept",
     "kubevirt_node_deprecated_machine_types": "the api role does not follow Nodes",
     "kubevirt_vm_created_by_pod_total": "deprecated; the newest of kubevirt_vm_create_date_timestamp_seconds tell",
-    "kubevirt_vm_labels": "labels of VMs become labels of series only where a site asks for it, which it cannot yet",
 }
 OURS: Final = {
     "kubevirt_vmsnapshot_info",

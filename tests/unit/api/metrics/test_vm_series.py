@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.api.metrics.label_choice import LabelChoice
 from kvedge.api.metrics.vm_series import _GROUP_OF, TABLE, tell_vm
 from kvedge.controller.vm.vm_status import _PRINTABLE
 from kvedge.resources.codec import JsonObject, decode
@@ -39,7 +40,7 @@ def vm(status: JsonObject | None = None, **domain: Any) -> VirtualMachine:
 
 def told(of: VirtualMachine, name: str) -> list[tuple[dict[str, str], float]]:
     """Labels besides those of the VM, and values."""
-    found = [each for each in tell_vm(CLAIMS, of) if each.name == name]
+    found = [each for each in tell_vm(CLAIMS, LabelChoice(), of) if each.name == name]
     assert all(each.labels["name"] == "small" and each.labels["namespace"] == "default" for each in found)
     return [({key: text for key, text in each.labels.items() if key not in WEB}, each.value) for each in found]
 
@@ -152,8 +153,16 @@ def test_disks_on_claims_are_told_of_by_what_was_asked_for() -> None:
     assert told(of, "kubevirt_vm_disk_allocated_size_bytes")[1][1] == 11 << 30
 
 
+def test_labels_of_a_vm_and_of_its_template_are_told_of_once() -> None:
+    of = vm()
+    of.metadata.labels = {"app": "shop", "team.example.com/name": "a"}
+    of.spec.template.metadata.labels = {"app": "web"}  # type: ignore[union-attr]
+    assert told(of, "kubevirt_vm_labels") == [({"label_app": "web", "label_team_example_com_name": "a"}, 1)]
+
+
 def test_all_that_is_told_stands_in_the_table() -> None:
     of = vm({"printableStatus": "Running"}, resources={"limits": {"cpu": 2}})
-    names = {each.name for found in (of, disks()) for each in tell_vm(CLAIMS, found)}
+    of.metadata.labels = {"app": "web"}
+    names = {each.name for found in (of, disks()) for each in tell_vm(CLAIMS, LabelChoice(), found)}
     with_disk = disks({"name": "system", "persistentVolumeClaim": {"claimName": "root"}})
-    assert names | {each.name for each in tell_vm(CLAIMS, with_disk)} == TABLE.keys()
+    assert names | {each.name for each in tell_vm(CLAIMS, LabelChoice(), with_disk)} == TABLE.keys()
