@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,8 @@ async def _show(session: Session, vmi: str, terms: PasswordTerms) -> None:
         except OSError as error:
             host, port = terms.address
             raise Refused(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.HOST) from error
+        # The file should go, too.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, door.over.set)
         # No longer than for one viewer; nothing waits for the connections that are there.
         door.on_seated(server.close)
         host, port = server.sockets[0].getsockname()[:2]
@@ -114,11 +117,11 @@ def _tell(terms: PasswordTerms, place: tuple[str, int], password: str, title: st
     try:
         # For its owner alone from its first byte on, and never in the place of another file.
         handle = os.open(terms.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "w") as file:
-            file.write(text)
     except OSError as error:
         raise Refused(f"--viewer-file: {terms.file}: {error.strerror}", Exit.HOST) from error
     try:
+        with open(handle, "w") as file:
+            file.write(text)
         print(json.dumps({**told, "file": str(terms.file)}, separators=(",", ":")), flush=True)
         yield
     finally:

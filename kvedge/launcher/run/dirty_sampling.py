@@ -7,11 +7,13 @@ at the same ones again: nobody waits for that. What it found is told to the next
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.runtime.background import passing_thread
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -22,12 +24,24 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 25.0
 
 
+def _run_beside(work: Callable[[], None]) -> None:
+    passing_thread("dirty-rate", work)
+
+
 class DirtySampling:
     """The measurements of one guest."""
 
-    def __init__(self, session: LibvirtSession, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        session: LibvirtSession,
+        monotonic: Callable[[], float] = time.monotonic,
+        run: Callable[[Callable[[], None]], object] = _run_beside,
+    ) -> None:
+        """`run` does something beside: while another call has the guest, libvirt would keep the caller waiting."""
         self._session = session
         self._monotonic = monotonic
+        self._run = run
+        self._beginning = threading.Lock()
         self._begun: float | None = None
 
     def read(self) -> int | None:
@@ -42,8 +56,19 @@ class DirtySampling:
             )
             if self._begun is None or now - self._begun >= PAUSE_SECONDS:
                 self._begun = now
-                self._session.dirty_rate.begin()
+                self._run(self._begin)
         except LauncherError as error:
             log.debug("how fast memory changes is not known", extra={"facts": {"why": str(error)}})
             return None
         return found
+
+    def _begin(self) -> None:
+        # One that waits for its turn is enough.
+        if not self._beginning.acquire(blocking=False):
+            return
+        try:
+            self._session.dirty_rate.begin()
+        except LauncherError as error:
+            log.debug("how fast memory changes is not measured", extra={"facts": {"why": str(error)}})
+        finally:
+            self._beginning.release()

@@ -257,6 +257,12 @@ def test_a_viewers_file_holds_the_password_and_goes_with_the_session(
             rfb_viewer.enter(viewer, keys["password"])
         assert process.wait(30) == 0
     assert not file.exists()
+    with cli.running("vnc", "clitest", "--viewer-file", str(file)) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["file"] == str(file)
+        process.terminate()
+        process.wait(30)
+    assert not file.exists()
     file.write_text("somebody's")
     done = cli.try_run("vnc", "clitest", "--viewer-file", str(file))
     assert (done.returncode, done.stderr) == (5, f"error: --viewer-file: {file}: File exists\n")

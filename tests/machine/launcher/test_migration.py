@@ -435,7 +435,7 @@ def test_a_migration_that_is_ended_leaves_the_guest_where_it_is(place: Place, ru
     # Before QEMU has counted the first of it there is nothing left.
     begun = wait_until(lambda: (found := job_figures(source)).get("job.data_remaining") and found, "how far it is")
     assert begun["job.data_total"] >= begun["job.data_remaining"]
-    assert begun["job.data_total"] >= 128 << 20, "the guest's memory at least"
+    assert begun["job.data_total"] > 1 << 20, "disks come first"
     hold(source, "m-4")
     source.call("AbortMigration", m.AbortMigrationRequest(migration_uid="m-4"))
     wait_leaving(source, m.OUTGOING_KEPT)

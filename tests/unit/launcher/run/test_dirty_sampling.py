@@ -28,7 +28,7 @@ class PlayedRate:
 
 def sampling(rate: PlayedRate, now: list[float]) -> DirtySampling:
     session: Any = SimpleNamespace(dirty_rate=rate)
-    return DirtySampling(session, lambda: now[0])
+    return DirtySampling(session, lambda: now[0], lambda work: work())
 
 
 def test_what_was_measured_is_told_to_the_next_one_that_asks() -> None:

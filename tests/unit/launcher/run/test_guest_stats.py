@@ -63,7 +63,7 @@ class PlayedRate:
 
 def stats_of(session: PlayedSession, move: MigrationFacts | None = None, rate: PlayedRate | None = None) -> GuestStats:
     measuring: Any = SimpleNamespace(dirty_rate=rate or PlayedRate())
-    sampling = DirtySampling(measuring, lambda: 0.0)
+    sampling = DirtySampling(measuring, lambda: 0.0, lambda work: work())
     return GuestStats(
         session,  # type: ignore[arg-type]  # all that it uses
         lambda: MOUNTED,
