@@ -34,8 +34,8 @@ KUBEVIRTS: Final = {
     f"kubevirt_{name}": kind for kind, names in (("counter", _COUNTERS), ("gauge", _GAUGES)) for name in names.split()
 }
 NOT_THERE: Final = {
-    "kubevirt_vmi_gpu_info": "no list of GPUs is kept",
-    "kubevirt_node_deprecated_machine_types": "the api role does not follow Nodes",
+    "kubevirt_vmi_gpu_info": "the kubelet is not asked for the UUIDs of its plugins' devices",
+    "kubevirt_node_deprecated_machine_types": "a node's probe keeps the names of machines, and not which are deprecated",
     "kubevirt_vm_created_by_pod_total": "deprecated; the newest of kubevirt_vm_create_date_timestamp_seconds tell",
 }
 OURS: Final = {
