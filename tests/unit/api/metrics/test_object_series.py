@@ -35,7 +35,7 @@ KUBEVIRTS: Final = {
 }
 NOT_THERE: Final = {
     "kubevirt_vmi_gpu_info": "the kubelet is not asked for the UUIDs of its plugins' devices",
-    "kubevirt_node_deprecated_machine_types": "a node's probe keeps the names of machines, and not which are deprecated",
+    "kubevirt_node_deprecated_machine_types": "a node's probe keeps the names of machines alone",
     "kubevirt_vm_created_by_pod_total": "deprecated; the newest of kubevirt_vm_create_date_timestamp_seconds tell",
 }
 OURS: Final = {
