@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kvedge import __version__
+from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.api_service import ApiOptions, ApiRole
 from kvedge.api.registration.registration_loop import UploadFront
 from kvedge.controller.alarms.words.teller_desk import WordPlaces
@@ -205,7 +206,8 @@ class _Box:
         front = UploadFront(
             self.server.address_for_clients(find_host_address()), self.server.pki.servers.certificate_pem
         )
-        options = ApiOptions(instance=self.node, upload_front=front)
+        cluster = Cluster(allocates_claims=False)
+        options = ApiOptions(instance=self.node, cluster=cluster, upload_front=front)
         return ApiRole(self.kubeconfig("api", API_USER, APIS), self.settings.api_address, options)
 
     def make_handler(self) -> Service:

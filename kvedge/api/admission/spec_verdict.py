@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.api.admission.rules import (
     access_rules,
+    claim_rules,
     compute_rules,
     cpu_placement_rules,
     device_rules,
@@ -26,6 +27,7 @@ from kvedge.api.admission.rules import (
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.networks import (
     bandwidth_rules,
+    claimed_network_rules,
     multus_rules,
     network_rules,
     passt_rules,
@@ -53,11 +55,13 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *access_rules.RULES,
     *network_rules.RULES,
     *multus_rules.RULES,
+    *claimed_network_rules.RULES,
     *passt_rules.RULES,
     *port_range_rules.RULES,
     *bandwidth_rules.RULES,
     *device_rules.RULES,
     *host_device_rules.RULES,
+    *claim_rules.RULES,
     *launch_security_rules.RULES,
     *run_rules.RULES,
     *hook_rules.RULES,

@@ -35,6 +35,8 @@ def describe_nics(spec: VirtualMachineInstanceSpec) -> Iterator[dict[str, str]]:
 
 
 def _network(network: Network) -> str:
+    if network.resource_claim is not None:
+        return f"{network.resource_claim.claim_name}/{network.resource_claim.request_name}"
     return network.multus.network_name if network.multus is not None else _POD_NETWORK
 
 

@@ -19,7 +19,7 @@ from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.launcher_pod_names import launcher_pod_name
 from kvedge.resources.names import CREATED_BY, MEMORY_OVERHEAD
-from kvedge.resources.types.core import Container, Pod, PodVolume, ResourceRequirements
+from kvedge.resources.types.core import Container, Pod, PodVolume
 from kvedge.resources.types.migrations import (
     MIGRATION_JOB_NAME,
     MIGRATION_JOB_UID,
@@ -74,7 +74,7 @@ def _incoming(vmi: VirtualMachineInstance, compute: Container, uid: str) -> Cont
     asked = compute.resources
     # A guest whose Pod does not ask for the overhead does not ask for the daemon's part either.
     requests = asked.requests if vmi.spec.domain.resources.overcommit_guest_overhead else _with_daemon(asked.requests)
-    resources = ResourceRequirements(requests=requests, limits=_with_daemon(asked.limits))
+    resources = msgspec.structs.replace(asked, requests=requests, limits=_with_daemon(asked.limits))
     return msgspec.structs.replace(compute, command=[*compute.command, "--incoming", uid], resources=resources)
 
 

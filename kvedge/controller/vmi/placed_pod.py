@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.claimed_resources import check_claims_served
 from kvedge.controller.vmi.hotplug.launcher_place import place_by_volumes
 from kvedge.controller.vmi.lans.lan_places import on_its_lans
 from kvedge.controller.vmi.permitted_resources import check_permitted
@@ -28,10 +29,12 @@ def place_pod(
     """The Pod as it is to be created; `claims` are the existing ones of the VMI.
 
     Raises:
+        ClaimsNotServed: when the VMI has claims on devices, and the cluster does not know any.
         DeviceNotPermitted: when the KubeVirt object does not permit a device.
         FunctionsUnknown: when nobody says which device plugin has the functions of a network.
         KubeError: when the server cannot be asked.
     """
     check_permitted(vmi, config)
+    check_claims_served(vmi, client)
     placed = on_its_lans(place_by_volumes(pod, vmi, claims, client), vmi, client)
     return with_functions(placed, vmi, client, by_others=config.functions_by_others)

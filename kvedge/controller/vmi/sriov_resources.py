@@ -15,7 +15,7 @@ import msgspec
 from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
-from kvedge.resources.types.core import Container, EnvVar, Pod, ResourceRequirements
+from kvedge.resources.types.core import Container, EnvVar, Pod
 from kvedge.resources.types.pod_networks import attachment_of, sriov_interfaces
 from kvedge.resources.types.sriov_networks import RESOURCE_NAME, is_resource, resource_variable
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -53,7 +53,7 @@ def _with_requests(compute: Container, resources: Mapping[str, str]) -> Containe
     counts: dict[str, Quantity] = {name: str(wanted.count(name)) for name in wanted}
     asked = compute.resources
     # An extended resource is asked for and limited by one number.
-    more = ResourceRequirements(requests={**asked.requests, **counts}, limits={**asked.limits, **counts})
+    more = msgspec.structs.replace(asked, requests={**asked.requests, **counts}, limits={**asked.limits, **counts})
     return msgspec.structs.replace(compute, resources=more)
 
 

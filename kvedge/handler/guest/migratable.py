@@ -20,6 +20,7 @@ from kvedge.resources.disks.moved_volumes import attached_volumes, destinations,
 from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
+from kvedge.resources.host_devices.claimed_devices import claimed_networks
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.pod_networks import sriov_interfaces
@@ -150,6 +151,10 @@ def _of_devices(vmi: VirtualMachineInstance, launcher: LauncherCan) -> Iterator[
         yield Obstacle(reason, "VMI specifies non-migratable generic PCI host device")
     if devices.gpus:
         yield Obstacle(reason, "VMI specifies non-migratable GPU device")
+    for name in claimed_networks(vmi.spec):
+        yield Obstacle(
+            reason, f"cannot migrate VMI: network {name} is a device of a claim, which another node's Pod does not get"
+        )
     for _, interface, _ in () if launcher.release_functions else sriov_interfaces(vmi):
         yield Obstacle(
             reason,

@@ -216,7 +216,8 @@ def _interfaces(
         if domain_nic is None and status.follows_nics:
             known.append(_without_domain(nic, rows.get(nic.name)))
         else:
-            known.append(_build_known_interface(nic, domain_nic, by_mac.pop(nic.mac.lower(), []), is_joined=is_joined))
+            entries = by_mac.pop(nic.mac.lower(), []) if nic.mac else []
+            known.append(_build_known_interface(nic, domain_nic, entries, is_joined=is_joined))
     served = {nic.name for nic in nics}
     for row in rows.values():
         if row.name not in served and (row.name in leaving or MULTUS_STATUS in row.sources):

@@ -35,7 +35,7 @@ from kvedge.resources.guest_verbs import TRACE, GuestVerb
 from kvedge.resources.relay_protocol import LARGEST_PICTURE, LONGEST_FREEZE_SECONDS, UNFREEZE_SECONDS
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
-from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic, sriov_interfaces
+from kvedge.resources.types.pod_networks import lan_interfaces, pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.usage.guest_history import GuestHistory
 from kvedge.rpc import launcher_pb2
@@ -206,7 +206,8 @@ class NodeLaunchers:
         """
         vmi, _ = self._find_running(namespace, name)
         nics = nics_of(vmi)
-        if any(item.name == wanted.interface for _, item, _ in sriov_interfaces(vmi)):
+        interfaces = vmi.spec.domain.devices.interfaces
+        if any(item.name == wanted.interface and item.sriov is not None for item in interfaces):
             text = f"interface {wanted.interface} of VMI {namespace}/{name} is a function of its node's NIC"
             raise DoorError(400, f"{text}: only the guest sees its frames, capture them there")
         found = next((each for each in nics if wanted.interface in ("", each[0].name)), None)

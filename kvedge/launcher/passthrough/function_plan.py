@@ -38,13 +38,13 @@ def pair_functions(
     """
     known = {device.network: device for device in told}
     paired = {nic.name: address for nic in wanted if (address := _read_told_address(nic, known.get(nic.name), offered))}
-    _check_apart(wanted, paired)
+    check_apart(wanted, paired)
     taken = frozenset(paired.values())
     open_ones = [nic for nic in wanted if nic.name not in paired]
     for nic in open_ones:
         rivals = [other.name for other in open_ones if other.resource == nic.resource]
         paired[nic.name] = _choose_only_offered(nic, rivals, offered, taken)
-    _check_apart(wanted, paired)
+    check_apart(wanted, paired)
     return paired
 
 
@@ -104,7 +104,8 @@ def _addresses(resource: str, offered: Mapping[str, str]) -> Iterator[str]:
     yield from dict.fromkeys(part for each in text.split(",") if (part := each.strip()))
 
 
-def _check_apart(wanted: Sequence[WantedFunction], paired: Mapping[str, str]) -> None:
+def check_apart(wanted: Sequence[WantedFunction], paired: Mapping[str, str]) -> None:
+    """Raises BadRequest when two interfaces are one function."""
     holders: dict[str, str] = {}
     for nic in wanted:
         address = paired.get(nic.name, "")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvedge.launcher.launcher_errors import DeviceUnusable
-from kvedge.launcher.passthrough.function_plan import WantedFunction
 
 VFIO_DRIVER: Final = "vfio-pci"
 
@@ -27,17 +26,20 @@ class FunctionFacts:
     has_vfio: bool = False
 
 
-def check_function(nic: WantedFunction, address: str, facts: FunctionFacts) -> None:
-    """Raises DeviceUnusable for a function that libvirt would refuse."""
-    trouble = _trouble(nic.resource or "the network", facts)
+def check_function(field: str, giver: str, address: str, facts: FunctionFacts) -> None:
+    """Raises DeviceUnusable for a function that libvirt would refuse, at a path in the VMI.
+
+    `giver` has given it to the Pod, such as "the device plugin of example.com/nic".
+    """
+    trouble = _trouble(giver, facts)
     if trouble is not None:
         what, remedy = trouble
-        raise DeviceUnusable(f"{nic.field}.sriov", f"function {address} {what}", remedy)
+        raise DeviceUnusable(field, f"function {address} {what}", remedy)
 
 
-def _trouble(resource: str, facts: FunctionFacts) -> tuple[str, str] | None:
+def _trouble(giver: str, facts: FunctionFacts) -> tuple[str, str] | None:
     if not facts.is_there:
-        return "is not on this node", "see that its card is there, and that the device plugin knows it"
+        return "is not on this node", f"see that its card is there, and that {giver} knows it"
     if not facts.group:
         return (
             "is in no IOMMU group",
@@ -50,8 +52,8 @@ def _trouble(resource: str, facts: FunctionFacts) -> tuple[str, str] | None:
         lacks = f"/dev/vfio/{facts.group}" if not facts.has_node else "/dev/vfio/vfio"
         return (
             f"cannot be used in this Pod, which lacks {lacks}",
-            f"the device plugin of {resource} gives it to a Pod for functions that have that driver when the plugin"
-            " starts: restart it on this node, then restart the VM",
+            f"{giver} gives it to a Pod for functions that have that driver when it starts: restart it on this node,"
+            " then restart the VM",
         )
     if not facts.is_usable:
         return (

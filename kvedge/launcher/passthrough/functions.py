@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvedge.launcher.launcher_errors import BadRequest, Unanswered
-from kvedge.launcher.passthrough.function_plan import WantedFunction, pair_functions
+from kvedge.launcher.passthrough.claim_metadata import read_told_device
+from kvedge.launcher.passthrough.function_plan import WantedFunction, check_apart, pair_functions
 from kvedge.launcher.passthrough.function_rules import FunctionFacts, check_function
+from kvedge.resources.host_devices.claimed_devices import claimed_devices
 from kvedge.resources.types.sriov_networks import (
     NETWORK_INFO_DIRECTORY,
     NETWORK_INFO_FILE,
@@ -42,15 +44,26 @@ def functions_of(vmi: VirtualMachineInstance, root: str, environment: Mapping[st
         for index, item in enumerate(vmi.spec.domain.devices.interfaces)
         if item.sriov is not None
     ]
-    if not wanted:
-        return {}
-    paired = pair_functions(wanted, _read_told(root), environment)
+    claimed = {device.name: device for device in claimed_devices(vmi.spec) if device.kind == "networks"}
+    of_plugins = [nic for nic in wanted if nic.name not in claimed]
+    paired = pair_functions(of_plugins, _read_told(root), environment) if of_plugins else {}
     for nic in wanted:
-        address = paired[nic.name]
-        if not is_pci_address(address):
-            raise BadRequest(f"{nic.field}.sriov", f"{address[:_LONGEST_SHOWN]!r} is no PCI address", "restart the VM")
-        check_function(nic, address, read_facts(address, root))
+        giver = f"the device plugin of {nic.resource or 'the network'}"
+        if nic.name in claimed:
+            told = read_told_device(claimed[nic.name], vmi.spec.resource_claims, root)
+            paired[nic.name], giver = told.pci_address, told.giver
+        _check(nic, paired[nic.name], giver, root)
+    check_apart(wanted, paired)
     return paired
+
+
+def _check(nic: WantedFunction, address: str, giver: str, root: str) -> None:
+    field = f"{nic.field}.sriov"
+    if not address:
+        raise BadRequest(field, f"{giver} tells no PCI address of its function", "use a network of functions")
+    if not is_pci_address(address):
+        raise BadRequest(field, f"{address[:_LONGEST_SHOWN]!r} is no PCI address", "restart the VM")
+    check_function(field, giver, address, read_facts(address, root))
 
 
 def _read_told(root: str) -> list[NetworkDevice]:

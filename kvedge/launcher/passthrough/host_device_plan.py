@@ -1,4 +1,4 @@
-"""Which devices of the node each GPU and each other host device of a VMI is, by what its Pod was given.
+"""Which devices of the node each GPU and each other host device of a VMI is, by what device plugins gave its Pod.
 
 Called by `host_devices`. Pure. The variables are those of KubeVirt's device plugins. Each entry of a VMI gets one
 device of its resource; of USB it gets all that the resource's entry in the KubeVirt object puts together.
@@ -13,29 +13,36 @@ from dataclasses import dataclass
 from kvedge.launcher.domain.context import PassedDevice
 from kvedge.launcher.launcher_errors import BadRequest
 from kvedge.resources.host_devices.passed_devices import VARIABLES, addresses_variable
+from kvedge.resources.types.devices import Gpu, HostDevice
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
 @dataclass(frozen=True, slots=True)
 class WantedDevice:
-    """An entry of a VMI: its key in the context, its path, and its resource."""
+    """An entry of a VMI: its key in the context, its path, and its resource or the driver of its claim."""
 
     key: str
     field: str
     resource: str
+    driver: str = ""
+
+    @property
+    def giver(self) -> str:
+        """What has given it to the Pod, in words."""
+        return f"the DRA driver {self.driver}" if self.driver else f"the device plugin of {self.resource[:80]}"
 
 
 def wanted_devices(vmi: VirtualMachineInstance) -> list[WantedDevice]:
-    """GPUs first, in the VMI's order."""
-    devices, at = vmi.spec.domain.devices, "spec.domain.devices"
-    found = [
-        WantedDevice(f"gpus/{gpu.name}", f"{at}.gpus[{index}].deviceName", gpu.device_name)
-        for index, gpu in enumerate(devices.gpus)
-    ]
-    return found + [
-        WantedDevice(f"hostDevices/{device.name}", f"{at}.hostDevices[{index}].deviceName", device.device_name)
-        for index, device in enumerate(devices.host_devices)
-    ]
+    """Those of device plugins: GPUs first, in the VMI's order."""
+    devices = vmi.spec.domain.devices
+    return [*_find_wanted("gpus", devices.gpus), *_find_wanted("hostDevices", devices.host_devices)]
+
+
+def _find_wanted(kind: str, devices: Sequence[Gpu | HostDevice]) -> Iterator[WantedDevice]:
+    for index, device in enumerate(devices):
+        if not device.is_claimed:
+            field = f"spec.domain.devices.{kind}[{index}].deviceName"
+            yield WantedDevice(f"{kind}/{device.name}", field, device.device_name)
 
 
 def pair_devices(wanted: Sequence[WantedDevice], given: Mapping[str, str]) -> dict[str, tuple[PassedDevice, ...]]:

@@ -13,10 +13,11 @@ from typing import Final
 
 from kvedge.launcher.domain.context import PassedDevice
 from kvedge.launcher.launcher_errors import BadRequest, DeviceUnusable
-from kvedge.launcher.passthrough.function_plan import WantedFunction
+from kvedge.launcher.passthrough.claim_metadata import ToldDevice, read_told_device
 from kvedge.launcher.passthrough.function_rules import check_function
 from kvedge.launcher.passthrough.functions import read_facts
 from kvedge.launcher.passthrough.host_device_plan import WantedDevice, pair_devices, wanted_devices
+from kvedge.resources.host_devices.claimed_devices import ClaimedDevice, claimed_devices
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.pci_addresses import is_pci_address
 
@@ -36,12 +37,38 @@ def host_devices_of(
         DeviceUnusable: when one cannot be used as it is.
     """
     wanted = wanted_devices(vmi)
-    if not wanted:
-        return {}
     paired = pair_devices(wanted, environment)
+    for claimed in claimed_devices(vmi.spec):
+        if claimed.kind != "networks":
+            told = read_told_device(claimed, vmi.spec.resource_claims, root)
+            wanted.append(WantedDevice(claimed.key, f"{claimed.field}.claimName", "", told.driver))
+            paired[claimed.key] = (_choose_told(claimed, told),)
     for entry, device in _pairs(wanted, paired):
         _CHECKS[device.kind](entry, device.address, root)
+    _check_apart(wanted, paired)
     return paired
+
+
+def _choose_told(claimed: ClaimedDevice, told: ToldDevice) -> PassedDevice:
+    """A mediated device may be told with the address of the card that it is a part of."""
+    if told.mdev_uuid:
+        return PassedDevice(kind="mdev", address=told.mdev_uuid)
+    if told.pci_address:
+        return PassedDevice(kind="pci", address=told.pci_address)
+    raise BadRequest(
+        f"{claimed.field}.claimName",
+        f"{told.giver} tells neither a PCI address nor a mediated device of it",
+        "claim a device that can be a guest's",
+    )
+
+
+def _check_apart(wanted: list[WantedDevice], paired: Mapping[str, tuple[PassedDevice, ...]]) -> None:
+    """A device plugin and a driver that know nothing of each other may both have a device."""
+    taken: set[PassedDevice] = set()
+    for entry, device in _pairs(wanted, paired):
+        if device in taken:
+            raise BadRequest(entry.field, f"its device {device.address} is that of another entry too", _RESTART)
+        taken.add(device)
 
 
 def _pairs(
@@ -55,7 +82,7 @@ def _pairs(
 def _check_pci(entry: WantedDevice, address: str, root: str) -> None:
     if not is_pci_address(address):
         raise _none(entry, address, "PCI address")
-    check_function(WantedFunction(entry.key, entry.field, entry.resource), address, read_facts(address, root))
+    check_function(entry.field, entry.giver, address, read_facts(address, root))
 
 
 def _check_mdev(entry: WantedDevice, address: str, root: str) -> None:
@@ -79,7 +106,7 @@ def _check_node(entry: WantedDevice, node: str, root: str) -> None:
     if not os.path.exists(root + node):
         raise DeviceUnusable(
             entry.field,
-            f"the Pod lacks {node}, by which its device of {entry.resource[:80]} is used",
+            f"the Pod lacks {node}, by which the device of {entry.giver} is used",
             f"see with `kvedge device list` whether the device is still on the node, then {_RESTART}",
         )
     if not os.access(root + node, os.R_OK | os.W_OK):

@@ -41,6 +41,10 @@ EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 VIRTIOFS_OF_CLAIMS: Final = "EnableVirtioFsStorageVolumes"
 # With this gate VMs may have hostDevices.
 HOST_DEVICES_GATE: Final = "HostDevices"
+# With these gates claims (DRA) may have them: GPUs and other devices unless somebody disables it, networks where named.
+GPU_CLAIMS_GATE: Final = "GPUsWithDRA"
+HOST_DEVICE_CLAIMS_GATE: Final = "HostDevicesWithDRA"
+NETWORK_CLAIMS_GATE: Final = "NetworkDevicesWithDRA"
 # With this gate there are KubeVirt's backups of running VMs.
 INCREMENTAL_BACKUP: Final = "IncrementalBackup"
 # With this gate a VMI's annotation may hold a config for Ignition.
@@ -97,12 +101,15 @@ PRESENT: Final = frozenset(
         VIRTIOFS_OF_CLAIMS,
         EXTERNAL_RESOURCES,
         "GPU",
+        GPU_CLAIMS_GATE,
         HOST_DEVICES_GATE,
+        HOST_DEVICE_CLAIMS_GATE,
         IGNITION_SUPPORT,
         "HostDisk",
         "HotplugVolumes",
         "ImageVolume",
         INCREMENTAL_BACKUP,
+        NETWORK_CLAIMS_GATE,
         "NonRoot",
         OBJECT_GRAPH,
         "PSA",

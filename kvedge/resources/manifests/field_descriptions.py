@@ -63,7 +63,7 @@ _VM: Final[Mapping[str, Mapping[str, str]]] = {
         "architecture": "amd64 or arm64; that of the cluster unless given.",
         "livenessProbe": "Whether the guest lives: one that does not is ended; its run strategy decides what follows.",
         "readinessProbe": "Whether the guest serves: until it does, its VMI is not Ready and no Service sends to it.",
-        "resourceClaims": _LATER,
+        "resourceClaims": "Claims on devices of the cluster (DRA), of which its devices and networks may be.",
         "utilityVolumes": "Claims that come to the launcher and are no disks of the guest; set by kvedge alone.",
     },
 }
@@ -170,8 +170,8 @@ _DOMAIN: Final[Mapping[str, Mapping[str, str]]] = {
 _HOST_DEVICE: Final[Mapping[str, str]] = {
     "name": "A name of its own.",
     "deviceName": "The resource of the device plugin that has it: one of the KubeVirt object's permittedHostDevices.",
-    "claimName": _LATER,
-    "requestName": _LATER,
+    "claimName": "In place of deviceName: the one of resourceClaims whose device it is.",
+    "requestName": "The request of that claim.",
     "tag": _LATER,
 }
 _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -374,8 +374,17 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Network": {
         "name": "The name of its interface.",
-        "multus": _LATER,
-        "resourceClaim": _LATER,
+        "multus": "A network besides the Pod's own, by its NetworkAttachmentDefinition.",
+        "resourceClaim": "A device of a claim on the cluster's devices (DRA); it needs the gate NetworkDevicesWithDRA.",
+    },
+    "ClaimRequest": {
+        "claimName": "The one of resourceClaims whose device it is.",
+        "requestName": "The request of that claim.",
+    },
+    "PodResourceClaim": {
+        "name": "What it is called here.",
+        "resourceClaimName": "A ResourceClaim of the VM's namespace.",
+        "resourceClaimTemplateName": "A ResourceClaimTemplate of it: each run has a claim made by it.",
     },
     "PodNetwork": {
         "vmNetworkCIDR": "With masquerade: the guest's network. Its first address is the router's, its second the "

@@ -123,11 +123,35 @@ class EnvVar(KubeStruct, kw_only=True):
     value_from: JsonObject | None = None
 
 
-class ResourceRequirements(KubeStruct, kw_only=True):
+class PodResourceClaim(KubeStruct, kw_only=True):
+    """A claim on devices of the cluster (DRA) that a Pod has, or a VMI for it: one that is there, or one of a template.
+
+    The allocation is Kubernetes' own.
+    """
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class ContainerClaim(KubeStruct, kw_only=True):
+    """What a container uses of one of its Pod's claims: what one request of it was given, or all of it."""
+
+    name: str
+    request: str = ""
+
+
+class ResourceAmounts(KubeStruct, kw_only=True):
     """Requests and limits; quantities as text or numbers."""
 
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
+
+
+class ResourceRequirements(ResourceAmounts, kw_only=True):
+    """What a container asks for: amounts, and devices of its Pod's claims."""
+
+    claims: list[ContainerClaim] = []
 
 
 class Capabilities(KubeStruct, kw_only=True):
@@ -237,6 +261,7 @@ class PodSpec(KubeStruct, kw_only=True):
     readiness_gates: list[ReadinessGate] = []
     image_pull_secrets: list[LocalObjectReference] = []
     host_network: bool = False
+    resource_claims: list[PodResourceClaim] = []
 
 
 class ContainerStateWaiting(KubeStruct, kw_only=True):

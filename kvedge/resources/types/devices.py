@@ -236,13 +236,19 @@ class VgpuOptions(KubeStruct, kw_only=True):
 
 
 class HostDevice(KubeStruct, kw_only=True):
-    """A device of the node: `device_name` is the resource of the device plugin that has it."""
+    """A device of the node: `device_name` is the resource of the device plugin that has it; else a request of one of
+    the VMI's claims does."""
 
     name: str
     device_name: str = ""
     claim_name: str = ""
     request_name: str = ""
     tag: str = ""
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a claim of the VMI has it, and no device plugin."""
+        return not self.device_name and bool(self.claim_name or self.request_name)
 
 
 class Gpu(KubeStruct, kw_only=True):
@@ -254,6 +260,11 @@ class Gpu(KubeStruct, kw_only=True):
     request_name: str = ""
     virtual_gpu_options: VgpuOptions | None = field(default=None, name="virtualGPUOptions")
     tag: str = ""
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a claim of the VMI has it, and no device plugin."""
+        return not self.device_name and bool(self.claim_name or self.request_name)
 
     @property
     def display(self) -> VgpuDisplay | None:

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
-from kvedge.resources.types.core import ResourceRequirements
+from kvedge.resources.types.core import ResourceAmounts
 from kvedge.resources.types.devices import Devices
 from kvedge.resources.values.quantities import Quantity
 
@@ -72,7 +72,7 @@ class Memory(KubeStruct, kw_only=True):
     reserved_overhead: ReservedOverhead | None = None
 
 
-class Resources(ResourceRequirements, kw_only=True):
+class Resources(ResourceAmounts, kw_only=True):
     """Requests and limits of the Pod; only cpu and memory."""
 
     overcommit_guest_overhead: bool = False

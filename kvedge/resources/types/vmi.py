@@ -14,6 +14,7 @@ from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.kinds import Kind
 from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.phases import FINAL_PHASES, Phase
+from kvedge.resources.types.core import PodResourceClaim
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.types.migrations import MigrationState
 from kvedge.resources.types.probes import Probe
@@ -54,7 +55,7 @@ class VirtualMachineInstanceSpec(KubeStruct, kw_only=True):
     architecture: str = ""
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
-    resource_claims: list[JsonObject] = []
+    resource_claims: list[PodResourceClaim] = []
     utility_volumes: list[UtilityVolume] = []
 
 

@@ -155,10 +155,17 @@ class MultusNetwork(KubeStruct, kw_only=True):
     default: bool = False
 
 
+class ClaimRequest(KubeStruct, kw_only=True):
+    """The request of one of the VMI's claims (DRA) whose device a network is."""
+
+    claim_name: str = ""
+    request_name: str = ""
+
+
 class Network(KubeStruct, kw_only=True):
     """One network; exactly one source is set."""
 
     name: str
     pod: PodNetwork | None = None
     multus: MultusNetwork | None = None
-    resource_claim: JsonObject | None = None
+    resource_claim: ClaimRequest | None = None

@@ -24,7 +24,15 @@ from tests.unit.launcher.domain.test_refusals import CASES
 
 GATES: Final = FeatureGates(
     enabled=frozenset(
-        {"DownwardMetrics", "EnableVirtioFsStorageVolumes", "HostDisk", "HostDevices", "VSOCK", "WorkloadEncryptionTDX"}
+        {
+            "DownwardMetrics",
+            "EnableVirtioFsStorageVolumes",
+            "HostDisk",
+            "HostDevices",
+            "NetworkDevicesWithDRA",
+            "VSOCK",
+            "WorkloadEncryptionTDX",
+        }
     )
 )
 CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))

@@ -42,11 +42,11 @@ def _name_causes(device: Gpu | HostDevice, at: Field, seen: set[str]) -> Iterato
         yield duplicate(here, f"{here} '{device.name}' is used by another device of this list")
     seen.add(device.name)
     here = at.at("deviceName")
-    if device.claim_name or device.request_name:
-        # Refused as what is not supported yet.
+    if device.is_claimed:
         return
     if not device.device_name:
-        yield required_cause(here, f"{here} is required: name a resource of permittedHostDevices")
+        text = f"{here} is required: name a resource of permittedHostDevices, or a request of a claim in claimName"
+        yield required_cause(here, f"{text} and requestName")
     elif not is_resource(device.device_name):
         shown = device.device_name[:80]
         yield Cause(here, f"{here}: {shown!r} is no name of a resource; give one such as example.com/gpu")

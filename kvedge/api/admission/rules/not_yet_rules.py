@@ -16,14 +16,13 @@ from kvedge.resources.codec import JsonObject
 
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
 _OTHER_DISK: Final = "remove it, or use containerDisk, emptyDisk or persistentVolumeClaim"
-_OTHER_NETWORK: Final = "remove it, or use the pod network"
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
     """A field below a VMI's spec, `[]` standing for each item of a list.
 
-    Asked for is what is there and not false or empty (`resourceClaim: {}` asks for it).
+    Asked for is what is there and not false or empty (`containerPath: {}` asks for it).
     """
 
     path: str
@@ -39,18 +38,10 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     *(
         NotYet(f"domain.devices.{devices}[].{name}", remedy)
         for devices in ("gpus", "hostDevices")
-        for name, remedy in (
-            ("claimName", "name a resource of permittedHostDevices in deviceName"),
-            ("requestName", "name a resource of permittedHostDevices in deviceName"),
-            ("tag", "remove it: guests are not told of tags of devices"),
-        )
+        for name, remedy in (("tag", "remove it: guests are not told of tags of devices"),)
     ),
-    # Network
-    NotYet("networks[].resourceClaim", _OTHER_NETWORK),
     # Volumes
     NotYet("volumes[].containerPath", _OTHER_DISK),
-    # The run itself
-    NotYet("resourceClaims"),
 )
 
 

@@ -6,7 +6,7 @@ Made by admission_plan.py, read by every `*_rules` file. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration
@@ -21,10 +21,13 @@ class Cluster:
 
     architecture: str = field(default_factory=host_architecture)
     configuration: Configuration = DEFAULTS
+    # Whether Kubernetes gives devices to claims (DRA): one box does not.
+    allocates_claims: bool = True
 
     def with_configuration(self, configuration: Configuration) -> Cluster:
         """The same cluster under another configuration, which may name an architecture of its own."""
-        return Cluster(configuration.default_architecture or self.architecture, configuration)
+        architecture = configuration.default_architecture or self.architecture
+        return replace(self, architecture=architecture, configuration=configuration)
 
     @property
     def machines(self) -> Mapping[str, tuple[str, ...]]:

@@ -200,6 +200,7 @@ def _spec(vmi: VirtualMachineInstance, config: ClusterConfig, volumes: list[Moun
         scheduler_name=spec.scheduler_name,
         readiness_gates=[ReadinessGate(condition_type=UNPAUSED_GATE)],
         image_pull_secrets=[LocalObjectReference(name=name) for name in pull_secrets(vmi)],
+        resource_claims=spec.resource_claims,
     )
 
 

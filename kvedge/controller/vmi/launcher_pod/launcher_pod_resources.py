@@ -15,6 +15,7 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.memory_overhead import GuestShape, memory_overhead
 from kvedge.resources.configuration.configuration_bindings import plugins_of
 from kvedge.resources.disks.metrics_disk import has_metrics_disk
+from kvedge.resources.host_devices.claimed_devices import container_claims
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
 from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TDX, DEVICE_TUN, DEVICE_VHOST_NET, DEVICE_VHOST_VSOCK
@@ -90,7 +91,7 @@ def pod_resources(vmi: VirtualMachineInstance, config: ClusterConfig) -> Resourc
         # Guaranteed, with whole CPUs: a kubelet gives CPUs alone to such Pods only.
         requests["cpu"] = str(math.ceil(parse_quantity(requests["cpu"])))
         limits |= {name: requests[name] for name in ("cpu", "memory")}
-    return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config))
+    return ResourceRequirements(requests=requests, limits=limits | _devices(vmi, config), claims=container_claims(vmi))
 
 
 def _add(amounts: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:

@@ -40,12 +40,12 @@ from kvedge.resources.types.core import (
     VolumeMount,
 )
 from kvedge.resources.types.image_trees import ImageTree, image_trees
+from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.sriov_networks import (
     NETWORK_INFO,
     NETWORK_INFO_DIRECTORY,
     NETWORK_INFO_FILE,
     NETWORK_INFO_VOLUME,
-    passes_functions,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -170,7 +170,9 @@ def _image(tree: ImageTree, config: ClusterConfig) -> MountedVolume:
 
 
 def _is_told_devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> bool:
-    return passes_functions(vmi) or any(plugin.tells_devices for plugin in plugins_of(vmi, config.bindings).values())
+    return bool(sriov_interfaces(vmi)) or any(
+        plugin.tells_devices for plugin in plugins_of(vmi, config.bindings).values()
+    )
 
 
 def _network_info() -> MountedVolume:

@@ -8,7 +8,7 @@ starts, so that libvirt leaves its driver alone. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.context import DomainContext, PassedDevice
@@ -17,7 +17,7 @@ from kvedge.launcher.domain.elements.alias_xml import add_alias
 from kvedge.launcher.domain.elements.pci_address_xml import add_host_address, add_pci_address
 from kvedge.launcher.domain.xml_tree import add, new
 from kvedge.resources.names import SRIOV_PREFIX
-from kvedge.resources.types.devices import Devices, Gpu, Interface
+from kvedge.resources.types.devices import Devices, Gpu, HostDevice, Interface
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.vmi_facts import has_screen
 
@@ -25,6 +25,26 @@ from kvedge.resources.vmi_facts import has_screen
 _GPU: Final = "gpu-"
 _HOST_DEVICE: Final = "hostdevice-"
 _USB: Final = "usb-host-"
+_CLAIMED: Final = "dra-"
+
+
+class _Entry(NamedTuple):
+    """A GPU or another device of the VMI: its list, what stands before its name in the alias, its path."""
+
+    kind: str
+    prefix: str
+    device: Gpu | HostDevice
+    at: str
+
+    @property
+    def field(self) -> str:
+        """That which says which device it is."""
+        return f"{self.at}.{'claimName' if self.device.is_claimed else 'deviceName'}"
+
+    @property
+    def alias_prefix(self) -> str:
+        """One that tells apart those of claims."""
+        return f"{_CLAIMED}{self.prefix}" if self.device.is_claimed else self.prefix
 
 
 def add_functions(devices: Element, vmi: VirtualMachineInstance, context: DomainContext) -> None:
@@ -70,15 +90,15 @@ def add_host_devices(devices: Element, vmi: VirtualMachineInstance, context: Dom
     """
     spec = vmi.spec.domain.devices
     for index, gpu in enumerate(spec.gpus):
-        field = f"spec.domain.devices.gpus[{index}]"
-        for device, name in _find_passed(f"gpus/{gpu.name}", gpu.name, field, context):
-            element = _element(device, _GPU, name, field)
-            _show(element, device, gpu, spec, context, field)
+        entry = _Entry("gpus", _GPU, gpu, f"spec.domain.devices.gpus[{index}]")
+        for device, name in _find_passed(entry, context):
+            element = _element(device, entry, name)
+            _show(element, device, gpu, spec, context, entry.at)
             devices.append(element)
-    for index, entry in enumerate(spec.host_devices):
-        field = f"spec.domain.devices.hostDevices[{index}]"
-        for device, name in _find_passed(f"hostDevices/{entry.name}", entry.name, field, context):
-            devices.append(_element(device, _HOST_DEVICE, name, field))
+    for index, other in enumerate(spec.host_devices):
+        entry = _Entry("hostDevices", _HOST_DEVICE, other, f"spec.domain.devices.hostDevices[{index}]")
+        for device, name in _find_passed(entry, context):
+            devices.append(_element(device, entry, name))
 
 
 def needs_usb(context: DomainContext) -> bool:
@@ -86,29 +106,30 @@ def needs_usb(context: DomainContext) -> bool:
     return any(device.kind == "usb" for passed in context.host_devices.values() for device in passed)
 
 
-def _find_passed(key: str, name: str, field: str, context: DomainContext) -> Iterator[tuple[PassedDevice, str]]:
+def _find_passed(entry: _Entry, context: DomainContext) -> Iterator[tuple[PassedDevice, str]]:
     """The devices of an entry, each with a name of its own."""
-    passed = context.host_devices.get(key, ())
+    name = entry.device.name
+    passed = context.host_devices.get(f"{entry.kind}/{name}", ())
     if not passed:
-        raise ConversionError(f"{field}.deviceName", "the Pod has no device for it", "restart the VM")
+        raise ConversionError(entry.field, "the Pod has no device for it", "restart the VM")
     for number, device in enumerate(passed, 1):
         yield device, name if number == 1 else f"{name}-{number}"
 
 
-def _element(device: PassedDevice, prefix: str, name: str, field: str) -> Element:
+def _element(device: PassedDevice, entry: _Entry, name: str) -> Element:
     # libvirt wants a driver for the guest's side of a mediated device.
     model = "vfio-pci" if device.kind == "mdev" else None
     managed = "no" if device.kind == "pci" else None
     element = new("hostdev", mode="subsystem", type=device.kind, managed=managed, model=model)
     source = add(element, "source")
     if device.kind == "pci":
-        add_host_address(source, device.address, f"{field}.deviceName")
+        add_host_address(source, device.address, entry.field)
     elif device.kind == "mdev":
         add(source, "address", uuid=device.address)
     else:
         bus, _, number = device.address.partition(":")
         add(source, "address", bus=bus, device=number)
-    add_alias(element, (_USB if device.kind == "usb" else prefix) + name, f"{field}.name")
+    add_alias(element, (_USB if device.kind == "usb" else entry.alias_prefix) + name, f"{entry.at}.name")
     return element
 
 

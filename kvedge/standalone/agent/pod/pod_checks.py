@@ -33,6 +33,8 @@ def _rejections(pod: Pod) -> Iterator[Rejection]:
         yield _refuse(f"spec.restartPolicy: {pod.spec.restart_policy} is not supported on one box; use Never")
     if not pod.spec.containers:
         yield _refuse("spec.containers: a Pod needs at least one container")
+    if pod.spec.resource_claims:
+        yield _refuse("spec.resourceClaims: nothing allocates devices to claims on one box; name a resource in limits")
     context = pod.spec.security_context
     for sysctl in context.sysctls if context else []:
         if not sysctl.name.startswith(_SYSCTL_PREFIXES) or ".." in sysctl.name or "/" in sysctl.name:

@@ -16,11 +16,16 @@ POD: JsonObject = {"pod": {}}
     [
         ({"masquerade": {}}, POD, ("core", "masquerade", "pod networking")),
         ({"bridge": {}}, {"multus": {"networkName": "lan"}}, ("core", "bridge", "lan")),
+        (
+            {"sriov": {}},
+            {"resourceClaim": {"claimName": "nics", "requestName": "port"}},
+            ("core", "sriov", "nics/port"),
+        ),
         ({"passtBinding": {}}, POD, ("core", "passt", "pod networking")),
         ({"binding": {"name": "own"}}, POD, ("plugin", "own", "pod networking")),
         ({}, POD, ("core", "<none>", "pod networking")),
     ],
-    ids=["masquerade", "bridge on a LAN", "passt", "plugin", "nothing yet"],
+    ids=["masquerade", "bridge on a LAN", "function of a claim", "passt", "plugin", "nothing yet"],
 )
 def test_a_nic_has_its_binding_and_its_network(nic: JsonObject, network: JsonObject, labels: tuple[str, ...]) -> None:
     spec = {"domain": {"devices": {"interfaces": [{"name": "n", **nic}]}}, "networks": [{"name": "n", **network}]}

@@ -36,6 +36,7 @@ IN_POD: dict[str, Any] = {
     "accessCredentials": [
         {"sshPublicKey": {"source": {"secret": {"secretName": "keys"}}, "propagationMethod": {"noCloud": {}}}}
     ],
+    "resourceClaims": [{"name": "cards", "resourceClaimName": "cards"}],
     "domain.resources": {"requests": {"cpu": "3"}},
     "domain.cpu": {"cores": 4, "model": "Nehalem"},
     "domain.memory": {"guest": "3Gi"},

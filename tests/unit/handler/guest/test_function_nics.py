@@ -9,6 +9,7 @@ from kvedge.handler.guest.vmi_status import Observation, status_patch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.pod_networks import pod_nic
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.volumes import ClaimRequest
 from kvedge.rpc import launcher_pb2 as pb
 from tests.support.builders import vmi_with
 
@@ -54,3 +55,18 @@ def test_its_row_pairs_with_the_guests_agent_by_mac_and_says_nothing_of_link_and
         "podInterfaceName": pod_nic("red"),
         "infoSource": "domain, guest-agent, multus-status",
     }
+
+
+def test_one_of_a_claim_has_the_mac_that_was_asked_for_and_else_none() -> None:
+    vmi = guest()
+    vmi.spec.networks[0].multus = None
+    vmi.spec.networks[0].resource_claim = ClaimRequest(claim_name="nics", request_name="port")
+    vmi.status.interfaces.clear()
+    said = pb.GuestAddress(mac=CARDS_MAC, addresses=["192.0.2.9"], source="guest-agent", guest_name="ens12")
+    nameless = pb.GuestAddress(mac="", addresses=["192.0.2.10"], source="guest-agent", guest_name="tun0")
+    row, *others = shown(vmi, said, nameless)
+    assert row == {"name": "red", "infoSource": "domain"}
+    assert [other["ipAddress"] for other in others] == ["192.0.2.9", "192.0.2.10"]
+    vmi.spec.domain.devices.interfaces[0].mac_address = CARDS_MAC
+    row, *others = shown(vmi, said)
+    assert (row["name"], row["mac"], row["ipAddress"], others) == ("red", CARDS_MAC, "192.0.2.9", [])

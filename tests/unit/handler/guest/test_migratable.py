@@ -290,6 +290,15 @@ def test_virtual_functions_are_given_back_before_a_guest_moves_where_its_launche
         assert judge(vmi(), old).status == "True"
 
 
+def test_a_nic_of_a_claim_keeps_a_guest_on_its_node() -> None:
+    claimed = [{"name": "lan", "resourceClaim": {"claimName": "nics", "requestName": "port"}}]
+    given = vmi({"interfaces": [{"name": "lan", "sriov": {}}]}, claimed)
+    for judge in (judge_migratable, judge_storage_migratable):
+        found = judge(given, LauncherCan())
+        assert (found.status, found.reason) == ("False", "HostDeviceNotLiveMigratable")
+        assert "network lan is a device of a claim" in (found.message or "")
+
+
 @pytest.mark.parametrize(("kind", "word"), [("sev", "SEV"), ("snp", "SEV"), ("tdx", "TDX")])
 def test_an_encrypted_guest_stays(kind: str, word: str) -> None:
     given = vmi_with({"domain": {"devices": MASQUERADE, "launchSecurity": {kind: {}}}, "networks": POD})

@@ -40,6 +40,7 @@ NOT_RENDERED = {
             "VirtualMachineInstanceSpec.nodeSelector",
             "VirtualMachineInstanceSpec.priorityClassName",
             "VirtualMachineInstanceSpec.resourceClaims",
+            *(f"PodResourceClaim.{name}" for name in ("name", "resourceClaimName", "resourceClaimTemplateName")),
             "VirtualMachineInstanceSpec.schedulerName",
             "VirtualMachineInstanceSpec.serviceAccountName",
             "VirtualMachineInstanceSpec.subdomain",
@@ -70,7 +71,10 @@ NOT_RENDERED = {
         ),
         CLUSTER,
     ),
-    **dict.fromkeys(("Gpu.deviceName", "HostDevice.deviceName"), PASSED),
+    **dict.fromkeys(
+        (f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("deviceName", "claimName", "requestName")),
+        PASSED,
+    ),
     "VirtualMachineInstanceSpec.startStrategy": "DomainContext.start_paused, which a start --paused sets as well",
     "VirtualMachineInstanceSpec.hostname": f"{SEED}, and DHCP's",
     "VirtualMachineInstanceSpec.networks": BINDING,
@@ -82,6 +86,7 @@ NOT_RENDERED = {
             "Network.pod",
             "Network.multus",
             "Network.resourceClaim",
+            *(f"ClaimRequest.{name}" for name in ("claimName", "requestName")),
             "PodNetwork.vmNetworkCIDR",
             "PodNetwork.vmIPv6NetworkCIDR",
             "MultusNetwork.networkName",
@@ -171,7 +176,7 @@ NOT_RENDERED = {
     ),
     **dict.fromkeys(
         (
-            *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("claimName", "requestName", "tag")),
+            *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("tag",)),
             "LunTarget.reservation",
             "Interface.slirp",
             "Interface.macvtap",

@@ -40,7 +40,11 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     *(
         (f"{DEVICES}.{devices}[0].{name}", _devices(**{devices: [{"name": "g", name: "x"}]}))
         for devices in ("gpus", "hostDevices")
-        for name in ("claimName", "requestName", "tag")
+        for name in ("tag",)
+    ),
+    *(
+        (f"{DEVICES}.{devices}[0].claimName", _devices(**{devices: [{"name": "g", "claimName": "c"}]}))
+        for devices in ("gpus", "hostDevices")
     ),
     ("spec.domain.launchSecurity", vmi({"launchSecurity": {"sev": {}}})),
     # The computer itself.

@@ -7,15 +7,14 @@ from dataclasses import replace
 import pytest
 
 from kvedge.launcher.launcher_errors import DeviceUnusable
-from kvedge.launcher.passthrough.function_plan import WantedFunction
 from kvedge.launcher.passthrough.function_rules import FunctionFacts, check_function
 
-NIC = WantedFunction("red", "spec.domain.devices.interfaces[1]", "vendor.com/fast")
+NIC = ("spec.domain.devices.interfaces[1].sriov", "the device plugin of vendor.com/fast", "0000:65:02.0")
 GOOD = FunctionFacts(driver="vfio-pci", group="42", has_node=True, is_usable=True, has_vfio=True)
 
 
 def test_a_function_of_vfio_that_the_pod_has_is_good() -> None:
-    check_function(NIC, "0000:65:02.0", GOOD)
+    check_function(*NIC, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -33,5 +32,5 @@ def test_a_function_of_vfio_that_the_pod_has_is_good() -> None:
 )
 def test_what_libvirt_would_refuse_is_told_before_with_its_remedy(facts: FunctionFacts, words: str) -> None:
     with pytest.raises(DeviceUnusable, match=r"^spec\.domain\.devices\.interfaces\[1\]\.sriov: function 0000:65") as no:
-        check_function(NIC, "0000:65:02.0", facts)
+        check_function(*NIC, facts)
     assert words in str(no.value)

@@ -11,6 +11,7 @@ from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.resources.types.sriov_networks import NetworkDevice, network_info, resource_variable
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import a_vmi, vmi_with
+from tests.support.claim_metadata import DRIVER, metadata, pci, tell_device
 from tests.support.virtual_functions import ADDRESS, a_function, tell
 
 ENVIRONMENT = {resource_variable("red"): "vendor.com/fast", "PCIDEVICE_VENDOR_COM_FAST": ADDRESS}
@@ -56,3 +57,25 @@ def test_an_address_that_is_none_leads_nowhere(tmp_path: Path) -> None:
     tell(tmp_path, network_info([]))
     with pytest.raises(BadRequest, match=r"'\.\./\.\./x' is no PCI address"):
         functions_of(guest(), str(tmp_path), {**ENVIRONMENT, "PCIDEVICE_VENDOR_COM_FAST": "../../x"})
+
+
+def test_the_function_of_a_claim_is_told_by_its_driver_and_multus_is_not_waited_for(tmp_path: Path) -> None:
+    a_function(tmp_path)
+    interfaces = [{"name": "default", "masquerade": {}}, {"name": "red", "sriov": {}}]
+    networks = [
+        {"name": "default", "pod": {}},
+        {"name": "red", "resourceClaim": {"claimName": "n", "requestName": "port"}},
+    ]
+    claims = [{"name": "n", "resourceClaimTemplateName": "nics"}]
+    vmi = vmi_with({"domain": {"devices": {"interfaces": interfaces}}, "networks": networks, "resourceClaims": claims})
+    with pytest.raises(BadRequest, match=r"^spec.networks\[1\].resourceClaim.claimName: request port of claim n"):
+        functions_of(vmi, str(tmp_path), {})
+    place = "resourceclaimtemplates/n/port"
+    tell_device(tmp_path, place, metadata("port", pci(ADDRESS)))
+    assert functions_of(vmi, str(tmp_path), {}) == {"red": ADDRESS}
+    (tmp_path / "dev/vfio/42").unlink()
+    with pytest.raises(DeviceUnusable, match=rf"interfaces\[1\].sriov: .*the DRA driver {DRIVER} gives it"):
+        functions_of(vmi, str(tmp_path), {})
+    tell_device(tmp_path, place, metadata("port", {}))
+    with pytest.raises(BadRequest, match="tells no PCI address"):
+        functions_of(vmi, str(tmp_path), {})

@@ -12,6 +12,7 @@ from kvedge.launcher.launcher_errors import BadRequest, DeviceUnusable
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_with
+from tests.support.claim_metadata import metadata, pci, tell_device
 from tests.support.played_devices import PlayedDevices
 
 GPU, UUID = "0000:65:00.0", "6ad2a3c8-7d5f-4f3e-9b55-0f8f3a1b2c3d"
@@ -84,3 +85,41 @@ def test_a_mediated_device_that_is_gone_or_has_no_group_is_told(node: PlayedDevi
 def test_an_address_that_is_none_leads_nowhere(node: PlayedDevices, variable: str, words: str) -> None:
     with pytest.raises(BadRequest, match=rf"'\.\./\.\./x' {words}"):
         host_devices_of(ALL, str(node.root), {**ENVIRONMENT, variable: "../../x"})
+
+
+def claiming(*others: str) -> VirtualMachineInstance:
+    """Two GPUs of a claim, and devices of device plugins beside them."""
+    gpus = [{"name": name, "claimName": "c", "requestName": name} for name in ("part", "whole")]
+    devices = [{"name": f"h{n}", "deviceName": each} for n, each in enumerate(others)]
+    claims = [{"name": "c", "resourceClaimName": "cards"}]
+    return vmi_with({"domain": {"devices": {"gpus": gpus, "hostDevices": devices}}, "resourceClaims": claims})
+
+
+def test_a_claims_devices_are_those_that_its_driver_tells(node: PlayedDevices) -> None:
+    tell_device(node.root, "resourceclaims/cards/whole", metadata("whole", pci(GPU)))
+    # Of a part of a card the driver may tell the card's address as well.
+    tell_device(node.root, "resourceclaims/cards/part", metadata("part", {"mdevUUID": UUID, **pci(GPU)}))
+    assert host_devices_of(claiming("n.com/usb"), str(node.root), ENVIRONMENT) == {
+        "gpus/part": (PassedDevice(kind="mdev", address=UUID),),
+        "gpus/whole": (PassedDevice(kind="pci", address=GPU),),
+        "hostDevices/h0": (PassedDevice(kind="usb", address="1:7"),),
+    }
+    with pytest.raises(BadRequest, match=rf"gpus\[1\].claimName: its device {GPU} is that of another entry"):
+        host_devices_of(claiming("n.com/t4"), str(node.root), ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({}, r"gpus\[1\].claimName: the DRA driver gpu.example.com tells neither a PCI address nor"),
+        (pci("../../x"), r"gpus\[1\].claimName: '../../x' is no PCI address"),
+        ({"mdevUUID": "../x"}, r"gpus\[1\].claimName: '../x' is no UUID of a mediated device"),
+        (pci("0000:99:00.0"), r"is not on this node; see that .* the DRA driver gpu.example.com knows it"),
+    ],
+    ids=["nothing", "no address", "no UUID", "gone"],
+)
+def test_what_a_driver_tells_is_looked_at(node: PlayedDevices, attributes: dict[str, str], words: str) -> None:
+    tell_device(node.root, "resourceclaims/cards/part", metadata("part", {"mdevUUID": UUID}))
+    tell_device(node.root, "resourceclaims/cards/whole", metadata("whole", attributes))
+    with pytest.raises((BadRequest, DeviceUnusable), match=words):
+        host_devices_of(claiming(), str(node.root), ENVIRONMENT)

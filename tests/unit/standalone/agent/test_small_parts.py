@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.types.core import Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
+from kvedge.resources.types.core import (
+    Container,
+    Pod,
+    PodResourceClaim,
+    PodSecurityContext,
+    SeccompProfile,
+    SecurityContext,
+    Sysctl,
+)
 from kvedge.runtime.mount_table import parse_mounts
 from kvedge.standalone.agent.container.cgroups import find_hierarchies
 from kvedge.standalone.agent.container.container_user import ContainerUser, UserError, container_user
@@ -55,6 +63,12 @@ def test_what_is_supported_is_not_rejected(made: Pod) -> None:
 @pytest.mark.parametrize(
     ("made", "reason", "words"),
     [
+        pytest.param(
+            _with(resource_claims=[PodResourceClaim(name="cards", resource_claim_name="cards")]),
+            "UnsupportedPodSpec",
+            "nothing allocates devices to claims on one box",
+            id="claims on devices",
+        ),
         pytest.param(
             _with(security_context=PodSecurityContext(sysctls=[Sysctl(name="kernel.panic", value="1")])),
             "SysctlForbidden",

@@ -92,18 +92,6 @@ def test_what_is_permitted_enters() -> None:
         pytest.param(
             {"gpus": [a_device("n.com/t4", tag="t")]}, "gpus[0].tag", "not told of tags of devices", id="a tag"
         ),
-        pytest.param(
-            {"hostDevices": [{"name": "d", "claimName": "c"}]},
-            "hostDevices[0].claimName",
-            "name a resource of permittedHostDevices in deviceName",
-            id="a claim",
-        ),
-        pytest.param(
-            {"gpus": [{"name": "d", "requestName": "c"}]},
-            "gpus[0].requestName",
-            "name a resource of permittedHostDevices in deviceName",
-            id="a request of a claim",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_field(devices: dict[str, Any], field: str, message: str) -> None:

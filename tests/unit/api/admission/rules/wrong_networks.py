@@ -29,7 +29,7 @@ WRONG_NETWORKS: Wrong = {
     ),
     "network of no kind": (joined({}), AT, "should have a network type"),
     "network of two kinds": (
-        joined({"multus": {"networkName": "red"}, "resourceClaim": {"claimName": "x"}}),
+        joined({"multus": {"networkName": "red"}, "pod": {}}),
         AT,
         "should have only one network type",
     ),
