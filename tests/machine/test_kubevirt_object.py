@@ -12,11 +12,19 @@ from typing import Any
 
 import pytest
 
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import Invalid, NotFound
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.meta import condition
+from kvedge.resources.meta import ObjectMeta, condition
 from kvedge.resources.names import CPU_MODEL_PREFIX, MACHINE_TYPE_PREFIX, SYSTEM_NAMESPACE
-from kvedge.resources.types.core import Node
+from kvedge.resources.types.core import (
+    Container,
+    ContainerClaim,
+    Node,
+    Pod,
+    PodResourceClaim,
+    PodSpec,
+    ResourceRequirements,
+)
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vm_types.preferences import VirtualMachineClusterPreference
@@ -244,3 +252,24 @@ def test_a_device_that_the_host_uses_is_listed_with_why_and_a_vm_waits_for_it(bo
 
     assert "Insufficient example.com/card" in wait_until(waits, "the VM waits, and says for what")
     box.remove_vm("carded")
+
+
+def test_a_vm_with_claims_on_devices_is_refused_with_what_to_do_and_a_pod_with_some_fails(box: Box) -> None:
+    claims = [{"name": "cards", "resourceClaimTemplateName": "one-gpu"}]
+    vm = small_vm("claiming", IMAGE, "Always", resourceClaims=claims)
+    with pytest.raises(Invalid, match=r"one box has nothing that allocates devices to claims .*permittedHostDevices"):
+        box.client.request("POST", VirtualMachine.KIND.path("default"), vm)
+    container = Container(name="c", image=IMAGE, resources=ResourceRequirements(claims=[ContainerClaim(name="cards")]))
+    spec = PodSpec(
+        containers=[container],
+        restart_policy="Never",
+        resource_claims=[PodResourceClaim(name="cards", resource_claim_name="one")],
+    )
+    box.client.create(Pod(metadata=ObjectMeta(name="claiming", namespace="default"), spec=spec))
+
+    def fails() -> str:
+        found = box.client.get(Pod, "default", "claiming").status
+        return found.message if found.phase == "Failed" else ""
+
+    assert "spec.resourceClaims: nothing allocates devices" in wait_until(fails, "the Pod fails")
+    box.client.delete(Pod, "default", "claiming")

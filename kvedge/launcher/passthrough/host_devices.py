@@ -64,11 +64,12 @@ def _choose_told(claimed: ClaimedDevice, told: ToldDevice) -> PassedDevice:
 
 def _check_apart(wanted: list[WantedDevice], paired: Mapping[str, tuple[PassedDevice, ...]]) -> None:
     """A device plugin and a driver that know nothing of each other may both have a device."""
-    taken: set[PassedDevice] = set()
+    taken: set[str] = set()
     for entry, device in _pairs(wanted, paired):
-        if device in taken:
-            raise BadRequest(entry.field, f"its device {device.address} is that of another entry too", _RESTART)
-        taken.add(device)
+        address = device.address.lower()
+        if address in taken:
+            raise BadRequest(entry.field, f"its device {address} is that of another entry too", _RESTART)
+        taken.add(address)
 
 
 def _pairs(

@@ -24,7 +24,6 @@ LACKS = {
     "migration-job.yaml": 'the VMI "default/vmi-migratable" does not exist',
     "pgpu-resource-claim-tmpl.yaml": "could not find the requested resource",
     "vm-cirros-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",
-    "vmi-dra-pgpu.yaml": "spec.resourceClaims: not supported",
     "vmi-host-disk.yaml": "HostDisk feature gate is not enabled",
     "vmi-usb.yaml": "Host Devices feature gate is not enabled",
     "vmi-with-sidecar-hook-configmap.yaml": "sidecar feature gate is not enabled",

@@ -9,10 +9,12 @@ import pytest
 
 from kvedge.launcher.domain.context import PassedDevice
 from kvedge.launcher.launcher_errors import BadRequest, DeviceUnusable
+from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from tests.support.builders import vmi_with
 from tests.support.claim_metadata import metadata, pci, tell_device
+from tests.support.golden.domain_cases import load_case
 from tests.support.played_devices import PlayedDevices
 
 GPU, UUID = "0000:65:00.0", "6ad2a3c8-7d5f-4f3e-9b55-0f8f3a1b2c3d"
@@ -123,3 +125,21 @@ def test_what_a_driver_tells_is_looked_at(node: PlayedDevices, attributes: dict[
     tell_device(node.root, "resourceclaims/cards/whole", metadata("whole", attributes))
     with pytest.raises((BadRequest, DeviceUnusable), match=words):
         host_devices_of(claiming(), str(node.root), ENVIRONMENT)
+
+
+def test_what_drivers_tell_is_the_context_of_the_golden_domain_that_libvirt_accepts(tmp_path: Path) -> None:
+    case = load_case("claimed-devices")
+    played = PlayedDevices(tmp_path / "node")
+    functions = ("0000:65:02.3", "0000:65:00.0", "0000:3D:01.7", "0000:3D:02.0")
+    for number, address in enumerate(functions, 40):
+        played.add_pci(address.lower(), "10de:1eb8", str(number))
+    played.add_mdev(UUID, "GRID_T4-1Q", "31")
+    made = "resourceclaimtemplates/cards"
+    tell_device(played.root, f"{made}/part", metadata("part", {"mdevUUID": UUID, **pci("0000:65:00.0")}))
+    tell_device(played.root, f"{made}/whole", metadata("whole", pci("0000:65:00.0")))
+    tell_device(played.root, f"{made}/crypto", metadata("crypto", pci("0000:3D:01.7")))
+    tell_device(played.root, "resourceclaims/the-nics/port", metadata("port", pci("0000:65:02.3")))
+    plugins = {"PCI_RESOURCE_INTEL_COM_QAT": "0000:3D:02.0"}
+    found = host_devices_of(case.vmi, str(played.root), plugins)
+    assert {key: [*devices] for key, devices in found.items()} == case.context.host_devices
+    assert functions_of(case.vmi, str(played.root), plugins) == case.context.functions
