@@ -54,6 +54,7 @@ from kvedge.api.admission.spec_verdict import (
     distinct,
     document_causes,
     member_of,
+    nic_warnings,
     spec_causes,
     template_subject,
     template_warnings,
@@ -254,6 +255,7 @@ def _vmi_warnings(request: AdmissionRequest, document: JsonObject, preset_doubt:
         with contextlib.suppress(DecodeError):
             vmi = decode(VirtualMachineInstance, document)
             yield from disk_warnings(vmi.spec, _SPEC)
+            yield from nic_warnings(vmi.spec, _SPEC)
             yield from annotation_warnings(vmi.metadata, Field("metadata"))
 
 

@@ -38,6 +38,7 @@ from kvedge.api.admission.rules.storage import disk_rules, file_volume_rules, fi
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.host_devices.claimed_devices import claimed_networks
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.pod_annotations import find_kept_back
 from kvedge.resources.role_users import UserInfo
@@ -106,6 +107,17 @@ def disk_warnings(spec: VirtualMachineInstanceSpec, at: Field) -> list[str]:
     return told[:MOST_WARNINGS]
 
 
+def nic_warnings(spec: VirtualMachineInstanceSpec, at: Field) -> list[str]:
+    """Warn of a MAC that nobody gives to a card; KubeVirt accepts it and says nothing."""
+    claimed, interfaces = claimed_networks(spec), at.at("domain", "devices", "interfaces")
+    told = [
+        f"{interfaces.item(index).at('macAddress')}: the card of a claim's NIC is not told of it; see that it has it"
+        for index, interface in enumerate(spec.domain.devices.interfaces)
+        if interface.mac_address and interface.name in claimed
+    ]
+    return told[:MOST_WARNINGS]
+
+
 def template_subject(template: VirtualMachineInstanceTemplate, cluster: Cluster, user: UserInfo) -> Subject:
     """What rules look at of a template."""
     spec_at, metadata_at = TEMPLATE.at("spec"), TEMPLATE.at("metadata")
@@ -116,7 +128,7 @@ def template_warnings(template: VirtualMachineInstanceTemplate) -> list[str]:
     """Warn of what a template lacks or has in vain."""
     missing = compute_rules.find_missing_memory(template.spec, TEMPLATE.at("spec", "domain"))
     told = [f"{missing}, unless a preset gives the VMIs memory"] if missing else []
-    told += disk_warnings(template.spec, TEMPLATE.at("spec"))
+    told += disk_warnings(template.spec, TEMPLATE.at("spec")) + nic_warnings(template.spec, TEMPLATE.at("spec"))
     return told + annotation_warnings(template.metadata, TEMPLATE.at("metadata"))
 
 

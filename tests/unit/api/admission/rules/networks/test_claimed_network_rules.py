@@ -8,6 +8,7 @@ import pytest
 
 from kvedge.api.admission.admission_plan import plan_verdict
 from kvedge.api.admission.rules.subject import Cluster
+from kvedge.api.admission.spec_verdict import Verdict
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration_reading import read_configuration
 from tests.support.builders import small_vmi
@@ -18,12 +19,12 @@ BINDINGS: Final = {"own": {"sidecarImage": "example.com/own:1"}, "link": {"domai
 AT: Final = "spec.networks[1]"
 
 
-def causes(
+def verdict(
     resource_claim: JsonObject = PORT,
     *more: JsonObject,
     gates: tuple[str, ...] = ("NetworkDevicesWithDRA",),
     **interface: Any,
-) -> list[tuple[str, str]]:
+) -> Verdict:
     """Of a guest with a NIC of a claim beside that of the Pod network; `more` are further networks, of functions."""
     vmi = small_vmi()
     spec = vmi["spec"]
@@ -38,7 +39,18 @@ def causes(
     configuration = {"developerConfiguration": {"featureGates": [*gates]}, "network": {"binding": BINDINGS}}
     reading = read_configuration({"configuration": configuration})
     where = Cluster("amd64", reading.configuration)
-    return [(cause.field, cause.message) for cause in plan_verdict(request(vmi), where).causes]
+    return plan_verdict(request(vmi), where)
+
+
+def causes(
+    resource_claim: JsonObject = PORT,
+    *more: JsonObject,
+    gates: tuple[str, ...] = ("NetworkDevicesWithDRA",),
+    **interface: Any,
+) -> list[tuple[str, str]]:
+    """What is wrong with it, if anything."""
+    found = verdict(resource_claim, *more, gates=gates, **interface)
+    return [(cause.field, cause.message) for cause in found.causes]
 
 
 def test_a_function_of_a_claim_and_a_plugins_sidecar_enter() -> None:
@@ -103,3 +115,9 @@ def test_a_nic_of_a_claim_does_not_leave_a_guest() -> None:
     for binding in ({"sriov": {}}, {"binding": {"name": "own"}}):
         fields = {field for field, _ in causes(state="absent", **binding)}
         assert fields == {"spec.domain.devices.interfaces[1].state"}
+
+
+def test_a_mac_that_nobody_gives_to_the_card_is_warned_of() -> None:
+    assert verdict().warnings == ()
+    (told,) = verdict(sriov={}, macAddress="02:00:00:00:00:09").warnings
+    assert told.startswith("spec.domain.devices.interfaces[1].macAddress: the card of a claim's NIC is not told of it")
