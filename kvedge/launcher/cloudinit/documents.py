@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kvedge.launcher.domain.conversion_error import ConversionError
@@ -44,13 +44,17 @@ class _Source(NamedTuple):
 
 
 def documents(
-    vmi: VirtualMachineInstance, volume: Volume, secrets: Mapping[str, bytes], ssh_keys: Iterable[bytes] = ()
+    vmi: VirtualMachineInstance,
+    volume: Volume,
+    secrets: Mapping[str, bytes],
+    ssh_keys: Iterable[bytes] = (),
+    host_devices: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, bytes]:
     """The files of a cloud-init volume, by their path in the image.
 
     `secrets` is what the Secrets that the volume refers to hold, by key (`userdata`, `networkdata` or KubeVirt's other
     spelling of them); it is not asked for anything when the volume refers to none. `ssh_keys` are public keys for the
-    guest's default user.
+    guest's default user; `host_devices` is what a config drive tells of tagged devices of the node.
 
     Raises:
         ConversionError: when the volume is none of cloud-init, or its data cannot be read.
@@ -59,7 +63,9 @@ def documents(
         files = _no_cloud(vmi, _field(vmi, volume, "cloudInitNoCloud"), volume.cloud_init_no_cloud, secrets)
         return _with_keys(files, "meta-data", "public-keys", ssh_keys)
     if volume.cloud_init_config_drive is not None:
-        files = _config_drive(vmi, _field(vmi, volume, "cloudInitConfigDrive"), volume.cloud_init_config_drive, secrets)
+        devices = [*list_tagged_nics(vmi), *list_tagged_disks(vmi), *host_devices]
+        field = _field(vmi, volume, "cloudInitConfigDrive")
+        files = _config_drive(vmi, field, volume.cloud_init_config_drive, secrets, devices)
         return _with_keys(files, _CONFIG_DRIVE_META, "public_keys", ssh_keys)
     raise ConversionError(_field(vmi, volume, ""), "is no cloud-init volume", "use cloudInitNoCloud")
 
@@ -98,7 +104,11 @@ def _no_cloud(
 
 
 def _config_drive(
-    vmi: VirtualMachineInstance, field: str, source: CloudInit, secrets: Mapping[str, bytes]
+    vmi: VirtualMachineInstance,
+    field: str,
+    source: CloudInit,
+    secrets: Mapping[str, bytes],
+    devices: Sequence[Mapping[str, object]],
 ) -> dict[str, bytes]:
     meta = {
         "instance_type": _instance_type(vmi),
@@ -106,7 +116,6 @@ def _config_drive(
         "hostname": _hostname(vmi),
         "uuid": domain_uuid(vmi),
     }
-    devices = [*list_tagged_nics(vmi), *list_tagged_disks(vmi)]
     files = {_CONFIG_DRIVE_META: _json(meta | {"devices": devices or None})}
     user = _user_data(field, source, secrets)
     network = _network_data(field, source, secrets)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from kvedge.launcher.disks.claim_disk import claim_disk
@@ -57,19 +58,24 @@ def prepare_volumes(
     options: LauncherOptions,
     copied: Mapping[str, int] | None = None,
     shape_iso: IsoShaper = _keep,
+    host_devices: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, DiskSource]:
-    """Every disk's source, by the volume's name; `copied` are the sizes of disks on claims that come with a guest.
+    """Every disk's source, by the volume's name.
+
+    `copied` are the sizes of disks on claims that come with a guest; `host_devices` is what cloud-init tells of tagged
+    devices of the node.
 
     Raises:
         BadRequest: when a volume cannot become a disk.
         ClaimUnusable: when a claim cannot be a disk as it is.
         DiskFull: when there is no room for one.
     """
-    return dict(_prepare(vmi, plan, options, shape_iso) for plan in plan_volumes(vmi, options, copied))
+    write_iso = partial(_write_cloud_init, vmi, shape_iso=shape_iso, host_devices=host_devices)
+    return dict(_prepare(plan, options, write_iso) for plan in plan_volumes(vmi, options, copied))
 
 
 def _prepare(
-    vmi: VirtualMachineInstance, plan: VolumePlan, options: LauncherOptions, shape_iso: IsoShaper
+    plan: VolumePlan, options: LauncherOptions, write_cloud_init: Callable[[CloudInitPlan], None]
 ) -> tuple[str, DiskSource]:
     path = plan.path
     try:
@@ -86,7 +92,7 @@ def _prepare(
                     create_qcow2(path, plan.size)
                 return plan.volume, _own_file(path, "qcow2")
             case CloudInitPlan():
-                _write_cloud_init(vmi, plan, shape_iso)
+                write_cloud_init(plan)
                 _align(path)
                 return plan.volume.name, _own_file(path, "raw")
             case MetricsDiskPlan():
@@ -148,7 +154,12 @@ def _read_image_facts(tree: str, disk: ContainerDisk) -> tuple[ImageFormat, int]
         os.close(opened)
 
 
-def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan, shape_iso: IsoShaper) -> None:
+def _write_cloud_init(
+    vmi: VirtualMachineInstance,
+    plan: CloudInitPlan,
+    shape_iso: IsoShaper,
+    host_devices: Sequence[Mapping[str, object]],
+) -> None:
     # Loaded by the launchers that need them: an ISO writer is 5 MB.
     from kvedge.launcher.cloudinit.documents import documents, volume_label
     from kvedge.launcher.cloudinit.iso import IsoError, write_iso
@@ -159,7 +170,7 @@ def _write_cloud_init(vmi: VirtualMachineInstance, plan: CloudInitPlan, shape_is
     for directory in plan.secrets:
         secrets |= read_secret(directory)
     ssh_keys = [key for directory in plan.ssh_keys for key in read_secret(directory).values()]
-    files = shape_iso(documents(vmi, plan.volume, secrets, ssh_keys), plan.volume.name)
+    files = shape_iso(documents(vmi, plan.volume, secrets, ssh_keys, host_devices), plan.volume.name)
     try:
         write_iso(plan.path, volume_label(plan.volume), files)
     except IsoError as error:

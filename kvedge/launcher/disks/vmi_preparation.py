@@ -10,7 +10,8 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 from kvedge.launcher.disks.acpi_tables import find_acpi_tables
 from kvedge.launcher.disks.disks import prepare_kernel, prepare_volumes
@@ -40,6 +41,7 @@ from kvedge.launcher.node_cpus import keep_launcher_to, read_host_cpus
 from kvedge.launcher.passt.passt_program import find_obstacle
 from kvedge.launcher.passthrough.functions import functions_of
 from kvedge.launcher.passthrough.host_devices import host_devices_of
+from kvedge.launcher.passthrough.tagged_devices import describe_tagged
 from kvedge.launcher.shares.guest_shares import await_shares
 from kvedge.resources.codec import DecodeError, decode_json
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
@@ -56,9 +58,6 @@ from kvedge.resources.names import (
 from kvedge.resources.types.guest_nics import nic_queues
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import GuestInterface, NodeOptions, SyncRequest
-
-if TYPE_CHECKING:
-    from kvedge.launcher.domain.context import DiskSource
 
 _EMULATORS: Final[Mapping[Architecture, str]] = {
     "x86_64": "/usr/bin/qemu-system-x86_64",
@@ -91,9 +90,11 @@ class VmiPreparation:
                 check_arrival(asked, coming)
             prepare_state(vmi, self._options)
             hooks = self._hooks(request)
-            sources = prepare_volumes(vmi, self._options, copied, hooks.shape_iso) | coming
+            context = self._context(vmi, request.interfaces, request.options)
+            tagged = describe_tagged(vmi, context, self._options.root)
+            sources = prepare_volumes(vmi, self._options, copied, hooks.shape_iso, tagged) | coming
             await_shares(vmi, self._options.root)
-            context = self._context(vmi, request.interfaces, request.options, sources)
+            context = replace(context, disk_sources=sources)
             if own := plan_pins(vmi, context, 0).emulator:
                 keep_launcher_to(own)
             notes = tuple(source.note for source in sources.values() if source.note)
@@ -121,12 +122,9 @@ class VmiPreparation:
             raise BadRequest("metadata", f"this is the launcher of {'/'.join(expected)}, not of {'/'.join(found)}")
 
     def _context(
-        self,
-        vmi: VirtualMachineInstance,
-        interfaces: Iterable[GuestInterface],
-        node: NodeOptions,
-        sources: Mapping[str, DiskSource],
+        self, vmi: VirtualMachineInstance, interfaces: Iterable[GuestInterface], node: NodeOptions
     ) -> DomainContext:
+        """All but the disks."""
         directory = self._options.run_directory
         return DomainContext(
             architecture=this_architecture(),
@@ -142,7 +140,6 @@ class VmiPreparation:
             serial_log=f"{directory}/{SERIAL_SOCKET}-log",
             vnc_socket=f"{directory}/{VNC_SOCKET}",
             spice_socket=f"{directory}/{SPICE_SOCKET}" if has_spice() else None,
-            disk_sources=sources,
             interfaces=_targets(vmi, interfaces),
             functions=functions_of(vmi, self._options.root, os.environ),
             host_devices=host_devices_of(vmi, self._options.root, os.environ),

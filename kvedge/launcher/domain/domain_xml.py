@@ -44,8 +44,8 @@ from kvedge.launcher.domain.placement.cputune_xml import add_cputune
 from kvedge.launcher.domain.placement.numa_plan import plan_numa
 from kvedge.launcher.domain.placement.numa_xml import add_cells, add_numatune
 from kvedge.launcher.domain.placement.pin_plan import plan_pins
+from kvedge.launcher.domain.placement.tagged_devices import place_tagged
 from kvedge.launcher.domain.platform import Platform, platform_of
-from kvedge.launcher.domain.unsupported_rules import check_supported
 from kvedge.launcher.domain.vsock_xml import add_vsock
 from kvedge.launcher.domain.xml_tree import add, new, text_of
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -60,7 +60,6 @@ def render_domain(vmi: VirtualMachineInstance, context: DomainContext) -> str:
     Raises:
         ConversionError: when no domain can be made of it; never worth a retry.
     """
-    check_supported(vmi)
     platform = platform_of(vmi, context.architecture)
     threads = plan_io_threads(vmi, context)
     spec = vmi.spec.domain
@@ -107,7 +106,8 @@ def _add_devices(
     add_sound(devices, spec.sound, by_spice=wants_spice(vmi))
     add_video(devices, spec, platform)
     add_functions(devices, vmi, context)
-    add_host_devices(devices, vmi, context)
+    tagged = place_tagged(vmi, context, platform)
+    add_host_devices(devices, vmi, context, {each.device: each.place for each in tagged})
     add_usb_slots(devices, spec, context)
     add_usb_channels(devices, vmi)
     add_watchdog(devices, spec.watchdog, platform)
@@ -116,4 +116,6 @@ def _add_devices(
     add_panic_devices(devices, spec.panic_devices, platform, context)
     add_memory_device(devices, vmi.spec.domain, platform.architecture)
     add_vsock(devices, vmi, platform)
-    add_root_ports(devices, platform, guest_memory(vmi.spec.domain), hotplug=not spec.disable_hotplug)
+    placed = sum(1 for each in tagged if each.place and each.device.kind != "usb")
+    memory = guest_memory(vmi.spec.domain)
+    add_root_ports(devices, platform, memory, hotplug=not spec.disable_hotplug, placed=placed)

@@ -35,11 +35,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Devices
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
-    *(
-        NotYet(f"domain.devices.{devices}[].{name}", remedy)
-        for devices in ("gpus", "hostDevices")
-        for name, remedy in (("tag", "remove it: guests are not told of tags of devices"),)
-    ),
     # Volumes
     NotYet("volumes[].containerPath", _OTHER_DISK),
 )

@@ -61,16 +61,17 @@ def _add_driver(controller: Element, platform: Platform) -> None:
         add(controller, "driver", iommu=platform.iommu)
 
 
-def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug: bool) -> None:
+def add_root_ports(devices: Element, platform: Platform, memory: int, *, hotplug: bool, placed: int = 0) -> None:
     """One port for each PCIe device that is there, and the free ones: libvirt alone would make no free one.
 
-    Called last: it counts what the others have written; `memory` is the guest's, in bytes.
+    Called last: it counts what the others have written; `memory` is the guest's, in bytes, and `placed` are devices
+    that have been given a port each.
     """
     if not platform.pcie or not hotplug:
         return
     bridges = _buses_with_slots(devices)
     # A bridge sits on a port itself.
-    needed = sum(1 for element in devices if _needs_port(element, platform)) + len(bridges)
+    needed = sum(1 for element in devices if _needs_port(element, platform)) + len(bridges) + placed
     # Index 0 is the root complex itself; ports start at 1 and libvirt gives them out from the lowest.
     free_numbers = (index for index in itertools.count(1) if index not in bridges)
     ports = itertools.islice(free_numbers, needed + free_root_ports(needed, memory))

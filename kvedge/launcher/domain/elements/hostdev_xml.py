@@ -7,7 +7,7 @@ starts, so that libvirt leaves its driver alone. Touches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -82,8 +82,10 @@ def function_element(interface: Interface, context: DomainContext, field: str) -
     return element
 
 
-def add_host_devices(devices: Element, vmi: VirtualMachineInstance, context: DomainContext) -> None:
-    """GPUs first, in the VMI's order.
+def add_host_devices(
+    devices: Element, vmi: VirtualMachineInstance, context: DomainContext, places: Mapping[PassedDevice, str]
+) -> None:
+    """GPUs first, in the VMI's order; `places` are those in the guest that some of them are to have.
 
     Raises:
         ConversionError: for one that cannot be.
@@ -93,12 +95,15 @@ def add_host_devices(devices: Element, vmi: VirtualMachineInstance, context: Dom
         entry = _Entry("gpus", _GPU, gpu, f"spec.domain.devices.gpus[{index}]")
         for device, name in _find_passed(entry, context):
             element = _element(device, entry, name)
+            _place(element, device, places.get(device, ""), entry.at)
             _show(element, device, gpu, spec, context, entry.at)
             devices.append(element)
     for index, other in enumerate(spec.host_devices):
         entry = _Entry("hostDevices", _HOST_DEVICE, other, f"spec.domain.devices.hostDevices[{index}]")
         for device, name in _find_passed(entry, context):
-            devices.append(_element(device, entry, name))
+            element = _element(device, entry, name)
+            _place(element, device, places.get(device, ""), entry.at)
+            devices.append(element)
 
 
 def needs_usb(context: DomainContext) -> bool:
@@ -131,6 +136,14 @@ def _element(device: PassedDevice, entry: _Entry, name: str) -> Element:
         add(source, "address", bus=bus, device=number)
     add_alias(element, (_USB if device.kind == "usb" else entry.alias_prefix) + name, f"{entry.at}.name")
     return element
+
+
+def _place(element: Element, device: PassedDevice, place: str, field: str) -> None:
+    if place and device.kind == "usb":
+        bus, _, port = place.partition(":")
+        add(element, "address", type="usb", bus=bus, port=port)
+    else:
+        add_pci_address(element, place, field)
 
 
 def _show(element: Element, device: PassedDevice, gpu: Gpu, spec: Devices, context: DomainContext, field: str) -> None:

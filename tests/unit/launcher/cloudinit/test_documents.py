@@ -100,6 +100,20 @@ def test_a_config_drive_tells_the_guest_of_its_tagged_disks_by_their_serial_numb
     ]
 
 
+def test_a_config_drive_tells_the_guest_of_its_tagged_host_devices_after_the_others() -> None:
+    disks = [{"name": "data", "disk": {"bus": "virtio"}, "tag": "database"}]
+    card = {"type": "hostdev", "bus": "pci", "address": "0000:01:00.0", "tags": ["training"], "numaNode": 0}
+    for volume, file in (
+        ("cloudInitConfigDrive", "openstack/latest/meta_data.json"),
+        ("cloudInitNoCloud", "meta-data"),
+    ):
+        vmi = _vmi({volume: {"userData": ""}}, domain={**DOMAIN, "devices": {"disks": disks}})
+        found = json.loads(documents(vmi, vmi.spec.volumes[1], {}, (), [card])[file])
+        # As in KubeVirt, NoCloud tells of no devices.
+        assert ("devices" in found) == (volume == "cloudInitConfigDrive")
+        assert found.get("devices", [card])[-1] == card
+
+
 @pytest.mark.parametrize(
     ("volume", "file", "field"),
     [

@@ -176,7 +176,6 @@ NOT_RENDERED = {
     ),
     **dict.fromkeys(
         (
-            *(f"{kind}.{name}" for kind in ("Gpu", "HostDevice") for name in ("tag",)),
             "LunTarget.reservation",
             "Interface.slirp",
             "Interface.macvtap",

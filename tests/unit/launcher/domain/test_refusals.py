@@ -38,11 +38,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     (f"{DEVICES}.gpus[0].deviceName", _devices(gpus=[{"name": "g", "deviceName": "example.com/g"}])),
     (f"{DEVICES}.hostDevices[0].deviceName", _devices(hostDevices=[{"name": "h", "deviceName": "example.com/h"}])),
     *(
-        (f"{DEVICES}.{devices}[0].{name}", _devices(**{devices: [{"name": "g", name: "x"}]}))
-        for devices in ("gpus", "hostDevices")
-        for name in ("tag",)
-    ),
-    *(
         (f"{DEVICES}.{devices}[0].claimName", _devices(**{devices: [{"name": "g", "claimName": "c"}]}))
         for devices in ("gpus", "hostDevices")
     ),

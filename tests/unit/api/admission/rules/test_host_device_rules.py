@@ -89,9 +89,6 @@ def test_what_is_permitted_enters() -> None:
             "configuring multiple displays with ramfb is not valid ",
             id="two frame buffers",
         ),
-        pytest.param(
-            {"gpus": [a_device("n.com/t4", tag="t")]}, "gpus[0].tag", "not told of tags of devices", id="a tag"
-        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_field(devices: dict[str, Any], field: str, message: str) -> None:
