@@ -14,8 +14,8 @@ import pytest
 
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject
-from kvedge.resources.disks.shared_directories import SHARES_VOLUME
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, SYSTEM_NAMESPACE
+from kvedge.resources.shares.shared_directories import SHARES_VOLUME
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.kubevirt import KubeVirt
 from tests.support.agent_guest import RUN_PATH

@@ -24,6 +24,7 @@ from kvedge.api.admission.instancetypes.typed_template import (
     name_origin,
     requirements_are_met,
 )
+from kvedge.api.admission.launcher_pod_paths import paths_are_mounted
 from kvedge.api.admission.migrations.migration_verdict import judge_update
 from kvedge.api.admission.migrations.policy_verdict import judge_policy
 from kvedge.api.admission.network_definition_rules import network_can_be_joined, network_warnings
@@ -62,6 +63,7 @@ from kvedge.api.admission.spec_verdict import (
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.migrations import MigrationPolicy, VirtualMachineInstanceMigration
 from kvedge.resources.types.presets import PRESET_KIND
 from kvedge.resources.types.protection.backup_schedules import BackupSchedule
@@ -154,6 +156,8 @@ def plan_verdict(
         return judge_vm_backup(request, document, cluster)
     if request.resource.resource == VirtualMachineSnapshotSchedule.KIND.plural:
         return judge_schedule(request, document)
+    if request.resource.resource == Pod.KIND.plural:
+        return Verdict(tuple(paths_are_mounted(document)) if request.operation == "CREATE" else ())
     networks = NetworkAttachmentDefinition.KIND
     if (request.resource.group, request.resource.resource) == (networks.group, networks.plural):
         old = request.old_object if request.operation == "UPDATE" else None

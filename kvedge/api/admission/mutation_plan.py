@@ -13,6 +13,7 @@ from kvedge.api.admission.admission_message import AdmissionRequest
 from kvedge.api.admission.instancetypes.inference import Inferred, with_inferred
 from kvedge.api.admission.instancetypes.vm_defaults import with_preferred_platform
 from kvedge.api.admission.json_patch_plan import difference, member_difference
+from kvedge.api.admission.launcher_pod_paths import add_path_mounts
 from kvedge.api.admission.migrations.migration_verdict import label_migration
 from kvedge.api.admission.presets.preset_parts import Preset
 from kvedge.api.admission.presets.preset_plan import with_presets
@@ -62,6 +63,8 @@ def plan_mutation(
             return list(difference(document, label_migration(document)))
         case "virtualmachineclones", "CREATE":
             return list(difference(document, with_target(document, request.uid)))
+        case "pods", "CREATE":
+            return add_path_mounts(document)
     return []
 
 

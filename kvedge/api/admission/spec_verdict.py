@@ -34,7 +34,13 @@ from kvedge.api.admission.rules.networks import (
     port_range_rules,
 )
 from kvedge.api.admission.rules.not_yet_rules import VMI_NOT_YET, not_yet
-from kvedge.api.admission.rules.storage import disk_rules, file_volume_rules, filesystem_rules, volume_rules
+from kvedge.api.admission.rules.storage import (
+    container_path_rules,
+    disk_rules,
+    file_volume_rules,
+    filesystem_rules,
+    volume_rules,
+)
 from kvedge.api.admission.rules.subject import Cluster, Rule, Subject
 from kvedge.api.admission.rules.text_rules import texts_fit_into_xml
 from kvedge.resources.codec import JsonObject
@@ -53,6 +59,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *volume_rules.RULES,
     *file_volume_rules.RULES,
     *filesystem_rules.RULES,
+    *container_path_rules.RULES,
     *access_rules.RULES,
     *network_rules.RULES,
     *multus_rules.RULES,

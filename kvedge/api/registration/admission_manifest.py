@@ -23,6 +23,8 @@ from kvedge.api.served_paths import (
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.data_volume_names import CDI_GROUP
 from kvedge.resources.instancetypes.matchers import PARTS
+from kvedge.resources.names import APP, LAUNCHER_APP
+from kvedge.resources.shares.container_paths import PATH_VARIABLE
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.kubevirt import BLOCK_UNINSTALL
 from kvedge.resources.types.migrations import MigrationPolicy
@@ -96,6 +98,11 @@ _EVICTIONS: Final = (
     ("virt-launcher-eviction-interceptor.kubevirt.io", "only-vms", "virt-launcher-"),
     ("hotplug-pod-eviction-interceptor.kubevirt.io", "only-hotplug-pods", "hp-volume-"),
 )
+_SERVES_PATHS: Final[JsonObject] = {
+    "name": "serves-paths",
+    "expression": "object.spec.containers.exists(container, has(container.env)"
+    f" && container.env.exists(variable, variable.name == '{PATH_VARIABLE}'))",
+}
 # All other networks of a cluster are its CNI plugins' to judge.
 _IN_OUR_WORDS: Final[JsonObject] = {
     "name": "in-words-of-kvedge",
@@ -125,6 +132,9 @@ def mutating_webhooks(ca_bundle: bytes, secret: str) -> Document:
     ]  # fmt: skip
     for each in webhooks:
         each["reinvocationPolicy"] = "Never"
+    webhooks.append(_launcher_webhook("virt-launcher-pod-mutator.kubevirt.io", MUTATE_PATH, ca_bundle))
+    # What it looks for may be the work of a webhook that comes after it.
+    webhooks[-1]["reinvocationPolicy"] = "IfNeeded"
     return webhook_configuration("Mutating", webhooks)
 
 
@@ -202,11 +212,21 @@ def validating_webhooks(
         webhook("kubevirt-validator.kubevirt.io", kubevirts, ca_bundle, "kubevirts",
                  operations=("DELETE",), conditions=(_BLOCKED_BY_WORKLOADS,), policy="Ignore"),
     ]  # fmt: skip
+    webhooks.append(_launcher_webhook("virt-launcher-pod-validator.kvedge.io", VALIDATE_PATH, ca_bundle))
     webhooks.append(_network_webhook(ca_bundle, all_of_them=joins_all_networks))
     webhooks += [_eviction_webhook(ca_bundle, secret, *each) for each in _EVICTIONS]
     if judges_data_volumes:
         webhooks += _data_volume_webhooks(ca_bundle)
     return webhook_configuration("Validating", webhooks)
+
+
+def _launcher_webhook(name: str, path: str, ca_bundle: bytes) -> JsonObject:
+    """One of new launcher Pods that have a containerPath volume."""
+    # Fail: a Pod without what the volume names would be of no use. No other Pod waits for us.
+    made = webhook(name, path, ca_bundle, "pods", operations=("CREATE",),
+                   conditions=(_SERVES_PATHS,), served=("", ("v1",)))  # fmt: skip
+    made["objectSelector"] = {"matchLabels": {APP: LAUNCHER_APP}}
+    return made
 
 
 def _snapshot_webhooks(ca_bundle: bytes) -> Iterator[JsonObject]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from kvedge.controller.kubevirt.image_volume_rules import uses_image_volumes
 from kvedge.resources.configuration.configuration import BindingPlugin, Configuration
-from kvedge.resources.configuration.feature_gates import EXTERNAL_RESOURCES
+from kvedge.resources.configuration.feature_gates import CONTAINER_PATHS, EXTERNAL_RESOURCES
 from kvedge.resources.configuration.support_containers import Support
 from kvedge.resources.host_devices.permitted_devices import PermittedDevices
 from kvedge.resources.types.core import Node
@@ -48,6 +48,8 @@ class ClusterConfig:
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
     # Devices of nodes that VMs may be given; None: whatever device plugins there are.
     permitted_devices: PermittedDevices | None = None
+    # VMs may have directories that others mount into launchers.
+    container_paths: bool = False
     # A webhook of somebody else's asks for the virtual functions of launchers' networks.
     functions_by_others: bool = False
     # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
@@ -69,6 +71,7 @@ class ClusterConfig:
             state_storage_class=configuration.state_storage_class,
             bindings=configuration.bindings,
             permitted_devices=configuration.permitted_devices,
+            container_paths=configuration.gates.is_on(CONTAINER_PATHS),
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
             support=configuration.support,

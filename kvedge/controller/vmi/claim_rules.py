@@ -16,10 +16,10 @@ from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.shared_directories import shared_volumes
 from kvedge.resources.disks.state_claims import STATE_LABEL, is_state_of, state_volumes
 from kvedge.resources.disks.volume_facts import claim_of, claims, is_hotpluggable
 from kvedge.resources.meta import Condition
+from kvedge.resources.shares.shared_directories import shared_volumes
 from kvedge.resources.types.data_volumes import CdiConfig
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import PersistentVolumeClaim

@@ -1,4 +1,4 @@
-"""Whether a VMI's devices are still permitted when its Pod is made: the KubeVirt object may have changed since.
+"""Whether a VMI's devices and volumes are still permitted when its Pod is made: the KubeVirt object may have changed.
 
 Called before a launcher's Pod is made. Pure.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.resources.host_devices.permitted_devices import find_not_permitted
+from kvedge.resources.shares.container_paths import GATE_IS_OFF, has_container_paths
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 
-class DeviceNotPermitted(Exception):
-    """The KubeVirt object does not permit a device. The text has field and remedy."""
+class NotPermitted(Exception):
+    """The KubeVirt object does not permit a device or a volume. The text has field and remedy."""
 
 
 def check_permitted(vmi: VirtualMachineInstance, config: ClusterConfig) -> None:
-    """Raises DeviceNotPermitted for the first device that is not."""
+    """Raises NotPermitted for the first device or kind of volume that is not."""
+    if not config.container_paths and has_container_paths(vmi.spec):
+        raise NotPermitted(f"spec.volumes: {GATE_IS_OFF}; the VM starts once it is on")
     for field, index, message in find_not_permitted(vmi.spec.domain.devices, config.permitted_devices):
-        raise DeviceNotPermitted(
+        raise NotPermitted(
             f"spec.domain.devices.{field}[{index}].deviceName: {message}; the VM starts once it is there"
         )

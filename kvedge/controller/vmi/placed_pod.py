@@ -30,7 +30,7 @@ def place_pod(
 
     Raises:
         ClaimsNotServed: when the VMI has claims on devices, and the cluster does not know any.
-        DeviceNotPermitted: when the KubeVirt object does not permit a device.
+        NotPermitted: when the KubeVirt object does not permit a device or a volume.
         FunctionsUnknown: when nobody says which device plugin has the functions of a network.
         KubeError: when the server cannot be asked.
     """

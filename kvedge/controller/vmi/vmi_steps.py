@@ -23,7 +23,7 @@ from kvedge.controller.vmi.claim_holders import ClaimHolders
 from kvedge.controller.vmi.claim_rules import ClaimView, find_needed_claims
 from kvedge.controller.vmi.claimed_resources import ClaimsNotServed
 from kvedge.controller.vmi.lans.lan_reservations import LanReservations, NoAddress
-from kvedge.controller.vmi.permitted_resources import DeviceNotPermitted
+from kvedge.controller.vmi.permitted_resources import NotPermitted
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.quota_limits import create_launcher
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
@@ -212,7 +212,7 @@ class VmiSteps:
         try:
             self._addresses.reserve(vmi)
             pod = place_pod(pod, vmi, self.view_claims(vmi).found.values(), self._client, self._config())
-        except (ClaimsNotServed, DeviceNotPermitted, FunctionsUnknown, NoAddress) as error:
+        except (ClaimsNotServed, NotPermitted, FunctionsUnknown, NoAddress) as error:
             return self._note_failure(vmi, str(error))
         with self._holders.taking:
             if any(self._holders.holder(vmi, name) for _, name in find_needed_claims(vmi)):

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.xml_tree import add
-from kvedge.resources.disks.shared_directories import share_socket
+from kvedge.resources.shares.shared_directories import share_socket
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
 _FIELD: Final = "spec.domain.devices.filesystems"

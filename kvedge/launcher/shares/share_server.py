@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, lambda number, _: asked.append(number))
     daemon = find_daemon()
     reason = "" if daemon is not None else f"this node has no virtiofsd; {REMEDY}"
+    if not os.path.isdir(directory):
+        reason = f"nothing is mounted at {directory} in its container; delete the VMI, and its Pod is made anew"
     if daemon is not None and daemon.needs_root:
         reason = _become_root_of_namespace()
     mark = f"{shares}/{LAUNCHER}"

@@ -39,6 +39,8 @@ STAGES: Final[Mapping[str, Stage]] = {name: stage for stage, names in _GATES.ite
 EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 # With this gate VMs may share the directories of claims with their guests.
 VIRTIOFS_OF_CLAIMS: Final = "EnableVirtioFsStorageVolumes"
+# With this gate VMs may share directories with their guests that others mount into launchers.
+CONTAINER_PATHS: Final = "ContainerPathVolumes"
 # With this gate VMs may have hostDevices.
 HOST_DEVICES_GATE: Final = "HostDevices"
 # With these gates claims (DRA) may have them: GPUs and other devices unless somebody disables it, networks where named.
@@ -96,6 +98,7 @@ PRESENT: Final = frozenset(
         # KubeVirt labels nodes with it alone; here those of kubelets with the policy are labelled.
         "CPUManager",
         "CPUNodeDiscovery",
+        CONTAINER_PATHS,
         "DeclarativeHotplugVolumes",
         "DownwardMetrics",
         VIRTIOFS_OF_CLAIMS,

@@ -324,10 +324,10 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
                 "downwardAPI",
                 "serviceAccount",
                 "sysprep",
-                "containerPath",
             ),
             _LATER,
         ),
+        "containerPath": "A directory that others mount into the launcher, for a filesystem; see ContainerPathVolumes.",
     },
     "ContainerDisk": {
         "image": "The image: from the node's own store, or a registry's.",
@@ -366,6 +366,10 @@ _STORAGE: Final[Mapping[str, Mapping[str, str]]] = {
     "SecretSource": {"secretName": "The Secret's name.", "optional": _OPTIONAL, "volumeLabel": _LABEL},
     "ServiceAccountSource": {"serviceAccountName": "The service account's name."},
     "DownwardApiSource": {"fields": "Files with fields of the launcher Pod, as a Pod has them.", "volumeLabel": _LABEL},
+    "ContainerPath": {
+        "path": "An absolute path at which a webhook mounts a volume into the launcher's container.",
+        "readOnly": "Always true: the guest only reads it.",
+    },
     "HostDisk": {
         "path": "Its absolute path on the node.",
         "type": "Disk or DiskOrCreate.",

@@ -112,6 +112,8 @@ class VolumeMount(KubeStruct, kw_only=True):
     mount_path: str
     read_only: bool = False
     sub_path: str = ""
+    # Not of our own Pods: webhooks of others mount so.
+    sub_path_expr: str = ""
     mount_propagation: str | None = None
 
 

@@ -119,6 +119,13 @@ class HostDisk(KubeStruct, kw_only=True):
     shared: bool | None = None
 
 
+class ContainerPath(KubeStruct, kw_only=True):
+    """A path in the launcher's container, where somebody else mounts a volume; never written by the guest."""
+
+    path: str
+    read_only: bool | None = None
+
+
 class Volume(KubeStruct, kw_only=True):
     """One volume; exactly one source is set."""
 
@@ -138,7 +145,7 @@ class Volume(KubeStruct, kw_only=True):
     sysprep: SysprepSource | None = None
     downward_metrics: JsonObject | None = None
     memory_dump: MemoryDumpSource | None = None
-    container_path: JsonObject | None = None
+    container_path: ContainerPath | None = None
 
 
 class PodNetwork(KubeStruct, kw_only=True):

@@ -15,7 +15,6 @@ from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
 
 _RELEASE: Final = ".".join(__version__.split(".")[:2])
-_OTHER_DISK: Final = "remove it, or use containerDisk, emptyDisk or persistentVolumeClaim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
     # Devices
     NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
-    # Volumes
-    NotYet("volumes[].containerPath", _OTHER_DISK),
 )
 
 

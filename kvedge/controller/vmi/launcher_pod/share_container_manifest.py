@@ -8,6 +8,7 @@ started again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kvedge.controller.confinement import make_container_context
@@ -15,10 +16,18 @@ from kvedge.controller.kubevirt.cluster_config import ClusterConfig
 from kvedge.controller.vmi.launcher_pod.disk_container_manifest import HOST_USR
 from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
 from kvedge.resources.configuration.support_containers import VIRTIOFS, support_resources
-from kvedge.resources.disks.shared_directories import SHARES_VOLUME, shared_directory, shared_volumes
 from kvedge.resources.host_devices.cpu_placement import has_dedicated_cpus
 from kvedge.resources.names import LAUNCHER_IMAGE, SHARES_DIRECTORY
-from kvedge.resources.types.core import Container, EmptyDirVolume, PodVolume, ResourceRequirements, VolumeMount
+from kvedge.resources.shares.container_paths import PATH_DIRECTORY, PATH_VARIABLE
+from kvedge.resources.shares.shared_directories import SHARES_VOLUME, shared_directory, shared_volumes
+from kvedge.resources.types.core import (
+    Container,
+    EmptyDirVolume,
+    EnvVar,
+    PodVolume,
+    ResourceRequirements,
+    VolumeMount,
+)
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity
 
@@ -53,32 +62,42 @@ def share_containers(vmi: VirtualMachineInstance, config: ClusterConfig, compute
     resources = support_resources(config.support, VIRTIOFS, _REQUESTS, limits, guaranteed=guaranteed)
     taken: set[str] = set()
     return [
-        _container(free_name(f"{_PREFIX}{name}"[:_LONGEST_NAME].rstrip("-"), taken), config, name, mounts, resources)
-        for name, mounts in _find_mounts(vmi, places)
+        _container(free_name(f"{_PREFIX}{share.name}"[:_LONGEST_NAME].rstrip("-"), taken), config, share, resources)
+        for share in _find_shares(vmi, places)
     ]
 
 
-def _find_mounts(
-    vmi: VirtualMachineInstance, places: Mapping[str, VolumeMount]
-) -> Iterator[tuple[str, list[VolumeMount]]]:
-    """The names of the volumes, with what their containers see: the last mount is that of the directory."""
-    programs = [mount for mount in places.values() if mount.name == HOST_USR or mount.name.startswith("program-")]
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A volume's name, where its container has it, what it mounts, and the launcher's path that it is to be."""
+
+    name: str
+    directory: str
+    mounts: list[VolumeMount]
+    path: str = ""
+
+
+def _find_shares(vmi: VirtualMachineInstance, places: Mapping[str, VolumeMount]) -> Iterator[_Share]:
+    shared = [mount for mount in places.values() if mount.name == HOST_USR or mount.name.startswith("program-")]
     for _, volume in shared_volumes(vmi.spec):
         directory = shared_directory(volume)
-        if directory is not None and directory in places:
-            yield volume.name, [*programs, places[SHARES_DIRECTORY], places[directory]]
+        if volume.container_path is not None:
+            # What is mounted there is known when all webhooks have seen the Pod: the last one mounts it here as well.
+            path = volume.container_path.path.rstrip("/")
+            yield _Share(volume.name, PATH_DIRECTORY, [*shared, places[SHARES_DIRECTORY]], path)
+        elif directory is not None and directory in places:
+            yield _Share(volume.name, directory, [*shared, places[SHARES_DIRECTORY], places[directory]])
 
 
-def _container(
-    name: str, config: ClusterConfig, volume: str, mounts: list[VolumeMount], resources: ResourceRequirements
-) -> Container:
+def _container(name: str, config: ClusterConfig, share: _Share, resources: ResourceRequirements) -> Container:
     return Container(
         name=name,
         image=LAUNCHER_IMAGE,
         image_pull_policy="Never",
-        command=[*config.program, "launcher-share", volume, mounts[-1].mount_path, SHARES_DIRECTORY],
+        command=[*config.program, "launcher-share", share.name, share.directory, SHARES_DIRECTORY],
+        env=[EnvVar(name=PATH_VARIABLE, value=share.path)] if share.path else [],
         resources=resources,
-        volume_mounts=mounts,
+        volume_mounts=share.mounts,
         # QEMU's own virtiofsd, which Debian 12 has, is confined in a user namespace that is made here: the default
         # filters of runtimes let nobody without privileges do so. Once it serves, it has a narrower one of its own.
         security_context=make_container_context(makes_namespaces=True),

@@ -37,6 +37,7 @@ def webhooks() -> list[dict[str, Any]]:
 def test_no_webhook_is_called_for_a_subresource_but_evictions() -> None:
     rules = [rule for webhook in webhooks() for rule in webhook["rules"]]
     assert {resource for rule in rules for resource in rule["resources"]} == {
+        "pods",
         "virtualmachines",
         "virtualmachineinstances",
         "virtualmachineinstancereplicasets",

@@ -6,8 +6,9 @@ import pytest
 
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.memory_overhead import VFIO
-from kvedge.controller.vmi.permitted_resources import DeviceNotPermitted, check_permitted
+from kvedge.controller.vmi.permitted_resources import NotPermitted, check_permitted
 from kvedge.resources.configuration.configuration import Configuration
+from kvedge.resources.configuration.feature_gates import CONTAINER_PATHS, FeatureGates
 from kvedge.resources.host_devices.permitted_devices import PciPermit, PermittedDevices
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes
@@ -28,11 +29,19 @@ def test_the_pod_asks_for_each_device_and_for_the_memory_that_they_lock() -> Non
     assert parse_bytes(asked.requests["memory"]) - parse_bytes(plain.requests["memory"]) == VFIO
 
 
+def test_without_its_gate_no_pod_is_made_for_a_path_of_others() -> None:
+    volumes = [{"name": "cloud", "containerPath": {"path": "/var/run/secrets/cloud"}}]
+    cloudy = vmi_with({"domain": {"devices": {}}, "volumes": volumes})
+    check_permitted(cloudy, CONFIG.with_configuration(Configuration(gates=FeatureGates(frozenset({CONTAINER_PATHS})))))
+    with pytest.raises(NotPermitted, match="but the ContainerPathVolumes feature gate is disabled; the VM starts once"):
+        check_permitted(cloudy, CONFIG.with_configuration(Configuration()))
+
+
 def test_a_device_that_is_no_longer_permitted_keeps_the_pod_from_being_made() -> None:
     config = CONFIG.with_configuration(Configuration(permitted_devices=PERMITTED))
     check_permitted(guest("n.com/t4"), config)
     check_permitted(guest("n.com/a10"), CONFIG)
-    with pytest.raises(DeviceNotPermitted) as refused:
+    with pytest.raises(NotPermitted) as refused:
         check_permitted(guest("n.com/t4", "n.com/a10"), config)
     assert str(refused.value) == (
         "spec.domain.devices.gpus[1].deviceName: GPU n.com/a10 is not permitted in permittedHostDevices configuration;"

@@ -46,6 +46,8 @@ NOT_RENDERED = {
             "VirtualMachineInstanceSpec.subdomain",
             "VirtualMachineInstanceSpec.tolerations",
             "VirtualMachineInstanceSpec.topologySpreadConstraints",
+            "Volume.containerPath",
+            *(f"ContainerPath.{name}" for name in ("path", "readOnly")),
             "Resources.overcommitGuestOverhead",
             "Memory.reservedOverhead",
             *(f"ReservedOverhead.{name}" for name in ("addedOverhead", "memLock")),

@@ -18,8 +18,8 @@ from kvedge.api.admission.rules.causes import (
 )
 from kvedge.api.admission.rules.subject import Rule, Subject
 from kvedge.resources.configuration.feature_gates import VIRTIOFS_OF_CLAIMS
-from kvedge.resources.disks.shared_directories import LONGEST_TAG, is_claim, shared_directory, shared_volumes
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable
+from kvedge.resources.shares.shared_directories import LONGEST_TAG, is_claim, shared_directory, shared_volumes
 from kvedge.resources.types.volumes import Volume
 
 # Each has a daemon of its own beside the guest.
@@ -70,13 +70,14 @@ def filesystems_are_of_directories(subject: Subject) -> Iterator[Cause]:
         if shared_directory(volume) is None:
             text = (
                 f"{at}: volume '{volume.name}' has no directory to share; use a persistentVolumeClaim, dataVolume,"
-                " configMap, secret, serviceAccount or downwardAPI volume"
+                " configMap, secret, serviceAccount, downwardAPI or containerPath volume"
             )
             yield unsupported_cause(at, text)
         elif is_hotpluggable(volume):
             text = f"{at}: volume '{volume.name}' is hotpluggable, and filesystems are there from the guest's start"
             yield unsupported_cause(at, f"{text}; set hotpluggable: false on the volume")
-        yield from _check_use(volume, at, is_disk=volume.name in disks or claim_of(volume) in claimed)
+        if volume.container_path is None:
+            yield from _check_use(volume, at, is_disk=volume.name in disks or claim_of(volume) in claimed)
 
 
 def _check_use(volume: Volume, at: Field, *, is_disk: bool) -> Iterator[Cause]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kvedge.resources.disks.config_disks import config_disk
 from kvedge.resources.disks.volume_facts import claim_directory
 from kvedge.resources.names import SHARES_DIRECTORY
+from kvedge.resources.shares.container_paths import PATH_DIRECTORY
 
 if TYPE_CHECKING:
     from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
@@ -37,7 +38,9 @@ def is_claim(volume: Volume) -> bool:
 
 
 def shared_directory(volume: Volume) -> str | None:
-    """Where the volume's directory is in the Pod; None for a volume that has none to share."""
+    """Where the volume's directory is in its container; None for a volume that has none to share."""
+    if volume.container_path is not None:
+        return PATH_DIRECTORY
     if is_claim(volume):
         return claim_directory(volume.name)
     disk = config_disk(volume)

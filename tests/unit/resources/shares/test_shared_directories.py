@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.disks.shared_directories import share_socket, shared_directory, shared_volumes
+from kvedge.resources.shares.shared_directories import share_socket, shared_directory, shared_volumes
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Volume
 
