@@ -9,8 +9,6 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 
-# A label of nodes, by which Pods are put beside each other.
-HOST_NAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -44,6 +44,8 @@ from kvedge.handler.node.launcher_tools import write_tools
 from kvedge.handler.node.node_loop import NodeLoop
 from kvedge.handler.node.node_platform import NodePlatform, OwnAccelerator
 from kvedge.handler.node.plugin_service import PluginService
+from kvedge.handler.node.reservation_helper import ReservationHelper
+from kvedge.handler.node.reservation_plugin import Reservations
 from kvedge.handler.pod_errors import PodNotReady
 from kvedge.handler.usage.usage_files import UsageFiles
 from kvedge.handler.usage.usage_keeper import UsageKeeper
@@ -65,7 +67,7 @@ from kvedge.resources.host_devices.passed_devices import passes_devices
 from kvedge.resources.names import MIGRATION_TARGET_NODE, NODE_NAME, TOOLS_FOLDER
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.vmi_facts import locks_memory
+from kvedge.resources.vmi_facts import locks_memory, reserved_disks
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.logs import set_verbosity
 from kvedge.runtime.role import Part, Parts, part, unfailing
@@ -81,6 +83,8 @@ _WORKERS: Final = 8
 _CONFIGURATION_SECONDS: Final = 5.0
 # Where the nodes are that Pods get theirs from, in the handler's state; no VMI's UID looks like this.
 _DEVICE_NODES: Final = "device-nodes"
+# Where the socket of qemu-pr-helper is, likewise.
+_RESERVATIONS: Final = "pr-helper"
 # Where what guests have used is kept, likewise.
 _USAGE: Final = "usage"
 
@@ -245,7 +249,12 @@ class HandlerRole:
         platform.on_change(node_loop.refresh)
         # As KubeVirt's labeller does: labels that somebody took away are back soon.
         configuration.on_change(lambda _: node_loop.refresh())
-        plugins = self._make_plugins(configuration, platform, devices)
+        reservations = Reservations(
+            ReservationHelper(config.state / _RESERVATIONS, clock),
+            partial(_reserves_luns, vmis),
+            partial(events.record, NodeTroubles.name_node(config.node), "Warning", "ReservationsUnavailable"),
+        )
+        plugins = self._make_plugins(configuration, platform, devices, reservations)
         return [
             Part("client", stop=client.close),
             # Its event loop is there already, and ends with this part.
@@ -260,7 +269,8 @@ class HandlerRole:
             Part("coming VMIs", partial(_list, coming, config.node), coming.stop, coming.failure, ("VMIs",)),
             part("leaving guests", outgoing, "client"),
             part("sync loop", loop, "coming VMIs", "leaving guests", "launcher connections", "accelerator", "events"),
-            part("device plugins", plugins, "accelerator"),
+            Part("reservations", stop=reservations.stop, needs=("VMIs", "events")),
+            part("device plugins", plugins, "accelerator", "reservations"),
             part("usage", usage, "VMIs", "launcher connections"),
             part("relay", relay, "VMIs"),
             part("node", node_loop, "accelerator", "relay"),
@@ -269,20 +279,25 @@ class HandlerRole:
         ]
 
     def _make_plugins(
-        self, configuration: ConfigurationFollower, platform: NodePlatform, devices: HostDevices
+        self,
+        configuration: ConfigurationFollower,
+        platform: NodePlatform,
+        devices: HostDevices,
+        reservations: Reservations,
     ) -> DevicePlugins:
         config = self._config
         # KVM is offered wherever it works: the KubeVirt object may ask for emulation today and no more tomorrow.
         plugins = DevicePlugins(
             plugin_directory(config.kubelet),
             list_shared_devices(config.state / _DEVICE_NODES, emulation=config.accelerator.emulation),
-            _other_plugins(devices),
+            _other_plugins(devices, reservations),
         )
 
         def follow(found: Configuration) -> None:
             set_verbosity(self.name, found.log_levels.of_handler(config.node))
             plugins.offer(found.vmis_per_node)
             devices.permit(found.permitted_devices)
+            reservations.allow(found.reserves_luns)
             platform.note_configuration_change()
 
         configuration.on_change(follow)
@@ -298,10 +313,14 @@ def _write_tools(seed: Path) -> None:
         log.warning("virsh for launchers' containers cannot be written", extra={"facts": facts})
 
 
-def _other_plugins(devices: HostDevices) -> Callable[[], Collection[PluginService[Any]]]:
-    """Those of devices that go to one guest each, and of the CPU's keys where it has some."""
+def _other_plugins(devices: HostDevices, reservations: Reservations) -> Callable[[], Collection[PluginService[Any]]]:
+    """Those of devices that go to one guest each, of the CPU's keys where it has some, and of reservations."""
     keys = [KeyPlugin()] if count_keys() else []
-    return lambda: [*devices.plugins(), *keys]
+    return lambda: [*devices.plugins(), *keys, *reservations.plugins()]
+
+
+def _reserves_luns(vmis: Informer[VirtualMachineInstance]) -> bool:
+    return any(not vmi.is_final and reserved_disks(vmi.spec) for vmi in vmis.list())
 
 
 def _pod_preparation(

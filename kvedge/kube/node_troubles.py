@@ -18,9 +18,13 @@ class NodeTroubles:
 
     def __init__(self, events: EventRecorder, node: str) -> None:
         self._events = events
-        # Events of a Node carry its name as the UID, as those of a kubelet do.
-        self._node = Node(metadata=ObjectMeta(name=node, uid=node))
+        self._node = self.name_node(node)
         self._forget: Callable[[], None] | None = None
+
+    @staticmethod
+    def name_node(node: str) -> Node:
+        """What an Event is of: it carries the Node's name as the UID, as those of a kubelet do."""
+        return Node(metadata=ObjectMeta(name=node, uid=node))
 
     def start(self) -> None:
         """Begin to listen."""

@@ -119,6 +119,13 @@ DEVICE_VHOST_VSOCK: Final = "devices.kubevirt.io/vhost-vsock"
 # What encrypts a guest's memory: AMD's device, and one of the keys that an Intel CPU has for guests.
 DEVICE_SEV: Final = "devices.kubevirt.io/sev"
 DEVICE_TDX: Final = "devices.kubevirt.io/tdx"
+# The socket of the node's qemu-pr-helper, and where a launcher has its directory; KubeVirt's names.
+DEVICE_PR_HELPER: Final = "devices.kubevirt.io/pr-helper"
+PR_HELPER_DIRECTORY: Final = "/var/run/kubevirt/daemons/pr"
+PR_HELPER_SOCKET: Final = "pr-helper.sock"
+HOST_NAME: Final = "kubernetes.io/hostname"
+# Before a claim's UID in the label of launchers that reserve its LUN.
+PR_CLAIM_PREFIX: Final = "pr.kubevirt.io/"
 
 # Before an interface's name in the alias of a function of a NIC, as KubeVirt has it.
 SRIOV_PREFIX: Final = "sriov-"

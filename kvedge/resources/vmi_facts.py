@@ -15,7 +15,7 @@ from kvedge.resources.meta import condition
 from kvedge.resources.names import GRAPHICS, GRAPHICS_SPICE
 from kvedge.resources.types.devices import Devices
 from kvedge.resources.types.domain import Cpu, DomainSpec
-from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.values.durations import bound_grace
 from kvedge.resources.values.memory_blocks import MEMORY_BLOCK
 from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes, parse_quantity
@@ -63,6 +63,11 @@ def is_paused(vmi: VirtualMachineInstance) -> bool:
     """Whether the guest's CPUs stand still."""
     found = condition(vmi.status.conditions, "Paused")
     return found is not None and found.status == "True"
+
+
+def reserved_disks(spec: VirtualMachineInstanceSpec) -> list[str]:
+    """The names of the LUNs that the guest may reserve for itself (SCSI persistent reservations)."""
+    return [disk.name for disk in spec.domain.devices.disks if disk.lun is not None and disk.lun.reservation]
 
 
 def has_agent(vmi: VirtualMachineInstance) -> bool:

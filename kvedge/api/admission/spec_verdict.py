@@ -56,6 +56,7 @@ SPEC_RULES: Final[tuple[Rule, ...]] = (
     *cpu_placement_rules.RULES,
     *platform_rules.RULES,
     *disk_rules.RULES,
+    disk_rules.reservations_are_allowed,
     *volume_rules.RULES,
     *file_volume_rules.RULES,
     *filesystem_rules.RULES,

@@ -125,6 +125,9 @@ def check_programs(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding
     yield _program("QEMU", facts.qemu, _QEMU, f"apt-get install {package}")
     if "qemu-img" not in facts.commands:
         yield Finding("qemu-img", Level.FAIL, "is not installed", "apt-get install qemu-utils")
+    if "qemu-pr-helper" not in facts.commands:
+        text = "is not installed: guests cannot reserve LUNs"
+        yield Finding("qemu-pr-helper", Level.INFO, text, "apt-get install qemu-system-common")
     if not {"swtpm", "swtpm_setup"} <= facts.commands:
         yield Finding("swtpm", Level.INFO, "is not installed: guests get no TPM", "apt-get install swtpm swtpm-tools")
     if "passt" not in facts.commands:

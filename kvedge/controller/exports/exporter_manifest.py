@@ -21,7 +21,6 @@ import msgspec
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.configuration.support_containers import VM_EXPORT, support_resources
 from kvedge.resources.disks.exports import (
@@ -39,7 +38,7 @@ from kvedge.resources.disks.exports import (
 )
 from kvedge.resources.masquerade import INJECT_SIDECAR
 from kvedge.resources.meta import ObjectMeta, OwnerReference, owner_reference
-from kvedge.resources.names import APP, LAUNCHER_APP, LAUNCHER_IMAGE, VMI_ID
+from kvedge.resources.names import APP, HOST_NAME, LAUNCHER_APP, LAUNCHER_IMAGE, VMI_ID
 from kvedge.resources.types.core import (
     Container,
     ContainerPort,

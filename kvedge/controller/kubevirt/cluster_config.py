@@ -50,6 +50,8 @@ class ClusterConfig:
     permitted_devices: PermittedDevices | None = None
     # VMs may have directories that others mount into launchers.
     container_paths: bool = False
+    # Guests may reserve LUNs.
+    reserves_luns: bool = False
     # A webhook of somebody else's asks for the virtual functions of launchers' networks.
     functions_by_others: bool = False
     # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
@@ -71,6 +73,7 @@ class ClusterConfig:
             state_storage_class=configuration.state_storage_class,
             bindings=configuration.bindings,
             permitted_devices=configuration.permitted_devices,
+            reserves_luns=configuration.reserves_luns,
             container_paths=configuration.gates.is_on(CONTAINER_PATHS),
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),

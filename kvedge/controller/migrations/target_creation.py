@@ -18,7 +18,6 @@ from kvedge.controller.migrations.migration_status import with_true
 from kvedge.controller.migrations.migration_view import REJECTED_BY_QUOTA, MigrationView
 from kvedge.controller.migrations.readiness import WAITS
 from kvedge.controller.migrations.target_pod import target_pod
-from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.controller.vm.create_patience import CreatePatience
 from kvedge.controller.vm.create_refusal import is_over_quota, is_passing, pod_refusal
 from kvedge.controller.vmi.claim_holders import ClaimHolders
@@ -37,6 +36,7 @@ from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.moved_volumes import as_moved, destinations
 from kvedge.resources.disks.state_claims import state_volumes
 from kvedge.resources.disks.volume_facts import claims
+from kvedge.resources.names import HOST_NAME
 from kvedge.resources.types.core import Node, Pod
 from kvedge.resources.types.migrations import (
     MigrationPolicy,

@@ -12,13 +12,12 @@ from typing import Final
 import msgspec
 
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
-from kvedge.controller.node_affinity import HOST_NAME
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod.memory_overhead import INCOMING_DAEMON
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.launcher_pod_names import launcher_pod_name
-from kvedge.resources.names import CREATED_BY, MEMORY_OVERHEAD
+from kvedge.resources.names import CREATED_BY, HOST_NAME, MEMORY_OVERHEAD
 from kvedge.resources.types.core import Container, Pod, PodVolume
 from kvedge.resources.types.migrations import (
     MIGRATION_JOB_NAME,

@@ -27,6 +27,7 @@ from kvedge.resources.types.pod_networks import sriov_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.hook_sidecars import wants_hooks
+from kvedge.resources.vmi_facts import reserved_disks
 
 # KubeVirt's: the user vouches that an address of the Pod network goes where the guest goes.
 ALLOW_POD_BRIDGE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
@@ -250,9 +251,8 @@ def _of_moved_disks(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
 
 
 def _of_reservations(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
-    for disk in vmi.spec.domain.devices.disks:
-        if disk.lun is not None and disk.lun.reservation:
-            yield Obstacle("PersistentReservationNotLiveMigratable", f"cannot migrate VMI: LUN {disk.name} is reserved")
+    for name in reserved_disks(vmi.spec):
+        yield Obstacle("PersistentReservationNotLiveMigratable", f"cannot migrate VMI: LUN {name} is reserved")
 
 
 def _of_claim(what: str) -> str:

@@ -69,8 +69,6 @@ def _find_faults(facts: DiskFacts) -> Iterator[tuple[str, str, str]]:
         yield f"{facts.device}.bus", f"{facts.bus} is no bus for a {facts.device}", f"use one of {', '.join(known)}"
     if disk.dedicated_io_thread and facts.bus != VIRTIO:
         yield "dedicatedIOThread", f"a disk on the {facts.bus} bus has no IO thread", "use bus virtio"
-    if disk.lun is not None and disk.lun.reservation:
-        yield "lun.reservation", "persistent reservations are not supported by kvedge", "remove it"
     if facts.device == "lun" and (source is None or not source.block):
         yield "lun", "only a block volume can be passed through", "use disk instead of lun"
     if facts.device == "disk" and facts.bus == "sata" and facts.readonly:

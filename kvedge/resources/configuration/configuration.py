@@ -186,6 +186,8 @@ class Configuration:
     bindings: Mapping[str, BindingPlugin] = field(default_factory=dict)
     # Devices of nodes that VMs may be given; None: whatever device plugins there are.
     permitted_devices: PermittedDevices | None = None
+    # Guests may reserve LUNs for themselves, with the help of qemu-pr-helper on their node.
+    reserves_luns: bool = False
     eviction_strategy: str = "None"
     memory_overhead_ratio: Fraction = Fraction(1)
     serial_console_log: bool = True

@@ -30,6 +30,7 @@ from kvedge.resources.configuration.configuration_platform import with_platform
 from kvedge.resources.configuration.configuration_support import read_support
 from kvedge.resources.configuration.configuration_table import Effect, key_of
 from kvedge.resources.configuration.feature_gates import (
+    PERSISTENT_RESERVATION,
     FeatureGates,
     find_disabled_without_effect,
     find_enabled_without_effect,
@@ -107,7 +108,16 @@ def _configuration(given: KubeVirtConfiguration, checks: Checks) -> Configuratio
         tracked_vms=_tracked_vms(given.changed_block_tracking_label_selectors, checks),
         permitted_devices=read_permitted(given.permitted_host_devices, checks),
         support=read_support(given.support_container_resources, checks),
+        reserves_luns=_reserves_luns(given, made),
     )
+
+
+def _reserves_luns(given: KubeVirtConfiguration, made: Configuration) -> bool:
+    """KubeVirt's rule: its own switch, else the gate, where it is named."""
+    switch = given.persistent_reservation_configuration
+    if switch is not None and switch.enabled is not None:
+        return switch.enabled
+    return PERSISTENT_RESERVATION in made.gates.enabled
 
 
 def _live_updates(given: KubeVirtConfiguration, checks: Checks) -> LiveUpdates:

@@ -287,8 +287,9 @@ _GUESTS: Final = (
         "VMs of which backups may have changed blocks alone: those whose labels the virtualMachineLabelSelector "
         "selects, and all in namespaces that the namespaceLabelSelector does. None without it.",
     ),
-    _make_later(
-        "configuration.persistentReservationConfiguration", "SCSI persistent reservations.", "there are none yet"
+    _make_applied(
+        "configuration.persistentReservationConfiguration",
+        "enabled: guests may reserve LUNs (disks[].lun.reservation) by the qemu-pr-helper of their node.",
     ),
 )
 

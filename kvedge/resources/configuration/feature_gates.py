@@ -41,6 +41,8 @@ EXTERNAL_RESOURCES: Final = "ExternalNetResourceInjection"
 VIRTIOFS_OF_CLAIMS: Final = "EnableVirtioFsStorageVolumes"
 # With this gate VMs may share directories with their guests that others mount into launchers.
 CONTAINER_PATHS: Final = "ContainerPathVolumes"
+# Named, it lets guests reserve LUNs, unless the KubeVirt object says otherwise where it configures that.
+PERSISTENT_RESERVATION: Final = "PersistentReservation"
 # With this gate VMs may have hostDevices.
 HOST_DEVICES_GATE: Final = "HostDevices"
 # With these gates claims (DRA) may have them: GPUs and other devices unless somebody disables it, networks where named.
@@ -118,6 +120,7 @@ PRESENT: Final = frozenset(
         "PSA",
         "PanicDevices",
         PASST_GATE,
+        PERSISTENT_RESERVATION,
         "PortRangesSpec",
         RESERVED_OVERHEAD,
         SEV_GATE,

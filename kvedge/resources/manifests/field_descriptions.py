@@ -231,7 +231,7 @@ _DEVICES: Final[Mapping[str, Mapping[str, str]]] = {
     "LunTarget": {
         "bus": "scsi or virtio.",
         "readonly": "Whether the guest cannot write to it.",
-        "reservation": _LATER,
+        "reservation": "Lets the guest reserve it (SCSI-3), with persistentReservationConfiguration.enabled.",
     },
     "CustomBlockSize": {
         "logical": "What the guest addresses, in bytes; 512 to 2097152, a power of 2.",

@@ -44,6 +44,7 @@ def test_guests_are_looked_after_once_the_node_is_probed_and_its_vmis_are_listed
         "coming VMIs",
         "leaving guests",
         "sync loop",
+        "reservations",
         "device plugins",
         "usage",
         "relay",

@@ -45,6 +45,7 @@ UNSYNCED = {
     "kvedge/appliance/host/launcher_link.py": "a link, which each start compares and makes again",
     "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",
     "kvedge/handler/node/device_nodes.py": "a device node, which is compared and made again",
+    "kvedge/handler/node/reservation_helper.py": "a socket, which is of no use without the process that made it",
     "kvedge/handler/node/launcher_tools.py": "compared and written anew at each start",
     "kvedge/handler/node/capability_seed.py": "a cache, which is probed again when it is torn or gone",
     "kvedge/handler/volumes/volume_hand_over.py": "of a launcher's mount namespace, which a power cut ends",

@@ -32,8 +32,6 @@ VMI_NOT_YET: Final[Sequence[NotYet]] = (
     # Processors and memory
     # Clock: none of QEMU's timers takes one
     *(NotYet(f"domain.clock.timer.{timer}.frequency") for timer in ("hpet", "hyperv", "kvm", "pit", "rtc")),
-    # Devices
-    NotYet("domain.devices.disks[].lun.reservation", "set it to false: the guest's reservations would not hold"),
 )
 
 

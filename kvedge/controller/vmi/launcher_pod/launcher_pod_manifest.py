@@ -25,6 +25,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_volumes import (
     other_volumes,
     pull_secrets,
 )
+from kvedge.controller.vmi.launcher_pod.reserved_claims import keep_apart, label_reserved_claims
 from kvedge.controller.vmi.launcher_pod.share_container_manifest import share_containers
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.config_disks import service_account_of
@@ -110,7 +111,11 @@ def launcher_pod(
     vmi: VirtualMachineInstance, config: ClusterConfig, claims: Mapping[str, PersistentVolumeClaim] | None = None
 ) -> Pod:
     """The Pod in which this VMI's launcher runs; `claims` are those of its namespace that it uses, by name."""
-    return Pod(metadata=_metadata(vmi, config), spec=_spec(vmi, config, launcher_volumes(vmi, config, claims or {})))
+    metadata, spec = _metadata(vmi, config), _spec(vmi, config, launcher_volumes(vmi, config, claims or {}))
+    reserved = label_reserved_claims(vmi, claims or {})
+    metadata.labels |= reserved
+    spec.affinity = keep_apart(spec.affinity, reserved)
+    return Pod(metadata=metadata, spec=spec)
 
 
 def pod_grace_seconds(vmi: VirtualMachineInstance) -> int:

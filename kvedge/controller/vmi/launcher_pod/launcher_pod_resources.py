@@ -18,13 +18,29 @@ from kvedge.resources.disks.metrics_disk import has_metrics_disk
 from kvedge.resources.host_devices.claimed_devices import container_claims
 from kvedge.resources.host_devices.cpu_placement import dedicated_cpu_count, has_dedicated_cpus
 from kvedge.resources.host_devices.passed_devices import device_counts, passes_devices
-from kvedge.resources.names import DEVICE_KVM, DEVICE_SEV, DEVICE_TDX, DEVICE_TUN, DEVICE_VHOST_NET, DEVICE_VHOST_VSOCK
+from kvedge.resources.names import (
+    DEVICE_KVM,
+    DEVICE_PR_HELPER,
+    DEVICE_SEV,
+    DEVICE_TDX,
+    DEVICE_TUN,
+    DEVICE_VHOST_NET,
+    DEVICE_VHOST_VSOCK,
+)
 from kvedge.resources.types.core import ResourceRequirements
 from kvedge.resources.types.guest_nics import speaks_by_passt
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.huge_pages import page_resource
 from kvedge.resources.values.quantities import Quantity, format_milli, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import guest_memory_field, has_screen, most_vcpus, page_bytes, vcpu_count, wants_spice
+from kvedge.resources.vmi_facts import (
+    guest_memory_field,
+    has_screen,
+    most_vcpus,
+    page_bytes,
+    reserved_disks,
+    vcpu_count,
+    wants_spice,
+)
 
 # Logs and the overlay's metadata, as KubeVirt has it.
 _EPHEMERAL_STORAGE: Final = "50M"
@@ -109,6 +125,8 @@ def _devices(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str, Qu
         devices[DEVICE_SEV] = "1"
     if security is not None and security.tdx is not None:
         devices[DEVICE_TDX] = "1"
+    if reserved_disks(vmi.spec):
+        devices[DEVICE_PR_HELPER] = "1"
     hardware = vmi.spec.domain.devices
     if hardware.autoattach_vsock:
         devices[DEVICE_VHOST_VSOCK] = "1"

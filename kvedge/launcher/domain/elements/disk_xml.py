@@ -10,7 +10,7 @@ import re
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from kvedge.launcher.domain.context import DiskSource, DomainContext
+from kvedge.launcher.domain.context import DomainContext
 from kvedge.launcher.domain.conversion_error import ConversionError
 from kvedge.launcher.domain.disk_driver_plan import plan_driver
 from kvedge.launcher.domain.disk_rules import DiskFacts, check_disk, device_of
@@ -22,6 +22,7 @@ from kvedge.launcher.domain.elements.pci_address_xml import add_pci_address
 from kvedge.launcher.domain.elements.vcpu_xml import domain_topology
 from kvedge.launcher.domain.platform import Platform
 from kvedge.launcher.domain.xml_tree import add, new
+from kvedge.resources.names import PR_HELPER_DIRECTORY, PR_HELPER_SOCKET
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -71,7 +72,7 @@ def disk_element(
         if platform.iommu:
             driver.set("iommu", platform.iommu)
         _add_queues(driver, disk, domain_topology(spec).vcpus if spec.devices.block_multi_queue else None, threads)
-    _add_source(element, facts.source)
+    _add_source(element, facts, context)
     _add_rest(element, facts, target, context)
     return element
 
@@ -115,10 +116,17 @@ def _add_queues(driver: Element, disk: Disk, queues: int | None, threads: IoThre
             add(pool, "iothread", id=thread)
 
 
-def _add_source(element: Element, source: DiskSource | None) -> None:
+def _add_source(element: Element, facts: DiskFacts, context: DomainContext) -> None:
+    source = facts.source
     if source is None:
         return
-    add(element, "source", **{"dev" if source.block else "file": source.path})
+    place = add(element, "source", **{"dev" if source.block else "file": source.path})
+    if facts.disk.lun is not None and facts.disk.lun.reservation:
+        # The helper is the node's, as a launcher may not reserve anything itself. Such guests do not move.
+        helper = add(place, "reservations", managed="no")
+        add(
+            helper, "source", type="unix", path=f"{context.root}{PR_HELPER_DIRECTORY}/{PR_HELPER_SOCKET}", mode="client"
+        )
     store = element
     if source.backing is not None:
         path, image_format = source.backing

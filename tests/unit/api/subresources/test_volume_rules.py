@@ -163,7 +163,7 @@ def document(**disk: Any) -> dict[str, Any]:
         ({"disk": {"bus": "virtio"}, "serial": "a" * 21}, "would cut it at 20"),
         ({"disk": {"bus": "scsi"}, "serial": "<a>"}, "must be made up of the following characters"),
         ({"lun": {"bus": "virtio"}}, "requires bus to be 'scsi'"),
-        ({"lun": {"bus": "scsi", "reservation": True}}, "not supported by kvedge"),
+        ({"lun": {"bus": "scsi", "reservation": True}}, "with reservations cannot come to a guest that runs"),
         ({"disk": {"bus": "scsi"}, "cache": "a"}, "has invalid value a"),
         ({"disk": {"bus": "scsi"}, "bootOrder": 0}, "must have a boot order > 0"),
     ],

@@ -31,7 +31,7 @@ GOOD = HostFacts(
     libvirt_qemu_driver=True,
     qemu=(7, 2, 22),
     qemu_spice=True,
-    commands=frozenset({"qemu-img", "modprobe", "passt", "swtpm", "swtpm_setup"}),
+    commands=frozenset({"qemu-img", "qemu-pr-helper", "modprobe", "passt", "swtpm", "swtpm_setup"}),
     cgroup_controllers=frozenset({"cpu", "memory", "pids", "io"}),
     disk=DISK,
     memory_total=4 * GIB,
@@ -145,6 +145,9 @@ def test_a_good_host_has_nothing_to_mend() -> None:
         ),
         pytest.param("QEMU", {"qemu": (6, 2)}, Level.FAIL, "6.2 is older than 7.2", id="an old QEMU"),
         pytest.param("swtpm", {"commands": frozenset({"qemu-img"})}, Level.INFO, "get no TPM", id="no swtpm"),
+        pytest.param(
+            "qemu-pr-helper", {"commands": frozenset({"qemu-img"})}, Level.INFO, "cannot reserve LUNs", id="no helper"
+        ),
         pytest.param("passt", {"commands": frozenset({"qemu-img"})}, Level.INFO, "passtBinding", id="no passt"),
         pytest.param("SPICE", {"qemu_spice": False}, Level.INFO, "by VNC alone", id="no SPICE"),
         pytest.param("qemu-img", {"commands": frozenset()}, Level.FAIL, "not installed", id="no qemu-img"),

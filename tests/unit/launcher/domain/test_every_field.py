@@ -178,7 +178,6 @@ NOT_RENDERED = {
     ),
     **dict.fromkeys(
         (
-            "LunTarget.reservation",
             "Interface.slirp",
             "Interface.macvtap",
             "Interface.passt",

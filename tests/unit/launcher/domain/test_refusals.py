@@ -91,7 +91,6 @@ CASES: list[tuple[str, VirtualMachineInstance]] = [
     (f"{DEVICES}.disks[0].cdrom.bus", with_disk({"cdrom": {"bus": "virtio"}})),
     (f"{DEVICES}.disks[0].cdrom.tray", with_disk({"cdrom": {"tray": "ajar"}})),
     (f"{DEVICES}.disks[0].lun.bus", with_disk({"lun": {"bus": "sata"}})),
-    (f"{DEVICES}.disks[0].lun.reservation", with_disk({"lun": {"reservation": True}})),
     (f"{DEVICES}.disks[0].lun", with_disk({"lun": {}})),
     (f"{DEVICES}.disks[0].disk.readonly", with_disk({"disk": {"bus": "sata", "readonly": True}})),
     (f"{DEVICES}.disks[0].disk.pciAddress", with_disk({"disk": {"bus": "sata", "pciAddress": "0000:00:05.0"}})),

@@ -56,6 +56,25 @@ def told(spec: JsonObject, *issues: Issue) -> list[str]:
 # Values
 
 
+@pytest.mark.parametrize(
+    ("switch", "gates", "is_on"),
+    [
+        (None, [], False),
+        ({}, [], False),
+        ({"enabled": True}, [], True),
+        (None, ["PersistentReservation"], True),
+        ({"enabled": False}, ["PersistentReservation"], False),
+    ],
+    ids=["nothing", "no word", "the switch", "the gate", "the switch against the gate"],
+)
+def test_luns_are_reserved_by_a_switch_of_its_own_or_by_its_gate(switch: Any, gates: list[str], is_on: bool) -> None:
+    found = read(
+        developerConfiguration={"featureGates": gates},
+        **({} if switch is None else {"persistentReservationConfiguration": switch}),
+    )
+    assert found.reserves_luns == is_on
+
+
 def test_how_workloads_are_updated_is_read_and_what_cannot_be_is_named() -> None:
     def read_updates(**strategy: Any) -> tuple[Configuration, list[str]]:
         reading = read_configuration({"workloadUpdateStrategy": strategy})

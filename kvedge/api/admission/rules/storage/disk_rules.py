@@ -1,6 +1,6 @@
 """Rules for disks, worded as KubeVirt words them.
 
-Called by admission_plan.py; touches nothing.
+Called by admission_plan.py; touches nothing. `RULES` hold for disks that come while the guest runs as well.
 """
 
 from __future__ import annotations
@@ -200,7 +200,30 @@ def hotplugged_disks_are_on_a_bus_that_lets_go(subject: Subject) -> Iterator[Cau
             yield Cause(at.at("disk", "bus"), text)
 
 
+def reservations_are_allowed(subject: Subject) -> Iterator[Cause]:
+    """KubeVirt's words, with where to switch them on."""
+    for index, disk in enumerate(subject.spec.domain.devices.disks):
+        if disk.lun is None or not disk.lun.reservation or subject.cluster.configuration.reserves_luns:
+            continue
+        text = (
+            "persistent reservation is not enabled in kubevirt config; set"
+            " spec.configuration.persistentReservationConfiguration.enabled of the KubeVirt object"
+        )
+        yield Cause(subject.devices_at.at("disks").item(index).at("lun"), text)
+
+
+def reserved_luns_do_not_come_later(subject: Subject) -> Iterator[Cause]:
+    """A launcher has the socket of its node's helper from its start, or never."""
+    coming = {volume.name for volume in subject.spec.volumes if is_hotpluggable(volume)}
+    for index, disk in enumerate(subject.spec.domain.devices.disks):
+        if disk.lun is not None and disk.lun.reservation and disk.name in coming:
+            at = subject.devices_at.at("disks").item(index).at("lun", "reservation")
+            text = f"{at}: a LUN with reservations cannot come to a guest that runs; set hotpluggable: false"
+            yield unsupported_cause(at, text)
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    reserved_luns_do_not_come_later,
     disks_have_names_and_volumes,
     hotplugged_disks_are_on_a_bus_that_lets_go,
     disks_are_possible,

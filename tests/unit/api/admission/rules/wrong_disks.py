@@ -108,6 +108,14 @@ WRONG_DISKS: Wrong = {
         "spec.domain.devices.disks[0].lun",
         "spec.domain.devices.disks[0].lun can only be mapped to a DataVolume or PersistentVolumeClaim volume.",
     ),
+    "reservations that are not enabled": (
+        {
+            DISK: {"name": "root", "lun": {"bus": "scsi", "reservation": True}},
+            "volumes[0]": {"name": "root", "persistentVolumeClaim": {"claimName": "lun"}},
+        },
+        "spec.domain.devices.disks[0].lun",
+        "persistent reservation is not enabled in kubevirt config; set spec.configuration.persistentReservation",
+    ),
     "block size of both kinds": (
         {f"{DISK}.blockSize": {"custom": {"logical": 512, "physical": 512}, "matchVolume": {"enabled": True}}},
         "spec.domain.devices.disks[0].blockSize",
