@@ -13,7 +13,7 @@ from kvedge.handler.node.reservation_helper import PROGRAM, ReservationHelper
 from kvedge.handler.node.reservation_plugin import Reservations
 from kvedge.resources.meta import condition
 from kvedge.resources.names import DEVICE_PR_HELPER, PR_HELPER_DIRECTORY, PR_HELPER_SOCKET
-from kvedge.resources.types.core import Node, ResourceRequirements
+from kvedge.resources.types.core import EmptyDirVolume, Node, PodVolume, ResourceRequirements, VolumeMount
 from kvedge.runtime.clock import SystemClock
 from tests.machine.agent.box import NODE, Box, box, shell_pod
 from tests.support.waiting import wait_until
@@ -34,6 +34,9 @@ class _Node:
 
     def make(self, name: str, count: str) -> None:
         pod = shell_pod(name, SHOW)
+        # A launcher has a directory of its own above the socket's.
+        pod.spec.volumes.append(PodVolume(name="public", empty_dir=EmptyDirVolume()))
+        pod.spec.containers[0].volume_mounts.append(VolumeMount(name="public", mount_path="/var/run/kubevirt"))
         if count:
             pod.spec.containers[0].resources = ResourceRequirements(limits={DEVICE_PR_HELPER: count})
         self.box.client.create(pod)
