@@ -98,7 +98,7 @@ def cloud(tmp_path: Path) -> Iterator[JsonObject]:
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
     (tmp_path / "box").mkdir()
-    with guest_box(tmp_path / "box", "10.98.77.0/24", IMAGE) as found:
+    with guest_box(tmp_path / "box", "10.98.83.0/24", IMAGE) as found:
         wait_until(lambda: found.client.list(KubeVirt), "the KubeVirt object is made")
         gates = {"developerConfiguration": {"featureGates": ["ContainerPathVolumes"]}}
         found.client.patch(KubeVirt, SYSTEM_NAMESPACE, "kubevirt", MergePatch({"spec": {"configuration": gates}}))

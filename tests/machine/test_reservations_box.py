@@ -30,7 +30,7 @@ IMAGE = "local/guest:1"
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
     (tmp_path / "box").mkdir()
-    with guest_box(tmp_path / "box", "10.98.78.0/24", IMAGE) as found:
+    with guest_box(tmp_path / "box", "10.98.84.0/24", IMAGE) as found:
         wait_until(lambda: found.client.list(KubeVirt), "the KubeVirt object is made")
         yield found
 

@@ -79,10 +79,11 @@ class ReservationHelper:
         lock = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Before anybody holds it: the number of one that has ended may be another process's by now.
+            os.ftruncate(lock, 0)
             with self._listen() as listener:
                 command = ["/bin/sh", "-c", _START, str(self._program)]
                 self._child = subprocess.Popen(command, stdin=listener.fileno(), stdout=lock, stderr=subprocess.DEVNULL)
-            os.ftruncate(lock, 0)
             os.pwrite(lock, str(self._child.pid).encode(), 0)
         except BlockingIOError:
             # Another one came first.
