@@ -17,8 +17,9 @@ from kvedge.launcher.domain.platform import Platform
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.pci_addresses import pci_parts
 
-# Of the four that libvirt's USB controller has: one is left for a tablet, or for a hub with whatever else comes.
-_USB_PORTS: Final = 3
+# Of the four that libvirt's USB controller has: the others are for a tablet, and for a hub with whatever else comes.
+# Where more devices of the node come, libvirt places all of them.
+_USB_PORTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ def place_tagged(vmi: VirtualMachineInstance, context: DomainContext, platform: 
     """All of them, GPUs first, in the VMI's order."""
     # Of a machine without PCIe, slots of the one bus are libvirt's to give.
     buses = iter(_find_free_buses(vmi)) if platform.pcie else iter(())
-    ports = iter(range(1, _USB_PORTS + 1))
+    on_usb = sum(device.kind == "usb" for passed in context.host_devices.values() for device in passed)
+    ports = iter(range(1, _USB_PORTS + 1) if on_usb <= _USB_PORTS else ())
     return tuple(
         TaggedDevice(device, tag, _place(device, buses, ports))
         for key, tag in _find_tags(vmi)
