@@ -44,6 +44,14 @@ class BoxPlaces:
         """
         return self._find_driver(self.place_of(volume))[1]
 
+    def of_name(self, name: str) -> VolumeDriver:
+        """The driver of a place.
+
+        Raises:
+            VolumeDriverError: there is none of that name.
+        """
+        return self._find_driver(name)[1]
+
     def place_of(self, volume: PersistentVolume) -> str:
         """The name of the place in which a volume of ours lies."""
         return volume.metadata.annotations.get(PLACE_ANNOTATION, DEFAULT_NAME)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvedge.kube.events import EventType
-from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.standalone.volumes.claim_sources import is_filled_elsewhere, names_other_namespace
 from kvedge.standalone.volumes.volume_manifest import wrong_parameters
 from kvedge.standalone.volumes.volume_matching import (
     best_match,
@@ -116,12 +116,6 @@ def plan_claim(seen: ClaimSeen) -> tuple[ClaimStep, ...]:
     return (*pending, *_plan_making(claim, storage_class))
 
 
-def source_claim(claim: PersistentVolumeClaim) -> str:
-    """The claim in the same namespace whose content is wanted; empty when there is none."""
-    source = _source(claim)
-    return str(source.get("name") or "") if source and source.get("kind") == "PersistentVolumeClaim" else ""
-
-
 def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> tuple[ClaimStep, ...]:
     name = claim.spec.storage_class_name
     if storage_class is None and name:
@@ -149,21 +143,16 @@ def _plan_making(claim: PersistentVolumeClaim, storage_class: StorageClass | Non
     if claim.spec.selector is not None:
         text = "claim.Spec.Selector is not supported: remove spec.selector, or make a volume that it selects"
         return (Tell("Warning", "ProvisioningFailed", text),)
-    if _is_filled_elsewhere(claim):
+    if is_filled_elsewhere(claim):
         # A populator hands a volume over that it has filled; anything made here would be in its way.
         return ()
+    if names_other_namespace(claim):
+        text = (
+            "spec.dataSourceRef.namespace: a source in another namespace is not supported: use a DataVolume with "
+            "source.pvc, or make the claim there"
+        )
+        return (Tell("Warning", "ProvisioningFailed", text),)
     return (AskProvisioner(PROVISIONER), Provision(storage_class))
-
-
-def _is_filled_elsewhere(claim: PersistentVolumeClaim) -> bool:
-    source = _source(claim)
-    if not source:
-        return False
-    return source.get("kind") != "PersistentVolumeClaim" or bool(source.get("apiGroup"))
-
-
-def _source(claim: PersistentVolumeClaim) -> JsonObject | None:
-    return claim.spec.data_source_ref or claim.spec.data_source
 
 
 def _plan_named(seen: ClaimSeen) -> tuple[ClaimStep, ...]:

@@ -17,9 +17,10 @@ from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.box_places import BoxPlaces
-from kvedge.standalone.volumes.claim_plan import source_claim
+from kvedge.standalone.volumes.claim_sources import snapshot_of, source_claim
 from kvedge.standalone.volumes.claim_users import users_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
+from kvedge.standalone.volumes.snapshots.snapshot_sources import SnapshotSources
 from kvedge.standalone.volumes.space_plan import refusal
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
 from kvedge.standalone.volumes.volume_matching import capacity, count_requested, is_for
@@ -39,9 +40,10 @@ class Provisioner:
     # All PersistentVolumes, of which ours are promised.
     volumes: Callable[[], Iterable[PersistentVolume]]
     copies: CopyJobs
+    sources: SnapshotSources
 
     def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume | None:
-        """A volume for a claim, of its size and mode; None while the content of another claim is being copied.
+        """A volume for a claim, of its size and mode; None while content for it is being copied.
 
         Raises:
             VolumeDriverError: it cannot be made.
@@ -53,9 +55,9 @@ class Provisioner:
         place, driver = self.places.of_class(storage_class)
         driver.prepare()
         if name not in driver.names():
-            self._check_space(place, size)
+            self.check_space(place, size)
             wanted_volume = NewVolume(name, size, block=claim.spec.volume_mode == BLOCK)
-            if source_claim(claim):
+            if source_claim(claim) or snapshot_of(claim):
                 source = self._source(claim, place, driver)
 
                 def copy(keep_on: Callable[[], None]) -> None:
@@ -86,7 +88,7 @@ class Provisioner:
         """
         driver = self.places.of_volume(volume)
         driver.prepare()
-        self._check_space(self.places.place_of(volume), size - int(capacity(volume)))
+        self.check_space(self.places.place_of(volume), size - int(capacity(volume)))
         driver.grow(driver_name(volume), size)
         change = {"spec": {"capacity": {"storage": format_bytes(size)}}}
         patch = at_version(change, volume.metadata.resource_version)
@@ -111,7 +113,9 @@ class Provisioner:
             raise VolumeDriverError(f"the copy is given up, as the API cannot be asked: {error}") from error
 
     def _source(self, claim: PersistentVolumeClaim, place: str, driver: VolumeDriver) -> str:
-        """What the driver calls the volume whose content a claim wants."""
+        """What the driver calls the volume or the snapshot whose content a claim wants."""
+        if snapshot_of(claim):
+            return self.sources.find(claim, place, driver)
         namespace, name = claim.metadata.namespace, source_claim(claim)
         try:
             source = self.client.get(PersistentVolumeClaim, namespace, name)
@@ -131,11 +135,17 @@ class Provisioner:
             )
         return driver_name(volume)
 
-    def _check_space(self, place: str, wanted: int) -> None:
+    def check_space(self, place: str, wanted: int) -> None:
+        """Return when a place may be promised so many bytes more.
+
+        Raises:
+            VolumeDriverError: it may not.
+        """
         ours = (item for item in self.volumes() if is_ours(item) and self.places.place_of(item) == place)
         promised = int(sum(capacity(item) for item in ours))
         space = self.places.drivers[place].space()
-        why = refusal(place, space, promised, wanted, self.places.overcommit)
+        # A snapshot never takes more than it does once the blocks that it shares are written anew.
+        why = refusal(place, space, promised + space.snapshots, wanted, self.places.overcommit)
         if why:
             raise VolumeDriverError(why)
 

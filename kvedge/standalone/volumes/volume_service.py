@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,9 @@ from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.manifest_keeper import ManifestKeeper
 from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.snapshots.snapshot_manifest import snapshot_class
+from kvedge.standalone.volumes.snapshots.snapshot_parts import SnapshotParts
+from kvedge.standalone.volumes.snapshots.snapshot_sources import SnapshotSources
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
@@ -90,6 +94,8 @@ class VolumeService:
             except AlreadyExists:
                 # An administrator's changes to it stay.
                 continue
+        with suppress(AlreadyExists):
+            self._client.create(snapshot_class(DEFAULT_NAME))
 
     def _make_parts(self) -> list[Part]:
         client, node = self._client, self._config.node
@@ -103,7 +109,9 @@ class VolumeService:
             node=lambda: nodes.get("", node),
         )
         copies = CopyJobs()
-        provisioner = Provisioner(client, self._config.places, node, followed.volumes.list, copies)
+        sources = SnapshotSources(client)
+        provisioner = Provisioner(client, self._config.places, node, followed.volumes.list, copies, sources)
+        snapshots = SnapshotParts(client, events, followed, provisioner, copies, SystemClock())
 
         def look_for_missing() -> None:
             if not self._is_complete:
@@ -146,6 +154,7 @@ class VolumeService:
             part("volume space", watch.rounds(), "places", "volume events"),
             Part("volume copies", stop=copies.stop),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
+            *snapshots.parts(),
             part("VM list", vms),
             Part("manifests", keeper.start, keeper.loop.stop, keeper.loop.failure, ("places", "VM list")),
             Part("volumes", stop=volumes.stop, failure=volumes.failure, needs=("claims",)),

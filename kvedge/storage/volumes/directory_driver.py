@@ -1,18 +1,21 @@
 """Volumes as directories of a file system, and as files behind loop devices where a claim wants a device.
 
 Called by `standalone/volumes`. Touches its place, loop devices, and links to them in a directory of /dev. In the place
-lie `<volume>/`, which is the volume itself or holds the file of a device; `.new-…` and `.gone-…`, which are not volumes
-yet or any more; `.records/<volume>`, which says how large a volume may become; and `.manifests/`, notes on whose it is.
+lie `<volume>/`, which is the volume itself or holds the file of a device; `snapshot-…/`, the same at an earlier time;
+`.new-…` and `.gone-…`, which are not volumes yet or any more; `.records/<volume>`, which says how large a volume may
+become; and `.manifests/`, notes on whose it is.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import secrets
 import stat
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -34,10 +37,12 @@ from kvedge.storage.volumes.volume_driver import (
     FILLED,
     NAMED,
     PUT_AWAY,
+    SNAPSHOT_PREFIX,
     STAGED,
     SYNCED,
     NewVolume,
     PlaceSpace,
+    SnapshotFacts,
     Stepped,
     VolumeDriverError,
     VolumeUsage,
@@ -123,19 +128,12 @@ class DirectoryDriver:
     def clone(self, source: str, volume: NewVolume, keep_on: Callable[[], None]) -> None:
         """Make a volume with the content of another one; `keep_on` is asked last before the volume counts."""
         with _translate_errors(self.place.path):
-            origin = self._find_existing(source)
+            self._find_existing(source)
             if self._is_block(source) != volume.block:
                 raise VolumeDriverError("a clone has the volume mode of its source")
             if volume.size < self._size(source):
                 raise VolumeDriverError(f"a clone is at least as large as its source, {self._size(source)} bytes")
-
-            def fill(staged: Path) -> None:
-                copy_tree(origin, staged, keep_on)
-                if volume.block:
-                    os.truncate(staged / BLOCK_FILE, volume.size)
-                keep_on()
-
-            self._make(volume, fill)
+            self._make(volume, lambda staged: self._fill_from(source, volume, staged, keep_on))
 
     def shares_blocks(self) -> bool:
         """Whether the file system below the place can share blocks between files."""
@@ -143,10 +141,37 @@ class DirectoryDriver:
             self.place.check()
             return shares_blocks(self.place.path)
 
-    def snapshot(self, name: str, snapshot: str) -> None:
-        """Keep the present content of a volume under another name."""
-        size, block = self.usage(name).size, self._is_block(name)
-        self.clone(name, NewVolume(snapshot, size, block), lambda: None)
+    def snapshot(self, name: str, snapshot: str, keep_on: Callable[[], None], *, at_once: bool) -> None:
+        """Keep the present content of a volume under another name.
+
+        A file whose blocks are shared by one call of the kernel is of one moment: XFS and Btrfs lock it against
+        writers, and write out before what is in memory. That is so of each file for itself.
+        """
+        with _translate_errors(self.place.path):
+            origin = self._find_existing(name)
+            if at_once and not _has_one_file(origin):
+                raise VolumeDriverError(f"volume {name} has several files, which cannot be of one moment")
+            volume = NewVolume(snapshot, self.describe(name)[0], self._is_block(name))
+
+            def fill(staged: Path) -> None:
+                if at_once and volume.block:
+                    self._write_out(origin / BLOCK_FILE)
+                self._fill_from(name, volume, staged, keep_on, by_sharing_alone=at_once)
+
+            self._make(volume, fill, taken=time.time_ns())
+
+    def snapshots_at_once(self, name: str) -> bool:
+        """Whether the volume is one file, of a file system that shares blocks."""
+        with _translate_errors(self.place.path):
+            return _has_one_file(self._find_existing(name)) and self.shares_blocks()
+
+    def snapshot_facts(self, snapshot: str) -> SnapshotFacts:
+        """What it was taken of; where its record is lost, by what it is."""
+        with _translate_errors(self.place.path):
+            taken = self._read_record(snapshot).get("taken")
+            size, is_block = self.describe(snapshot)
+            when = taken if isinstance(taken, int) else self._path(snapshot).stat().st_ctime_ns
+            return SnapshotFacts(size, is_block, when)
 
     def remove(self, name: str) -> None:
         """Take a volume away: renamed at once, erased in the background."""
@@ -215,8 +240,10 @@ class DirectoryDriver:
             # A place whose disk is away is told as such, and not as full as what lies below it.
             self.place.check()
             facts = os.statvfs(self.place.path)
-            held = sum(self._bytes_of(name) for name in self.names())
-            return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held)
+            names = self.names()
+            held = sum(self._bytes_of(name) for name in names)
+            snapshots = sum(self._bytes_of(name) for name in names if name.startswith(SNAPSHOT_PREFIX))
+            return PlaceSpace(facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize, held, snapshots)
 
     def write_note(self, name: str, content: bytes) -> None:
         """Keep a note beside the volumes."""
@@ -237,7 +264,7 @@ class DirectoryDriver:
                 return (self.place.path / name / file).lstat().st_blocks * 512
         return 0
 
-    def _make(self, volume: NewVolume, fill: Callable[[Path], None]) -> None:
+    def _make(self, volume: NewVolume, fill: Callable[[Path], None], *, taken: int = 0) -> None:
         self.place.check()
         path = self._path(volume.name)
         if path.exists():
@@ -252,7 +279,7 @@ class DirectoryDriver:
             self.stepped(FILLED)
             _sync_all(staged)
             # Its size is known before it is there.
-            self._write_record(volume.name, volume.size, block=volume.block)
+            self._write_record(volume.name, volume.size, block=volume.block, taken=taken)
             self.stepped(SYNCED)
             staged.rename(path)
             sync(self.place.path)
@@ -260,6 +287,30 @@ class DirectoryDriver:
         except Exception:
             erase_tree(staged)
             raise
+
+    def _fill_from(
+        self,
+        source: str,
+        volume: NewVolume,
+        staged: Path,
+        keep_on: Callable[[], None],
+        *,
+        by_sharing_alone: bool = False,
+    ) -> None:
+        copy_tree(self._path(source), staged, keep_on, by_sharing_alone=by_sharing_alone)
+        if volume.block:
+            os.truncate(staged / BLOCK_FILE, volume.size)
+        keep_on()
+
+    def _write_out(self, file: Path) -> None:
+        """Have what the kernel still holds of a loop device in its file."""
+        device = loop_of(file)
+        if device is not None:
+            opened = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
 
     def _fill_empty(self, volume: NewVolume, staged: Path) -> None:
         if not volume.block:
@@ -299,8 +350,9 @@ class DirectoryDriver:
     def _record(self, name: str) -> Path:
         return self.place.path / _RECORDS / name
 
-    def _write_record(self, name: str, size: int, *, block: bool) -> None:
-        write_durably(self._record(name), json.dumps({"size": size, "block": block}).encode() + b"\n")
+    def _write_record(self, name: str, size: int, *, block: bool, taken: int = 0) -> None:
+        record = {"size": size, "block": block, **({"taken": taken} if taken else {})}
+        write_durably(self._record(name), json.dumps(record).encode() + b"\n")
 
     def _read_record(self, name: str) -> dict[str, object]:
         try:
@@ -327,6 +379,13 @@ def _translate_errors(place: Path) -> Iterator[None]:
         if isinstance(error, OSError):
             what, where = error.strerror or what, error.filename or place
         raise VolumeDriverError(f"{where}: {what}") from error
+
+
+def _has_one_file(path: Path) -> bool:
+    """Whether a volume is no more than one file, as that of a VM's disk is."""
+    with os.scandir(path) as entries:
+        found = list(itertools.islice(entries, 2))
+    return not found or (len(found) == 1 and found[0].is_file(follow_symlinks=False))
 
 
 def _sync_all(path: Path) -> None:

@@ -25,15 +25,17 @@ class TreeError(OSError):
     """A program could not do it; the text is its own, shortened."""
 
 
-def copy_tree(source: Path, into: Path, keep_on: Callable[[], None]) -> None:
+def copy_tree(source: Path, into: Path, keep_on: Callable[[], None], *, by_sharing_alone: bool = False) -> None:
     """Copy the content of a directory with owners, modes and holes into an empty one, and the directory's own too.
 
-    Blocks are shared where the file system can. `keep_on` is called again and again, and raises to give it up.
+    Blocks are shared where the file system can; with `by_sharing_alone` it fails where it cannot. `keep_on` is called
+    again and again, and raises to give it up.
 
     Raises:
         TreeError: with what the program said.
     """
-    words = ["cp", "--archive", "--one-file-system", "--reflink=auto", "--sparse=auto", "--", f"{source}/.", f"{into}/"]
+    reflink = "--reflink=always" if by_sharing_alone else "--reflink=auto"
+    words = ["cp", "--archive", "--one-file-system", reflink, "--sparse=auto", "--", f"{source}/.", f"{into}/"]
     with tempfile.TemporaryFile() as said, subprocess.Popen(words, stdout=said, stderr=said, env=_ENV) as running:
         try:
             keep_on()

@@ -23,6 +23,9 @@ ERASED: Final = "erased"
 MAKING_STEPS: Final = (STAGED, FILLED, SYNCED, NAMED)
 REMOVING_STEPS: Final = (PUT_AWAY, ERASED)
 
+# Before the UID of a VolumeSnapshot: what a driver calls the snapshot, which no volume is ever called.
+SNAPSHOT_PREFIX: Final = "snapshot-"
+
 Stepped = Callable[[str], None]
 
 
@@ -52,6 +55,15 @@ class NewVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """What a snapshot was taken of: the volume's size in bytes, whether it is a device; and when, in ns since 1970."""
+
+    size: int
+    block: bool
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
 class VolumeUsage:
     """What a volume may hold and what it takes of its place, in bytes; `enforced` says whether it can hold more."""
 
@@ -62,11 +74,15 @@ class VolumeUsage:
 
 @dataclass(frozen=True, slots=True)
 class PlaceSpace:
-    """The room of a place in bytes: in all, free for volumes, and taken by the disks of its volumes."""
+    """The room of a place in bytes: in all, free for volumes, and taken by the disks of its volumes and snapshots.
+
+    `snapshots` is the part of `held` that snapshots have.
+    """
 
     total: int
     free: int
     held: int
+    snapshots: int = 0
 
 
 class VolumeDriver(Protocol):
@@ -94,8 +110,17 @@ class VolumeDriver(Protocol):
     def shares_blocks(self) -> bool:
         """Whether a clone shares its source's blocks: made at once, and of one moment even while a guest writes."""
 
-    def snapshot(self, name: str, snapshot: str) -> None:
-        """Keep the present content of a volume under another name, from which it can be cloned."""
+    def snapshot(self, name: str, snapshot: str, keep_on: Callable[[], None], *, at_once: bool) -> None:
+        """Keep the present content of a volume under another name, from which it can be cloned; one there is left.
+
+        With `at_once` it is of one moment even while a guest writes, or fails. `keep_on` is that of :meth:`clone`.
+        """
+
+    def snapshots_at_once(self, name: str) -> bool:
+        """Whether a snapshot of this volume can be of one moment while a guest writes it."""
+
+    def snapshot_facts(self, snapshot: str) -> SnapshotFacts:
+        """What a snapshot that is there was taken of, and when."""
 
     def remove(self, name: str) -> None:
         """Take a volume away: it is out of the way at once, its content goes in the background."""

@@ -79,6 +79,14 @@ FIXED_RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
         right(EVERY_VERB, "core", "persistentvolumes persistentvolumes/status"),
         right((*READ, "update", "patch"), "core", "persistentvolumeclaims persistentvolumeclaims/status"),
         right((*READ, "create"), "storage.k8s.io", "storageclasses"),
+        # It plays the snapshot controller and its driver's sidecar as well.
+        right((*READ, "patch"), "snapshot.storage.k8s.io", "volumesnapshots volumesnapshots/status"),
+        right(
+            (*READ, "create", "patch", "delete"),
+            "snapshot.storage.k8s.io",
+            "volumesnapshotcontents volumesnapshotcontents/status",
+        ),
+        right((*READ, "create"), "snapshot.storage.k8s.io", "volumesnapshotclasses"),
         right(READ, "core", "nodes pods"),
         # What it writes down beside their disks.
         right(READ, "kubevirt.io", "virtualmachines"),

@@ -29,6 +29,7 @@ from kvedge.standalone.apiserver.kinds.groups import (
     rbac,
     reviews,
     scheduling,
+    snapshots,
     storage,
 )
 from kvedge.standalone.apiserver.wire.protobuf_body import IN_KUBERNETES, MessageType
@@ -52,6 +53,7 @@ BUILT_IN: Final[tuple[BuiltinKind, ...]] = (
     *apiregistration.KINDS,
     *admissionregistration.KINDS,
     *storage.KINDS,
+    *snapshots.KINDS,
     *scheduling.KINDS,
     *rbac.KINDS,
     *reviews.KINDS,

@@ -9,6 +9,7 @@ import asyncio
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.standalone.apiserver.kinds.built_in import find_built_in
 from kvedge.standalone.apiserver.kinds.custom.crd_status import CLEANUP_FINALIZER
 from kvedge.standalone.apiserver.loops.work_loop import WorkLoop
 from kvedge.standalone.apiserver.store.object_hub import CRDS, ObjectHub
@@ -76,8 +77,8 @@ class EmptyingLoop:
     def _content(self, key: ObjectKey) -> list[Stored]:
         cache = self._hub.cache
         if key.resource == CRDS:
-            # A CRD is named as its resource is stored.
-            return cache.in_namespace(key.name)
+            # A CRD is named as its resource is stored. Objects of a kind that the server has itself are not its own.
+            return [] if find_built_in(key.name) is not None else cache.in_namespace(key.name)
         return [
             stored
             for resource in cache.resources()

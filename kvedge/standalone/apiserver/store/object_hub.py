@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN, find_built_in
 from kvedge.standalone.apiserver.kinds.custom.crd_parts import SharedParts
 from kvedge.standalone.apiserver.kinds.served_kinds import KindIndex, ServedKind, kinds_of_crd
 from kvedge.standalone.apiserver.store.object_cache import ObjectCache
@@ -97,7 +97,10 @@ class ObjectHub:
 
     def _read_kinds(self, stored: Stored) -> list[ServedKind]:
         crd = stored.load()
-        return kinds_of_crd(self._parts.share(crd)) if _is_established(crd) else []
+        if not _is_established(crd):
+            return []
+        # One that was made before the box had the kind itself, whose rules hold, is none.
+        return [kind for kind in kinds_of_crd(self._parts.share(crd)) if find_built_in(kind.storage) is None]
 
 
 def _is_established(crd: dict[str, object]) -> bool:

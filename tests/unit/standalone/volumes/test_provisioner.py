@@ -31,7 +31,7 @@ class Server:
 
 def erased(seen: PersistentVolume, live: PersistentVolume | None) -> bool:
     places = MagicMock()
-    Provisioner(Server(live), places, "box", list, MagicMock()).erase(seen)  # type: ignore[arg-type]
+    Provisioner(Server(live), places, "box", list, MagicMock(), MagicMock()).erase(seen)  # type: ignore[arg-type]
     return bool(places.of_volume.return_value.remove.called)
 
 

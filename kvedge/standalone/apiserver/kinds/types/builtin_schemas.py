@@ -29,6 +29,7 @@ from kvedge.standalone.apiserver.kinds.types.builtin_types_core import CORE
 from kvedge.standalone.apiserver.kinds.types.builtin_types_meta import META
 from kvedge.standalone.apiserver.kinds.types.builtin_types_pod import POD
 from kvedge.standalone.apiserver.kinds.types.builtin_types_pod_status import POD_STATUS
+from kvedge.standalone.apiserver.kinds.types.builtin_types_snapshots import SNAPSHOTS
 
 META_PACKAGE: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _CORE_PACKAGE: Final = "io.k8s.api.core.v1"
@@ -48,6 +49,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("io.k8s.api.policy.v1", groups.POLICY),
     "rbac.authorization.k8s.io": ("io.k8s.api.rbac.v1", groups.RBAC),
     "scheduling.k8s.io": ("io.k8s.api.scheduling.v1", groups.SCHEDULING),
+    "snapshot.storage.k8s.io": ("io.k8s.storage.snapshot.v1", SNAPSHOTS),
     "storage.k8s.io": ("io.k8s.api.storage.v1", groups.STORAGE),
 }
 _FREE: Final[JsonObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -48,8 +48,8 @@ def model_of(qualified: str) -> Any:
 
 
 WRITTEN_FOR = "37"
-# What an aggregated server of Kubernetes' serves: the client has no types of it.
-_UNKNOWN = "io.k8s.metrics."
+# What an aggregated server, or a CRD of Kubernetes' serves: the client has no types of it.
+_UNKNOWN = ("io.k8s.metrics.", "io.k8s.storage.snapshot.")
 
 
 @pytest.mark.skipif(
