@@ -114,10 +114,13 @@ def disk_size(dv: DataVolume, claim: PersistentVolumeClaim, storage: StorageSeen
 
 
 def plan_claim(
-    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None
+    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None, mode: str | None = None
 ) -> PersistentVolumeClaim | ClaimProblem:
-    """The claim to make; `source` is that of a clone, whose size holds where the DataVolume names none."""
-    spec = _spec_of_pvc(dv) if dv.spec.pvc is not None else _spec_of_storage(dv, storage, source)
+    """The claim to make; `source` is that of a clone, whose size holds where the DataVolume names none.
+
+    `mode` is the volume mode that holds where the DataVolume names none: a volume of a snapshot has that of its source.
+    """
+    spec = _spec_of_pvc(dv) if dv.spec.pvc is not None else _spec_of_storage(dv, storage, source, mode)
     if isinstance(spec, ClaimProblem):
         return spec
     if dv.spec.content_type == ARCHIVE_CONTENT and spec.volume_mode == BLOCK:
@@ -163,7 +166,7 @@ def _spec_of_pvc(dv: DataVolume) -> PersistentVolumeClaimSpec:
 
 
 def _spec_of_storage(
-    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None
+    dv: DataVolume, storage: StorageSeen, source: PersistentVolumeClaim | None, model_mode: str | None
 ) -> PersistentVolumeClaimSpec | ClaimProblem:
     spec = dv.spec.storage
     assert spec is not None
@@ -172,6 +175,8 @@ def _spec_of_storage(
     modes, mode = list(spec.access_modes), spec.volume_mode
     if dv.spec.content_type == ARCHIVE_CONTENT and mode is None:
         mode = FILESYSTEM
+    if mode is None and model_mode is not None:
+        mode = model_mode
     if not modes or mode is None:
         chosen = _properties(modes, mode, class_name, storage)
         if isinstance(chosen, ClaimProblem):

@@ -1,6 +1,6 @@
-"""What a DataVolume copies: the claim that it names, or that its DataSource points at, and who writes that claim.
+"""What a DataVolume copies: the claim or snapshot that it or its DataSource names, and who writes that claim.
 
-Called by data_volume_loop.py. Reads informers only.
+Called by data_volume_loop.py. Reads informers, and the API server for snapshots.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from kvedge.controller.datavolumes.data_volume_view import (
     SourceSeen,
 )
 from kvedge.controller.datavolumes.granted_clones import GrantedClones
+from kvedge.controller.datavolumes.snapshot_sources import see_snapshot
 from kvedge.controller.vmi_claims import vmis_of
 from kvedge.kube.informer import Informer
+from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.types.data_volumes import DataSource, DataVolume
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -39,9 +41,11 @@ class CloneSources:
         data_sources: Informer[DataSource],
         vmis: Informer[VirtualMachineInstance],
         grants: GrantedClones,
+        client: KubeClient,
     ) -> None:
         """`grants` says what may be copied from afar."""
         self._grants = grants
+        self._client = client
         self._claims = claims
         self._data_sources = data_sources
         self._vmis = vmis
@@ -50,8 +54,7 @@ class CloneSources:
         """The source, or None when the DataVolume copies nothing."""
         snapshot = None if dv.spec.source is None else dv.spec.source.snapshot
         if snapshot is not None:
-            text = "source.snapshot: snapshots of claims are not supported yet; clone the claim with source.pvc"
-            return SourceSeen(problem=ClaimProblem("CloneValidationFailed", text))
+            return self._of_snapshot(dv, snapshot.namespace or dv.metadata.namespace, snapshot.name)
         if dv.spec.source_ref is not None:
             found = self._of_data_source(dv)
             if isinstance(found, SourceSeen):
@@ -67,11 +70,17 @@ class CloneSources:
         named = self._data_sources.get(namespace, reference.name)
         if named is None:
             return SourceSeen(problem=ClaimProblem("NotFound", f"DataSource {namespace}/{reference.name} not found"))
+        snapshot = named.status.source.snapshot or named.spec.source.snapshot
+        if snapshot is not None:
+            return self._of_snapshot(dv, snapshot.namespace or namespace, snapshot.name)
         pvc = named.status.source.pvc or named.spec.source.pvc
         if pvc is None:
-            text = f"DataSource {namespace}/{reference.name} points at no claim"
+            text = f"DataSource {namespace}/{reference.name} points at no claim and no snapshot"
             return SourceSeen(problem=ClaimProblem("NotFound", text))
         return pvc.namespace or namespace, pvc.name
+
+    def _of_snapshot(self, dv: DataVolume, namespace: str, name: str) -> SourceSeen:
+        return see_snapshot(self._client, namespace, name, dv.metadata.namespace)
 
     def _of_claim(self, dv: DataVolume, namespace: str, name: str) -> SourceSeen:
         if namespace != dv.metadata.namespace and (problem := self._grants.problem(dv, namespace)):

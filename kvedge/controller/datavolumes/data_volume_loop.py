@@ -96,7 +96,7 @@ class DataVolumeLoop:
         index_by_claim(sources.vmis)
         sources.data_volumes.add_index(_SOURCE_INDEX, _source_of)
         grants = GrantedClones(sources.client, sources.clock)
-        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, grants)
+        self._clones = CloneSources(sources.claims, sources.data_sources, sources.vmis, grants, sources.client)
         self.loop = ReconcileLoop("datavolume", self.reconcile, _WORKERS)
 
     def start(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvedge.controller.datavolumes.claim_plan import (
     ClaimProblem,
+    StorageSeen,
     binds_late,
     claim_annotations,
     claim_size,
@@ -46,6 +47,7 @@ from kvedge.controller.datavolumes.data_volume_view import (
     SourceSeen,
 )
 from kvedge.controller.datavolumes.remote_clone_plan import takes_data
+from kvedge.controller.datavolumes.snapshot_sources import data_source, is_made_of_snapshot
 from kvedge.controller.datavolumes.worker_plan import plan_begin, plan_worker
 from kvedge.controller.datavolumes.workers.worker_outcome import look_at_worker
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
@@ -103,16 +105,18 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
         # It entered before this release, or while nobody judged it.
         bound = State("False", "ErrClaimNotValid", f"spec.{wrong[0]}: {wrong[1]}")
         return report(view, Outlook(PENDING, bound, IDLE), now, stale)
-    made = plan_claim(dv, view.storage, None if source is None else source.claim)
-    problem = None if source is None else source.problem or _too_small(dv, source)
+    made = _plan_claim_of(dv, view.storage, source)
+    problem = None if source is None else source.problem or _too_small(dv, source, made)
     if problem is None and isinstance(made, ClaimProblem):
         problem = made
     if problem is not None:
         bound = State("False", problem.reason, problem.message)
         return report(view, Outlook(PENDING, bound, IDLE), now, stale, _LOOK_AGAIN_SECONDS)
     assert isinstance(made, PersistentVolumeClaim)
-    if view.source is not None and view.source.claim is not None:
-        _describe(made, view.source.claim)
+    if source is not None and source.model is not None:
+        _describe(made, source.model)
+    if source is not None and source.snapshot:
+        made.spec.data_source = data_source(source.snapshot)
     bound = State("False", "NotFound", "No PVC found")
     if view.refused is not None:
         bound = State("False", view.refused.reason, view.refused.message)
@@ -122,6 +126,14 @@ def _plan_without_claim(view: DataVolumeView, now: datetime) -> DataVolumePlan:
     return report(view, Outlook(PENDING, bound, IDLE), now, (CreateClaim(made),))
 
 
+def _plan_claim_of(
+    dv: DataVolume, storage: StorageSeen, source: SourceSeen | None
+) -> PersistentVolumeClaim | ClaimProblem:
+    if source is None:
+        return plan_claim(dv, storage, None)
+    return plan_claim(dv, storage, source.model, None if source.like is None else source.like.spec.volume_mode)
+
+
 def _describe(claim: PersistentVolumeClaim, source: PersistentVolumeClaim) -> None:
     described = {
         key: value for key, value in source.metadata.labels.items() if key.startswith(names.INSTANCETYPE_LABELS)
@@ -129,14 +141,21 @@ def _describe(claim: PersistentVolumeClaim, source: PersistentVolumeClaim) -> No
     claim.metadata.labels = {**described, **claim.metadata.labels}
 
 
-def _too_small(dv: DataVolume, source: SourceSeen) -> ClaimProblem | None:
+def _too_small(dv: DataVolume, source: SourceSeen, made: PersistentVolumeClaim | ClaimProblem) -> ClaimProblem | None:
     wanted = parse_wanted_size(dv)
+    if source.like is not None and isinstance(made, PersistentVolumeClaim):
+        # No driver makes a smaller one.
+        return _judge_size(claim_size(made), claim_size(source.like))
     if source.claim is None or not wanted:
         return None
     there = claim_size(source.claim)
     if dv.spec.storage is not None and not source.claim.is_block and dv.spec.storage.volume_mode != "Block":
         # The DataVolume names the disk's size, and a claim is larger than its disk.
         return None
+    return _judge_size(wanted, there)
+
+
+def _judge_size(wanted: int, there: int) -> ClaimProblem | None:
     if wanted >= there:
         return None
     text = f"target resources requests storage size is smaller than the source {wanted} < {there}"
@@ -177,7 +196,7 @@ def _plan_claimed(
         return report(view, Outlook(FAILED, bound, running, restarts=restarts_of(claim)), now)
     if _is_filled_already(dv, claim) or _was_filled(dv, claim):
         return DataVolumePlan((annotate(claim, {**claim_annotations(dv), names.POD_PHASE: SUCCEEDED}),))
-    if _is_filled_elsewhere(dv):
+    if _is_filled_elsewhere(dv) or is_made_of_snapshot(claim):
         if bound.status == "True":
             return DataVolumePlan((annotate(claim, {names.POD_PHASE: SUCCEEDED}),))
         late = binds_late(view.storage.class_of(claim.spec.storage_class_name, virt=False))

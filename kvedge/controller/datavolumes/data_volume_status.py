@@ -152,15 +152,15 @@ def _word(dv: DataVolume) -> str:
     source = dv.spec.source
     if source is not None and source.upload is not None:
         return "Upload"
-    is_clone = dv.spec.source_ref is not None or (source is not None and source.pvc is not None)
-    return "Clone" if is_clone else "Import"
+    copies = source is not None and (source.pvc is not None or source.snapshot is not None)
+    return "Clone" if copies or dv.spec.source_ref is not None else "Import"
 
 
 def _clone_text(dv: DataVolume) -> str:
-    pvc = None if dv.spec.source is None else dv.spec.source.pvc
+    named = None if dv.spec.source is None else dv.spec.source.pvc or dv.spec.source.snapshot
     own = dv.metadata.namespace
-    if pvc is not None:
-        source = f"{pvc.namespace or own}/{pvc.name}"
+    if named is not None:
+        source = f"{named.namespace or own}/{named.name}"
     else:
         reference = dv.spec.source_ref
         assert reference is not None

@@ -71,11 +71,21 @@ class DataVolumePlan:
 
 @dataclass(frozen=True, slots=True)
 class SourceSeen:
-    """What a clone copies: the claim, or why it cannot be had (a reason and a text), and who writes it."""
+    """What a clone copies: the claim, or why it cannot be had (a reason and a text), and who writes it.
+
+    A snapshot is named instead of the claim, and `like` is what a claim must be to be made of it.
+    """
 
     claim: PersistentVolumeClaim | None = None
     problem: ClaimProblem | None = None
     writer: str = ""
+    snapshot: str = ""
+    like: PersistentVolumeClaim | None = None
+
+    @property
+    def model(self) -> PersistentVolumeClaim | None:
+        """By what size and labels go."""
+        return self.claim or self.like
 
 
 @dataclass(slots=True)

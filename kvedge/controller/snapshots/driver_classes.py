@@ -14,7 +14,7 @@ from kvedge.kube.errors import Forbidden, NotFound
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.data_volumes import StorageProfile
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotClass
-from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import BOX_PROVISIONER, PersistentVolumeClaim, StorageClass
 
 K = TypeVar("K", StorageClass, StorageProfile)
 
@@ -26,11 +26,14 @@ def choose_class(
 ) -> str | None:
     """The class for claims of a StorageClass: that of its profile, the only one of its driver, or the default one.
 
-    None where its driver takes no snapshots.
+    None where its driver takes no snapshots, and for claims of one box: there the launcher has one moment for all disks
+    of a guest that runs, which the box's own VolumeSnapshots have not.
 
     Raises:
         ValueError: there are several, and none is the default.
     """
+    if storage_class.provisioner == BOX_PROVISIONER:
+        return None
     of_driver = sorted(each.metadata.name for each in classes if each.driver == storage_class.provisioner)
     named = None if profile is None else profile.status.snapshot_class or profile.spec.snapshot_class
     if named is not None and named in of_driver:

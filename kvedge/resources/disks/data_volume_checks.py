@@ -45,7 +45,9 @@ def _claim_problems(spec: DataVolumeSpec) -> Iterator[Problem]:
         return
     word, at = ("PVC", "pvc") if spec.pvc is not None else ("Storage", "storage")
     size = target.resources.requests.get("storage")
-    is_copy = spec.source_ref is not None or (spec.source is not None and spec.source.pvc is not None)
+    origin = spec.source
+    copies = origin is not None and (origin.pvc is not None or origin.snapshot is not None)
+    is_copy = spec.source_ref is not None or copies
     if size is not None or not (is_copy and spec.storage is not None):
         yield from _size_problems(size, word, f"{at}.resources.requests.size")
     if spec.pvc is not None and not spec.pvc.access_modes:
@@ -117,9 +119,14 @@ def _origin_problems(source: DataVolumeOrigin, content_type: str) -> Iterator[Pr
         yield from _registry_problems(source.registry)
     if source.pvc is not None and not source.pvc.name:
         yield "source.PVC", "spec.source.PVC source PVC is not valid"
-    for name in ("imageio", "vddk", "snapshot"):
+    if source.snapshot is not None and not source.snapshot.name:
+        yield "source.snapshot", "spec.source.snapshot source snapshot is not valid"
+    if source.snapshot is not None and content_type == ARCHIVE_CONTENT:
+        yield "contentType", "ContentType must be kubevirt when Source is Snapshot"
+    for name in ("imageio", "vddk"):
         if getattr(source, name) is not None:
-            yield f"source.{name}", f"source.{name}: not supported; use http, registry, s3, gcs, upload or pvc"
+            known = "http, registry, s3, gcs, upload, pvc or snapshot"
+            yield f"source.{name}", f"source.{name}: not supported; use {known}"
 
 
 def _registry_problems(source: DataVolumeSourceRegistry) -> Iterator[Problem]:

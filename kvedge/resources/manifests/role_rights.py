@@ -111,6 +111,8 @@ _CONTROLLER: Final = (
     # file systems frozen meanwhile.
     right((*READ, "create"), "snapshot.storage.k8s.io", "volumesnapshots"),
     right(("list",), "snapshot.storage.k8s.io", "volumesnapshotclasses"),
+    # A DataVolume's claim that is made of a snapshot has the mode of its volume.
+    right(("get",), "snapshot.storage.k8s.io", "volumesnapshotcontents"),
     right(
         ("update",),
         "subresources.kubevirt.io",

@@ -21,6 +21,8 @@ READ_WRITE_ONCE: Final = "ReadWriteOnce"
 READ_WRITE_MANY: Final = "ReadWriteMany"
 READ_ONLY_MANY: Final = "ReadOnlyMany"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+# Who makes the volumes of one box, and takes snapshots of them.
+BOX_PROVISIONER: Final = "kvedge.io/box"
 
 
 class VolumeResources(KubeStruct, kw_only=True):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-PROVISIONER: Final = "kvedge.io/box"
+from kvedge.resources.types.storage import BOX_PROVISIONER
+
+PROVISIONER: Final = BOX_PROVISIONER
 COMPONENT: Final = "persistentvolume-controller"
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvedge.resources.types.data_volumes import ClaimPropertySet
-from kvedge.resources.types.storage import BLOCK, FILESYSTEM, READ_WRITE_MANY, READ_WRITE_ONCE
+from kvedge.resources.types.storage import BLOCK, BOX_PROVISIONER, FILESYSTEM, READ_WRITE_MANY, READ_WRITE_ONCE
 
 _ONE_NODE: Final = ((READ_WRITE_ONCE, FILESYSTEM),)
 _BLOCK_SHARED: Final = ((READ_WRITE_MANY, BLOCK), (READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
@@ -17,7 +17,7 @@ _FILES_SHARED: Final = ((READ_WRITE_MANY, FILESYSTEM),)
 _ONE_NODE_BOTH: Final = ((READ_WRITE_ONCE, BLOCK), (READ_WRITE_ONCE, FILESYSTEM))
 # By the provisioner, best first: access mode and volume mode.
 _PROVISIONERS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
-    "kvedge.io/box": ((READ_WRITE_ONCE, FILESYSTEM), (READ_WRITE_ONCE, BLOCK)),
+    BOX_PROVISIONER: ((READ_WRITE_ONCE, FILESYSTEM), (READ_WRITE_ONCE, BLOCK)),
     "rancher.io/local-path": _ONE_NODE,
     "kubevirt.io/hostpath-provisioner": _ONE_NODE,
     "kubevirt.io.hostpath-provisioner": _ONE_NODE,

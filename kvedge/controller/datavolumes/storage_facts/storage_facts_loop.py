@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kvedge.controller.datavolumes.storage_facts.named_snapshots import find_snapshot
 from kvedge.controller.datavolumes.storage_facts.storage_facts_plan import plan_config, plan_data_source, plan_profile
 from kvedge.kube.errors import AlreadyExists, NotFound
 from kvedge.kube.informer import Informer
@@ -30,6 +31,7 @@ _CLASS: Final = "/class"
 _CONFIG: Final = "/config"
 # The proxy's address is in an object that is not watched.
 _CONFIG_SECONDS: Final = 30.0
+_SNAPSHOT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class StorageFactsLoop:
                 self._keep_config()
                 return Again(_CONFIG_SECONDS)
             case _:
-                self._keep_data_source(key)
+                return self._keep_data_source(key)
         return None
 
     def _keep_profile(self, name: str) -> None:
@@ -121,20 +123,24 @@ class StorageFactsLoop:
             config = self._client.patch(CdiConfig, "", CONFIG_NAME, patch)
         sources.configs.observe(config)
 
-    def _keep_data_source(self, key: Key) -> None:
+    def _keep_data_source(self, key: Key) -> Again | None:
         sources = self._sources
         item = sources.data_sources.get(*key)
         if item is None or item.metadata.deletion_timestamp is not None:
-            return
+            return None
         body = plan_data_source(
             item,
             lambda name: sources.data_sources.get(key.namespace, name),
             sources.claims.get,
+            lambda namespace, name: find_snapshot(self._client, namespace, name),
             sources.clock.now(),
         )
         if body:
             patch = at_version(body, item.metadata.resource_version)
-            sources.data_sources.observe(self._client.patch(DataSource, key.namespace, key.name, patch))
+            item = self._client.patch(DataSource, key.namespace, key.name, patch)
+            sources.data_sources.observe(item)
+        # Snapshots are not watched: where no driver is, the server does not know them.
+        return None if item.status.source.snapshot is None else Again(_SNAPSHOT_SECONDS)
 
     def _look_at_sources(self, namespace: str) -> None:
         for item in self._sources.data_sources.list():

@@ -24,9 +24,11 @@ from kvedge.resources.types.data_volumes import (
     DataSourceSource,
     DataSourceStatus,
     FilesystemOverhead,
+    ObjectName,
     StorageProfile,
     StorageProfileStatus,
 )
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import (
     PersistentVolumeClaim,
     StorageClass,
@@ -81,12 +83,15 @@ def plan_data_source(
     item: DataSource,
     other: Callable[[str], DataSource | None],
     claim_of: Callable[[str, str], PersistentVolumeClaim | None],
+    snapshot_of: Callable[[str, str], VolumeSnapshot | None],
     now: datetime,
 ) -> JsonObject:
-    """The patch of a DataSource; `other` gives the one of a name in its namespace, `claim_of` a claim."""
+    """The patch of a DataSource; `other` gives the one of a name in its namespace, `claim_of` a claim,
+    `snapshot_of` a VolumeSnapshot.
+    """
     source, problem = _resolve(item, other)
     if problem is None:
-        problem = _judge(item, source, claim_of)
+        problem = _judge(item, source, claim_of, snapshot_of)
     condition = CdiCondition(type=_READY, status="False", reason=problem[0], message=problem[1])
     if problem[0] == _READY:
         condition.status = "True"
@@ -115,10 +120,13 @@ def _resolve(
 
 
 def _judge(
-    item: DataSource, source: DataSourceSource, claim_of: Callable[[str, str], PersistentVolumeClaim | None]
+    item: DataSource,
+    source: DataSourceSource,
+    claim_of: Callable[[str, str], PersistentVolumeClaim | None],
+    snapshot_of: Callable[[str, str], VolumeSnapshot | None],
 ) -> tuple[str, str]:
     if source.snapshot is not None:
-        return "NotSupported", "snapshots as sources are not supported yet: use pvc"
+        return _judge_snapshot(item, source.snapshot, snapshot_of)
     if source.pvc is None:
         return "NoSource", "No source PVC set"
     namespace = source.pvc.namespace or item.metadata.namespace
@@ -129,4 +137,16 @@ def _judge(
         phase = claim.metadata.annotations.get(POD_PHASE)
         # A DataVolume's claim has its name.
         return "ImportInProgress" if phase else "Pending", f"DataVolume {claim.metadata.name} is not done"
+    return _READY, "DataSource is ready to be consumed"
+
+
+def _judge_snapshot(
+    item: DataSource, named: ObjectName, snapshot_of: Callable[[str, str], VolumeSnapshot | None]
+) -> tuple[str, str]:
+    namespace = named.namespace or item.metadata.namespace
+    found = snapshot_of(namespace, named.name)
+    if found is None:
+        return "NotFound", f"VolumeSnapshot {namespace}/{named.name} not found"
+    if not found.status.ready_to_use:
+        return "SnapshotNotReady", f"VolumeSnapshot {namespace}/{named.name} is not ready to use"
     return _READY, "DataSource is ready to be consumed"

@@ -53,6 +53,12 @@ def test_the_class_is_the_profiles_or_the_only_one_or_the_default(
     assert choose_class(DISKS, profile, classes) == chosen
 
 
+def test_one_box_keeps_its_own_way_though_its_driver_has_a_class() -> None:
+    own = decode(StorageClass, {"metadata": {"name": "kvedge"}, "provisioner": "kvedge.io/box"})
+    profile = decode(StorageProfile, {"metadata": {"name": "kvedge"}, "spec": {"snapshotClass": "kvedge"}})
+    assert choose_class(own, profile, [a_class("kvedge", "kvedge.io/box", **DEFAULT)]) is None
+
+
 def test_of_several_without_a_default_none_is_guessed() -> None:
     text = "2 matching VolumeSnapshotClasses for disks: annotate one of one, two with"
     with pytest.raises(ValueError, match=text):

@@ -27,6 +27,7 @@ def problems(**spec: Any) -> list[str]:
         pytest.param({"source": {"http": {**HTTP, "checksum": "md5:" + "a" * 32}}, "pvc": PVC}, id="a checksum"),
         pytest.param({"source": {"registry": {"url": "docker://host/image"}}, "storage": SIZE}, id="registry"),
         pytest.param({"source": {"pvc": {"name": "golden"}}, "storage": {}}, id="a copy needs no size"),
+        pytest.param({"source": {"snapshot": {"name": "s"}}, "storage": {}}, id="nor does that of a snapshot"),
         pytest.param({"sourceRef": {"kind": "DataSource", "name": "golden"}, "storage": {}}, id="nor does sourceRef"),
         pytest.param({"storage": {**SIZE, "dataSourceRef": {"kind": "X", "name": "y"}}}, id="filled by others"),
     ],
@@ -79,10 +80,13 @@ def test_what_can_be_done_is_let_in(spec: dict[str, Any]) -> None:
          "Invalid checksum format: unsupported hash algorithm 'crc': supported algorithms are: md5, sha1, sha256, "
          "sha512"),
         ({"storage": SIZE, "source": {"pvc": {}}}, "spec.source.PVC source PVC is not valid"),
+        ({"storage": SIZE, "source": {"snapshot": {}}}, "spec.source.snapshot source snapshot is not valid"),
+        ({"storage": SIZE, "source": {"snapshot": {"name": "s"}}, "contentType": "archive"},
+         "ContentType must be kubevirt when Source is Snapshot"),
         ({"storage": SIZE, "source": {"imageio": {}}},
-         "source.imageio: not supported; use http, registry, s3, gcs, upload or pvc"),
+         "source.imageio: not supported; use http, registry, s3, gcs, upload, pvc or snapshot"),
         ({"storage": SIZE, "source": {"vddk": {}}},
-         "source.vddk: not supported; use http, registry, s3, gcs, upload or pvc"),
+         "source.vddk: not supported; use http, registry, s3, gcs, upload, pvc or snapshot"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )  # fmt: skip
