@@ -17,11 +17,12 @@ from kvedge.runtime.settings import Settings
 from kvedge.storage.volumes.directory_driver import BLOCK_FILE, OWN_ENTRIES
 from kvedge.storage.volumes.place_identity import IDENTITY_FILE, PLACES_MEMORY, PlaceIdentity
 from kvedge.storage.volumes.tree_copy import erase_tree
+from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX
 
 # The place in a data directory.
 VOLUMES: Final = "volumes"
-# A volume is called after the UID of its claim.
-_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# A volume is called after the UID of its claim, a snapshot of one after that of its VolumeSnapshot.
+_UID: Final = re.compile(rf"({SNAPSHOT_PREFIX})?[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class VolumePlace:
         return self.is_own or (self.identity.is_remembered() and not self.identity.trouble())
 
     def volumes(self) -> list[Path]:
-        """The volumes in it; none where there is trouble, or where this box has never made one.
+        """The volumes in it, and their snapshots; none where there is trouble, or where this box has never made one.
 
         Raises:
             OSError: as the file system has it.
@@ -55,7 +56,7 @@ class VolumePlace:
         return sorted(path for path in self.path.iterdir() if _UID.fullmatch(path.name))
 
     def purge(self) -> None:
-        """Remove the volumes, with what kvedge noted of them. A directory that the administrator has made stays.
+        """Remove all of them, with what kvedge noted of them. A directory that the administrator has made stays.
 
         Raises:
             OSError: as the file system has it.

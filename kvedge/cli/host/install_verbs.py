@@ -267,7 +267,7 @@ def _purge_volumes(settings: Settings) -> None:
             places[place] = volumes
     if not places:
         return
-    click.echo("these volumes of claims hold data that nothing else has:")
+    click.echo("these volumes and snapshots of claims hold data that nothing else has:")
     for path in (path for volumes in places.values() for path in volumes):
         click.echo(f"  {path}")
     if sys.stdin.isatty() and click.confirm("remove them too?"):

@@ -1,4 +1,4 @@
-"""`kvedge recover`: a box whose store is lost gets its claims and VMs back from its disks.
+"""`kvedge recover`: a box whose store is lost gets its claims, snapshots and VMs back from its disks.
 
 Called by the group. Runs on the box as root, while kvedge runs there with an empty or another store.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def recover(
     kubeconfig: Path | None, namespace: str | None, config: Path | None, data_dir: str | None, dry_run: bool
 ) -> None:
-    """Make claims and VMs anew of the disks of this box whose objects are lost; what exists stays.
+    """Make claims, snapshots and VMs anew of the disks of this box whose objects are lost; what exists stays.
 
     Volumes that stay (Retain) and claims are made of all disks that no object names, and VMs of the notes beside them;
-    they do not run. Disks without a note become claims named recovered-UID. `kvedge state restore` brings back more
-    where there is a file of `kvedge state backup`.
+    they do not run. Disks without a note become claims named recovered-UID. Kept snapshots of claims become
+    VolumeSnapshots. `kvedge state restore` brings back more where there is a file of `kvedge state backup`.
     """
     from kvedge.appliance.install.volume_places import places_of
     from kvedge.cli.host.box_settings import operators_settings

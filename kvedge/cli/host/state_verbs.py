@@ -81,7 +81,8 @@ def backup(
         where = ", ".join(str(disk.path) for disk in disks)
         rest = len(volumes) - _MOST_SHOWN
         shown = ", ".join(path.name for path in volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-        click.echo(f"not in it: the volumes of claims in {where}{f' ({shown})' if shown else ''}: copy them apart")
+        names = f" ({shown})" if shown else ""
+        click.echo(f"not in it: the volumes and snapshots of claims in {where}{names}: copy them apart")
 
 
 @state.command()

@@ -17,6 +17,7 @@ from kvedge.cli.verb_command import VerbGroup, claim_argument
 
 if TYPE_CHECKING:
     from kvedge.client.session import Session
+    from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
     from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 
 
@@ -33,8 +34,9 @@ def volume() -> None:
 def list_(
     names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str
 ) -> None:
-    """Show the volumes: status, size, class, access, the VMs that use them."""
+    """Show the volumes: status, size, class, access, the VMs that use them, their VolumeSnapshots."""
     from kvedge.client.tables import columns
+    from kvedge.client.volumes.kept_snapshots import by_claim, list_snapshots
     from kvedge.client.volumes.volume_rows import HEADER, users_of, volume_rows
     from kvedge.resources.types.vm import VirtualMachine
     from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -43,7 +45,7 @@ def list_(
     place = None if all_namespaces else session.namespace
     claims = _claims(session, place, names)
     users = users_of(session.client.list(VirtualMachine, place), session.client.list(VirtualMachineInstance, place))
-    rows = volume_rows(claims, users, datetime.now(UTC))
+    rows = volume_rows(claims, users, datetime.now(UTC), by_claim(list_snapshots(session, place)))
     if output == "name":
         for row in rows:
             click.echo(f"persistentvolumeclaim/{row.name}")
@@ -143,15 +145,19 @@ def delete(names: tuple[str, ...], kubeconfig: Path | None, namespace: str | Non
 def usage(
     names: tuple[str, ...], kubeconfig: Path | None, namespace: str | None, all_namespaces: bool, output: str
 ) -> None:
-    """Show how much of this host's disk each volume takes."""
+    """Show how much of this host's disk each volume takes, and each VolumeSnapshot."""
     from kvedge.client.tables import columns
+    from kvedge.client.volumes.kept_snapshots import list_snapshots, snapshot_usages
     from kvedge.client.volumes.volume_usage import bytes_text
     from kvedge.resources.types.storage import PersistentVolume
 
     session = open_session(kubeconfig, namespace)
-    claims = _claims(session, None if all_namespaces else session.namespace, names)
+    place = None if all_namespaces else session.namespace
+    claims = _claims(session, place, names)
     volumes = {found.metadata.name: found for found in session.client.list(PersistentVolume, None)}
     found = [_usage(claim, volumes.get(claim.spec.volume_name)) for claim in claims]
+    wanted = [item for item in list_snapshots(session, place) if _is_of(item, claims, names)]
+    found += snapshot_usages(session, wanted)
     if output != "table":
         from kvedge.cli.output import print_document
 
@@ -163,6 +169,12 @@ def usage(
         rows.append([item["namespace"], item["name"], item["size"] or "-", used, item["path"] or "-"])
     for line in columns(rows):
         click.echo(line)
+
+
+def _is_of(item: VolumeSnapshot, claims: list[PersistentVolumeClaim], names: tuple[str, ...]) -> bool:
+    """Whether a snapshot is of one of these claims; where no claim was named, those of lost claims count as well."""
+    source = (item.metadata.namespace, item.spec.source.persistent_volume_claim_name)
+    return not names or source in {(claim.metadata.namespace, claim.metadata.name) for claim in claims}
 
 
 def _usage(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> dict[str, Any]:

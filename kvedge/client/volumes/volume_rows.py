@@ -19,7 +19,7 @@ from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.runtime.clock import parse_rfc3339
 
-HEADER: Final = ["NAME", "STATUS", "SIZE", "CLASS", "MODE", "USED BY", "AGE"]
+HEADER: Final = ["NAME", "STATUS", "SIZE", "CLASS", "MODE", "USED BY", "SNAPSHOTS", "AGE"]
 # As kubectl abbreviates them.
 _MODES: Final = {
     "ReadWriteOnce": "RWO",
@@ -42,12 +42,14 @@ class VolumeRow:
     storage_class: str
     mode: str
     used_by: tuple[str, ...]
+    snapshots: tuple[str, ...]
     created: str
     age: str
 
     def cells(self, *, with_namespace: bool) -> list[str]:
         """The cells below :data:`HEADER`."""
-        cells = [self.name, self.status, self.size, self.storage_class, self.mode, ",".join(self.used_by), self.age]
+        cells = [self.name, self.status, self.size, self.storage_class, self.mode]
+        cells += [",".join(self.used_by), ",".join(self.snapshots), self.age]
         return [cell or "-" for cell in ([self.namespace] if with_namespace else []) + cells]
 
     def document(self) -> JsonObject:
@@ -60,6 +62,7 @@ class VolumeRow:
             "storageClass": self.storage_class,
             "mode": self.mode,
             "usedBy": list(self.used_by),
+            "snapshots": list(self.snapshots),
             "created": self.created,
         }
 
@@ -77,9 +80,13 @@ def users_of(vms: Iterable[VirtualMachine], vmis: Iterable[VirtualMachineInstanc
     return {key: sorted(names) for key, names in found.items()}
 
 
-def volume_rows(found: Iterable[PersistentVolumeClaim], users: Users, now: datetime) -> list[VolumeRow]:
-    """A row for each claim, by namespace and name."""
-    return sorted((_row(claim, users, now) for claim in found), key=lambda row: (row.namespace, row.name))
+def volume_rows(
+    found: Iterable[PersistentVolumeClaim], users: Users, now: datetime, snapshots: Users | None = None
+) -> list[VolumeRow]:
+    """A row for each claim, by namespace and name; `snapshots` has the names of VolumeSnapshots as `users` has VMs."""
+    return sorted(
+        (_row(claim, users, snapshots or {}, now) for claim in found), key=lambda row: (row.namespace, row.name)
+    )
 
 
 def size_text(claim: PersistentVolumeClaim) -> str:
@@ -99,7 +106,7 @@ def _is_more(wanted: str, there: str) -> bool:
         return False
 
 
-def _row(claim: PersistentVolumeClaim, users: Users, now: datetime) -> VolumeRow:
+def _row(claim: PersistentVolumeClaim, users: Users, snapshots: Users, now: datetime) -> VolumeRow:
     meta, created = claim.metadata, claim.metadata.creation_timestamp or ""
     modes = [_MODES.get(mode, mode) for mode in claim.spec.access_modes]
     return VolumeRow(
@@ -110,6 +117,7 @@ def _row(claim: PersistentVolumeClaim, users: Users, now: datetime) -> VolumeRow
         storage_class=claim.spec.storage_class_name or "",
         mode=",".join([*modes, *(["Block"] if claim.is_block else [])]),
         used_by=tuple(users.get((meta.namespace, meta.name), ())),
+        snapshots=tuple(snapshots.get((meta.namespace, meta.name), ())),
         created=created,
         age=age_text((now - parse_rfc3339(created)).total_seconds()) if created else "",
     )

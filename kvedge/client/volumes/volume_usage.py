@@ -30,15 +30,18 @@ class Usage:
 def read_usage(volume: PersistentVolume) -> Usage | None:
     """What a volume uses here; None when it is elsewhere, or may not be looked at."""
     source = volume.spec.local or volume.spec.host_path
-    if source is None:
-        return None
+    return None if source is None else read_usage_of(source.path)
+
+
+def read_usage_of(path: str) -> Usage | None:
+    """What is at a path; None when it is not here, or may not be looked at."""
     try:
-        found = os.stat(source.path)
+        found = os.stat(path)
         if stat.S_ISBLK(found.st_mode):
             return None
         if stat.S_ISREG(found.st_mode):
             return Usage(found.st_blocks * _BLOCK, found.st_size)
-        return _count_below(source.path)
+        return _count_below(path)
     except OSError:
         return None
 

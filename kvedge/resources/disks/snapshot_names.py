@@ -30,6 +30,8 @@ METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
 # Ours, on a snapshot: whether it is to have the guest's memory.
 SNAPSHOT_MEMORY: Final = "kvedge.io/snapshot-memory"
+# Ours, on a VolumeSnapshotContent of one box: the directory in which it lies.
+SNAPSHOT_PATH: Final = "kvedge.io/snapshot-path"
 # A storage driver keeps them, as VolumeSnapshots.
 VOLUME_SNAPSHOTS: Final = "volume-snapshots"
 # Of a VM that ran: its launcher has filled the claims. And which run it was, by the UID of its VMI.

@@ -1,4 +1,5 @@
-"""What `kvedge recover` makes of disks whose objects are lost: volumes that stay, their claims, and their VMs, stopped.
+"""What `kvedge recover` makes of disks whose objects are lost: volumes that stay, their claims,
+their snapshots, and their VMs, stopped.
 
 Called by the run. Pure. Nothing that exists is changed: what has the place of something that would be made is told.
 """
@@ -16,6 +17,7 @@ from kvedge.resources.instancetypes.kept_types import without_revision_names
 from kvedge.resources.meta import ObjectMeta, ObjectReference
 from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.resources.types.storage import (
     BLOCK,
     FILESYSTEM,
@@ -29,6 +31,7 @@ from kvedge.resources.types.storage import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.standalone.box_state.note_choice import FoundNote, Named, choose_claims, choose_vms
+from kvedge.standalone.box_state.recovered_snapshots import FoundSnapshot, plan_snapshots
 from kvedge.standalone.volumes.kept_manifests import claims_of_vm
 from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION
 from kvedge.standalone.volumes.volume_words import DATA_PROTECTION, HOST_NAME_LABEL, PROVISIONED_BY, PROVISIONER
@@ -36,7 +39,9 @@ from kvedge.standalone.volumes.volume_words import DATA_PROTECTION, HOST_NAME_LA
 RECOVERED: Final = "kvedge.io/recovered"
 _PREFIX: Final = "pvc-"
 _RETAIN: Final = "Retain"
-Made: TypeAlias = Namespace | PersistentVolume | PersistentVolumeClaim | VirtualMachine
+Made: TypeAlias = (
+    Namespace | PersistentVolume | PersistentVolumeClaim | VolumeSnapshotContent | VolumeSnapshot | VirtualMachine
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class Present:
     claims: Collection[Named] = ()
     vms: Collection[Named] = ()
     namespaces: Collection[str] = ()
+    snapshots: Collection[Named] = ()
 
 
 @dataclass(slots=True)
@@ -69,9 +75,18 @@ class RecoverPlan:
 
 
 def plan_recovery(
-    found: Sequence[FoundVolume], notes: Sequence[FoundNote], present: Present, *, node: str, namespace: str
+    found: Sequence[FoundVolume],
+    notes: Sequence[FoundNote],
+    present: Present,
+    *,
+    node: str,
+    namespace: str,
+    snapshots: Sequence[FoundSnapshot] = (),
 ) -> RecoverPlan:
-    """All that can be made anew of volumes that no object names; those without a note become claims in `namespace`."""
+    """All that can be made anew of volumes and snapshots that no object names.
+
+    Those without a note become claims and VolumeSnapshots in `namespace`.
+    """
     plan, claims = RecoverPlan(), set(present.claims)
     places: dict[str, set[str]] = {}
     for volume in found:
@@ -103,7 +118,12 @@ def plan_recovery(
     plan.told += told
     for document in vms:
         _add_vm(document, claims - choice.doubtful, present, spaces, objects, plan)
-    plan.make = [*spaces.values(), *objects]
+    kept, told = plan_snapshots(snapshots, notes, present.snapshots, namespace)
+    plan.told += told
+    for item in kept:
+        if isinstance(item, VolumeSnapshot):
+            _want_namespace(item.metadata.namespace, present, spaces)
+    plan.make = [*spaces.values(), *objects, *kept]
     return plan
 
 

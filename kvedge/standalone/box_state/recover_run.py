@@ -6,19 +6,21 @@ the API; may be run again, and goes on where it was ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Namespace
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.standalone.box_state.note_choice import FoundNote
 from kvedge.standalone.box_state.recover_plan import FoundVolume, Made, Present, RecoverPlan, plan_recovery
+from kvedge.standalone.box_state.recovered_snapshots import FoundSnapshot
 from kvedge.standalone.volumes.kept_manifests import read_note
-from kvedge.standalone.volumes.space_plan import orphans
+from kvedge.standalone.volumes.space_plan import orphan_snapshots, orphans
 from kvedge.storage.volumes.directory_driver import DirectoryDriver
 from kvedge.storage.volumes.place_notes import read_notes
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
@@ -44,24 +46,34 @@ class Recovery:
         troubles: list[str] = []
         volumes = client.list(PersistentVolume)
         found: list[FoundVolume] = []
+        snapshots: list[FoundSnapshot] = []
+        lying: dict[str, Collection[str]] = {}
         notes: list[FoundNote] = []
         for place, driver in self.places.items():
-            found += self._look(place, driver, sorted(orphans(driver.names(), volumes)))
+            names = driver.names()
+            found += self._look(place, driver, sorted(orphans(names, volumes)))
+            lying[place] = names
             for name, content, written in self._notes(driver):
                 note = read_note(content)
                 if note is None:
                     troubles.append(f"{driver.place.path}: note {name} is damaged, or of a newer kvedge: not used")
                 else:
                     notes.append(FoundNote(note, place, written))
+        # After the places: a content is made before its snapshot is taken.
+        contents = client.list(VolumeSnapshotContent)
+        for place, names in lying.items():
+            for name in sorted(orphan_snapshots(place, names, contents)):
+                snapshots.append(FoundSnapshot(name, place, self.places[place].snapshot_facts(name).block))
         # After the volumes: what is made for a claim meanwhile is that claim's.
         claims = client.list(PersistentVolumeClaim)
         present = Present(
             uids={each.metadata.uid for each in claims},
             claims={(each.metadata.namespace, each.metadata.name) for each in claims},
             vms={(each.metadata.namespace, each.metadata.name) for each in client.list(VirtualMachine)},
+            snapshots={(each.metadata.namespace, each.metadata.name) for each in client.list(VolumeSnapshot)},
             namespaces={each.metadata.name for each in client.list(Namespace)},
         )
-        plan = plan_recovery(found, notes, present, node=self.node, namespace=self.namespace)
+        plan = plan_recovery(found, notes, present, node=self.node, namespace=self.namespace, snapshots=snapshots)
         plan.told[:0] = troubles
         return plan
 

@@ -1,4 +1,5 @@
-"""What is noted beside the disks of one box: each claim, and each VM with the claims that it names. Pure.
+"""What is noted beside the disks of one box: each claim, each VM with the claims that it names, and each
+VolumeSnapshot. Pure.
 
 Written by the keeper of manifests, read by `kvedge recover`.
 """
@@ -10,6 +11,7 @@ from typing import Final
 
 from kvedge.resources.codec import DecodeError, JsonObject, KubeStruct, decode_json, encode, encode_json
 from kvedge.resources.disks.volume_facts import claim_of
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 
@@ -28,6 +30,8 @@ class KeptManifest(KubeStruct, kw_only=True):
     capacity: str = ""
     volume: str = ""
     vm: JsonObject | None = None
+    # `volume` is then what the driver calls the snapshot.
+    snapshot: JsonObject | None = None
 
 
 def claim_note_name(uid: str) -> str:
@@ -44,6 +48,11 @@ def make_claim_note(claim: PersistentVolumeClaim, volume: PersistentVolume, driv
     """The note of a claim that has a volume of ours."""
     capacity = str(volume.spec.capacity.get("storage", ""))
     return encode_json(KeptManifest(claim=_strip(encode(claim)), capacity=capacity, volume=driver_name))
+
+
+def make_snapshot_note(snapshot: VolumeSnapshot, name: str) -> bytes:
+    """The note of a VolumeSnapshot that is taken, which the driver calls by this name."""
+    return encode_json(KeptManifest(snapshot=_strip(encode(snapshot)), volume=name))
 
 
 def make_vm_note(vm: VirtualMachine) -> bytes:

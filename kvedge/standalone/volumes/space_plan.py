@@ -11,9 +11,16 @@ from datetime import datetime
 from typing import Final
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotContent
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.runtime.clock import rfc3339
+from kvedge.standalone.volumes.snapshots.snapshot_words import (
+    handle_of,
+    is_snapshot_name,
+    snapshot_name,
+    split_handle,
+)
 from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.storage.volumes.volume_driver import PlaceSpace
 
@@ -54,13 +61,24 @@ def orphans(names: Iterable[str], volumes: Iterable[PersistentVolume]) -> frozen
     return frozenset(name for name in names if _CLAIM_UID.fullmatch(name) and name not in known)
 
 
+def orphan_snapshots(place: str, names: Iterable[str], contents: Iterable[VolumeSnapshotContent]) -> frozenset[str]:
+    """The snapshots of a place that no VolumeSnapshotContent is made of, nor about to be."""
+    known: set[str] = set()
+    for content in contents:
+        known.add(snapshot_name(content.spec.volume_snapshot_ref.uid))
+        parts = split_handle(handle_of(content) or "")
+        if parts is not None and parts[0] == place:
+            known.add(parts[1])
+    return frozenset(name for name in names if is_snapshot_name(name) and name not in known)
+
+
 def orphans_message(place: str, names: Sequence[str]) -> str:
     """What to tell of them."""
     shown = ", ".join(names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return (
-        f'place "{place}" holds volumes that no PersistentVolume is made of: {shown}{more}; nobody removes them by'
-        " itself: `kvedge recover` makes claims and VMs of them again; remove those that nobody misses"
+        f'place "{place}" holds volumes and snapshots that no object is made of: {shown}{more}; nobody removes them by'
+        " itself: `kvedge recover` makes claims, VMs and VolumeSnapshots of them again; remove those that nobody misses"
     )
 
 

@@ -17,6 +17,7 @@ from kvedge.kube.patches import StrategicPatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.core import Node
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotContent
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.runtime.clock import Clock
 from kvedge.runtime.rounds import Rounds
@@ -24,6 +25,7 @@ from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.space_plan import (
     CONDITION,
     fullness,
+    orphan_snapshots,
     orphans,
     orphans_message,
     space_condition,
@@ -50,6 +52,8 @@ class SpaceWatch:
     look_for_missing: Callable[[], None]
     # The PersistentVolumes there are.
     volumes: Callable[[], Iterable[PersistentVolume]] = tuple
+    # Those of snapshots.
+    contents: Callable[[], Iterable[VolumeSnapshotContent]] = tuple
     # The volumes that no object named at the last look, by place, and the text that was told of them.
     _nameless: dict[str, frozenset[str]] = field(default_factory=dict)
     _orphans_told: dict[str, str] = field(default_factory=dict)
@@ -78,7 +82,8 @@ class SpaceWatch:
     def _look_for_orphans(self, place: str, driver: VolumeDriver) -> None:
         """A kill can leave a volume whose object was never made, or has gone: it takes room, and nobody knows."""
         try:
-            nameless = orphans(driver.names(), self.volumes())
+            names = driver.names()
+            nameless = orphans(names, self.volumes()) | orphan_snapshots(place, names, self.contents())
         except VolumeDriverError:
             # Told when the room is looked at.
             return

@@ -118,7 +118,14 @@ class VolumeService:
                 self._prepare_places(followed)
 
         watch = SpaceWatch(
-            client, events, self._config.places, node, SystemClock(), look_for_missing, followed.volumes.list
+            client,
+            events,
+            self._config.places,
+            node,
+            SystemClock(),
+            look_for_missing,
+            followed.volumes.list,
+            snapshots.seen.contents.list,
         )
         vms = Informer(client, VirtualMachine)
         keeper = ManifestKeeper(self._config.places, followed.claims, followed.volumes, vms)
@@ -151,7 +158,7 @@ class VolumeService:
             part("pod list", followed.pods),
             Part("volume lists", wait_synced, needs=("claim list", "volume list", "class list", "pod list")),
             Part("places", lambda: self._prepare_places(followed), needs=("volume lists",)),
-            part("volume space", watch.rounds(), "places", "volume events"),
+            part("volume space", watch.rounds(), "volume snapshots", "volume events"),
             Part("volume copies", stop=copies.stop),
             Part("claims", begin, claims.stop, claims.failure, ("places", "node list", "volume events")),
             *snapshots.parts(),

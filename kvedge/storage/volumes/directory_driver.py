@@ -171,7 +171,7 @@ class DirectoryDriver:
             taken = self._read_record(snapshot).get("taken")
             size, is_block = self.describe(snapshot)
             when = taken if isinstance(taken, int) else self._path(snapshot).stat().st_ctime_ns
-            return SnapshotFacts(size, is_block, when)
+            return SnapshotFacts(size, is_block, when, self._path(snapshot))
 
     def remove(self, name: str) -> None:
         """Take a volume away: renamed at once, erased in the background."""

@@ -56,11 +56,12 @@ class NewVolume:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFacts:
-    """What a snapshot was taken of: the volume's size in bytes, whether it is a device; and when, in ns since 1970."""
+    """A snapshot: the size in bytes of its volume, whether that was a device, when, in ns since 1970, and where."""
 
     size: int
     block: bool
     taken: int
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,11 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "rbac.authorization.k8s.io/rolebindings": ("", "", f"{READ} {CHANGE} deletecollection"),
     "rbac.authorization.k8s.io/roles": ("", "", f"{READ} {CHANGE} deletecollection"),
     "scheduling.k8s.io/priorityclasses": ("", "", ""),
+    "snapshot.storage.k8s.io/volumesnapshotclasses": ("", "", ""),
+    "snapshot.storage.k8s.io/volumesnapshotcontents": ("", "", ""),
+    "snapshot.storage.k8s.io/volumesnapshotcontents/status": ("", "", ""),
+    "snapshot.storage.k8s.io/volumesnapshots": (READ, f"{CHANGE} deletecollection", ""),
+    "snapshot.storage.k8s.io/volumesnapshots/status": ("get", "", ""),
     "storage.k8s.io/storageclasses": ("", "", ""),
     "upload.cdi.kubevirt.io/uploadtokenrequests": ("", "create", ""),
 }

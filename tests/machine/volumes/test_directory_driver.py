@@ -27,6 +27,7 @@ pytestmark = pytest.mark.machine
 
 NAME = "00000000-1111-2222-3333-444444444444"
 OTHER = "99999999-1111-2222-3333-444444444444"
+KEPT = f"snapshot-{OTHER}"
 SIZE = 8 << 20
 
 
@@ -77,6 +78,53 @@ def test_a_clone_that_is_killed_is_whole_or_not_there_and_its_source_is_untouche
     copy = again.attach(OTHER)
     assert (copy / "disk.img").read_bytes() == disk.read_bytes()
     assert (copy.stat().st_uid, copy.stat().st_mode) == (disk.parent.stat().st_uid, disk.parent.stat().st_mode)
+
+
+@pytest.mark.parametrize("step", MAKING_STEPS)
+@pytest.mark.parametrize("block", [False, True], ids=["file system", "block"])
+def test_a_snapshot_that_is_killed_is_whole_or_not_there_and_its_volume_is_untouched(
+    step: str, block: bool, tmp_path: Path
+) -> None:
+    made = driver(tmp_path)
+    made.make(NewVolume(NAME, SIZE, block))
+    disk = tmp_path / "volumes" / NAME / ("block.img" if block else "disk.img")
+    content = os.urandom(1 << 20)
+    with disk.open("r+b" if block else "wb") as file:
+        file.write(content)
+    with pytest.raises(Killed):
+        driver(tmp_path, step).snapshot(NAME, KEPT, lambda: None, at_once=False)
+    again = driver(tmp_path)
+    assert sorted(again.names()) == ([NAME, KEPT] if step == NAMED else [NAME])
+    assert not list((tmp_path / "volumes").glob(".new-*"))
+    again.snapshot(NAME, KEPT, lambda: None, at_once=False)
+    facts = again.snapshot_facts(KEPT)
+    assert (facts.size, facts.block, facts.taken > 0) == (SIZE, block, True)
+    assert (tmp_path / "volumes" / KEPT / disk.name).read_bytes()[: 1 << 20] == content
+    assert disk.read_bytes()[: 1 << 20] == content
+
+
+def test_a_snapshot_is_told_from_volumes_by_its_name_and_its_room_is_known(tmp_path: Path) -> None:
+    made = driver(tmp_path)
+    made.make(NewVolume(NAME, SIZE))
+    (made.attach(NAME) / "disk.img").write_bytes(os.urandom(1 << 20))
+    made.snapshot(NAME, KEPT, lambda: None, at_once=False)
+    space = made.space()
+    assert space.snapshots >= 1 << 20
+    assert space.held >= 2 * space.snapshots
+    made.remove(KEPT)
+    assert made.space().snapshots == 0
+
+
+def test_where_blocks_are_not_shared_nothing_is_of_one_moment(tmp_path: Path) -> None:
+    made = driver(tmp_path)
+    if made.shares_blocks():
+        pytest.skip("this file system shares blocks")
+    made.make(NewVolume(NAME, SIZE))
+    (made.attach(NAME) / "disk.img").write_bytes(b"data")
+    assert not made.snapshots_at_once(NAME)
+    with pytest.raises(VolumeDriverError, match="copying failed"):
+        made.snapshot(NAME, KEPT, lambda: None, at_once=True)
+    assert list(made.names()) == [NAME]
 
 
 @pytest.mark.parametrize("step", REMOVING_STEPS)

@@ -12,6 +12,7 @@ import yaml
 
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
+from tests.machine.volumes.box_snapshots import SNAPSHOTS, BoxSnapshots, source_of
 from tests.machine.volumes.box_storage import BoxStorage
 from tests.support.either_server import install_kinds
 from tests.support.waiting import wait_until
@@ -66,6 +67,13 @@ def test_disks_alone_give_claims_and_vms_back_once(tmp_path: Path) -> None:
         with (Path("/dev/kvedge") / volumes["shop-data"].removeprefix("pvc-")).open("rb") as device:
             assert device.read(8) == b"kept too"
         assert (box.place / volumes["shop-root"].removeprefix("pvc-") / "disk.img").read_bytes() == b"kept"
+        snapshots = BoxSnapshots(box)
+        assert snapshots.ready("first").metadata.labels == {"kept": "yes"}
+        assert snapshots.content("first").spec.deletion_policy == "Retain"
+        box.make("back", "16Mi", **source_of("first"))
+        back = box.bound("back").spec.local
+        assert back is not None
+        assert (Path(back.path) / "disk.img").read_bytes() == b"before"
         assert "nothing is lost" in recover(tmp_path).stderr
     finally:
         box.close()
@@ -85,16 +93,23 @@ def lose_the_store(data: Path) -> dict[str, str]:
         volumes = claims(box)
         notes = box.place / ".manifests"
         wait_until(lambda: notes.is_dir() and len(list(notes.glob("*-*-*"))) == 3, "all is noted beside the disks", 60)
-        (box.place / volumes["shop-root"].removeprefix("pvc-") / "disk.img").write_bytes(b"kept")
+        root = box.place / volumes["shop-root"].removeprefix("pvc-") / "disk.img"
+        root.write_bytes(b"before")
+        source = {"source": {"persistentVolumeClaimName": "shop-root"}}
+        metadata = {"name": "first", "labels": {"kept": "yes"}}
+        box.client.request("POST", SNAPSHOTS, {"metadata": metadata, "spec": source})
+        BoxSnapshots(box).ready("first")
+        wait_until(lambda: list(notes.glob("snapshot-*")), "the snapshot is noted beside it", 60)
+        root.write_bytes(b"kept")
         with (box.place / volumes["shop-data"].removeprefix("pvc-") / "block.img").open("r+b") as device:
             device.write(b"kept too")
         (box.place / NOBODYS).mkdir()
         (box.place / NOBODYS / "disk.img").write_bytes(bytes(4 << 20))
         # A VM that is deleted is not brought back.
         box.client.request("POST", VMS, {**shop, "metadata": {"name": "gone"}})
-        wait_until(lambda: len(list(notes.glob("*-*-*"))) == 4, "the other VM is noted", 60)
+        wait_until(lambda: len(list(notes.glob("*-*-*"))) == 5, "the other VM is noted", 60)
         box.client.request("DELETE", f"{VMS}/gone")
-        wait_until(lambda: len(list(notes.glob("*-*-*"))) == 3, "its note goes with it", 60)
+        wait_until(lambda: len(list(notes.glob("*-*-*"))) == 4, "its note goes with it", 60)
     finally:
         box.close()
     shutil.rmtree(data / "state")

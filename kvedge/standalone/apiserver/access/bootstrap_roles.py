@@ -11,6 +11,7 @@ from typing import Final
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.manifests.policy_rules import EVERYTHING, RBAC_GROUP, PolicyRule
 from kvedge.resources.manifests.user_roles_manifest import AUTO_UPDATE, binding, role, user_roles
+from kvedge.resources.types.protection.volume_snapshots import VOLUME_SNAPSHOT_GROUP
 from kvedge.standalone.apiserver.access.authorizer_rules import MASTERS
 
 _LABELS: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -51,6 +52,8 @@ _VIEW: Final = (
     PolicyRule(_READ, ("apps",), ("controllerrevisions",)),
     PolicyRule(_READ, ("policy",), ("poddisruptionbudgets", "poddisruptionbudgets/status")),
     PolicyRule(_READ, ("networking.k8s.io",), ("networkpolicies",)),
+    # A cluster's distribution gives them; a user who may have claims may keep them as well.
+    PolicyRule(_READ, (VOLUME_SNAPSHOT_GROUP,), ("volumesnapshots", "volumesnapshots/status")),
     # As metrics-server has it, and k3s with it: Nodes are for those who have the role everywhere.
     PolicyRule(_READ, ("metrics.k8s.io",), ("pods", "nodes")),
 )
@@ -63,6 +66,7 @@ _EDIT: Final = (
     PolicyRule(
         _WRITE, ("",), ("configmaps", "events", "persistentvolumeclaims", "secrets", "serviceaccounts", "services")
     ),
+    PolicyRule(_WRITE, (VOLUME_SNAPSHOT_GROUP,), ("volumesnapshots",)),
     PolicyRule(_WRITE, ("policy",), ("poddisruptionbudgets",)),
     PolicyRule(_WRITE, ("networking.k8s.io",), ("networkpolicies",)),
     PolicyRule((*_READ, *_WRITE), ("coordination.k8s.io",), ("leases",)),

@@ -17,6 +17,7 @@ from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import Again
 from kvedge.kube.work_queue import Key
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.snapshot_names import SNAPSHOT_PATH
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.runtime.clock import Clock
 from kvedge.standalone.volumes.snapshots.content_plan import (
@@ -130,6 +131,9 @@ class ContentLoop:
         return self._write_kept(content, taken)
 
     def _write_kept(self, content: VolumeSnapshotContent, kept: KeptSnapshot) -> VolumeSnapshotContent:
+        path = str(kept.facts.path)
+        if content.metadata.annotations.get(SNAPSHOT_PATH) != path:
+            content = self._write(content, {"metadata": {"annotations": {SNAPSHOT_PATH: path}}})
         return self._write(content, {"status": ready_status(kept.handle, kept.facts)}, "status")
 
     def _erase(self, content: VolumeSnapshotContent) -> None:

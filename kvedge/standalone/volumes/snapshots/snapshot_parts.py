@@ -29,6 +29,7 @@ from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.provisioner import Provisioner
 from kvedge.standalone.volumes.snapshots.content_loop import ContentLoop
+from kvedge.standalone.volumes.snapshots.snapshot_keeper import SnapshotKeeper
 from kvedge.standalone.volumes.snapshots.snapshot_loop import BY_CLAIM, FollowedSnapshots, SnapshotLoop
 from kvedge.standalone.volumes.snapshots.snapshot_plan import is_taken
 from kvedge.standalone.volumes.snapshots.snapshot_taker import SnapshotTaker
@@ -74,6 +75,8 @@ class SnapshotParts:
         snapshots = ReconcileLoop("volume-snapshots", snapshot_loop.reconcile, queue=self._snapshots)
         contents = ReconcileLoop("snapshot-contents", loop.reconcile, queue=self._contents)
 
+        keeper = SnapshotKeeper(self.provisioner.places, seen.snapshots, seen.contents)
+
         def begin() -> None:
             if not all(each.wait_synced(_SYNC_SECONDS) for each in (seen.snapshots, seen.contents, seen.classes)):
                 text = f"the API at {self.client.host} did not list snapshots of volumes in time"
@@ -85,10 +88,12 @@ class SnapshotParts:
             self.followed.pods.on_change(self._on_pod)
             snapshots.start()
             contents.start()
+            keeper.start()
 
         def stop() -> None:
             snapshots.stop()
             contents.stop()
+            keeper.loop.stop()
 
         return [
             part("snapshot list", seen.snapshots),
@@ -98,7 +103,7 @@ class SnapshotParts:
                 "volume snapshots",
                 begin,
                 stop,
-                lambda: snapshots.failure() or contents.failure(),
+                lambda: snapshots.failure() or contents.failure() or keeper.loop.failure(),
                 ("claims", "snapshot list", "snapshot content list", "snapshot class list"),
             ),
         ]

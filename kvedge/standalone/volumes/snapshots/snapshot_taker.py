@@ -23,7 +23,7 @@ from kvedge.resources.types.storage import PersistentVolume
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_users import describe_users
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
-from kvedge.standalone.volumes.snapshots.snapshot_words import make_handle, snapshot_name, split_handle
+from kvedge.standalone.volumes.snapshots.snapshot_words import handle_of, make_handle, snapshot_name, split_handle
 from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.storage.volumes.volume_driver import SnapshotFacts, VolumeDriver, VolumeDriverError
@@ -109,7 +109,8 @@ class SnapshotTaker:
         if handle is not None:
             if any(handle_of(other) == handle for other in others if other.metadata.uid != content.metadata.uid):
                 return
-            found = [self._locate(handle)]
+            # A handle that was never ours has nothing here that could be erased.
+            found = [self._locate(handle)] if split_handle(handle) is not None else []
         elif content.spec.volume_snapshot_ref.uid:
             # A kill may have come between the snapshot and the word of it.
             found = [(driver, name) for driver in self.places.drivers.values()]
@@ -173,8 +174,3 @@ class SnapshotTaker:
                 self._check_unused(watched)
         except KubeError as error:
             raise VolumeDriverError(f"the copy is given up, as the API cannot be asked: {error}") from error
-
-
-def handle_of(content: VolumeSnapshotContent) -> str | None:
-    """By what a content names its snapshot; None while there is none."""
-    return content.status.snapshot_handle or content.spec.source.snapshot_handle

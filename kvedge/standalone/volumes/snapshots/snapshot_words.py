@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotContent
 from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX
 
 _DOMAIN: Final = "snapshot.storage.kubernetes.io"
@@ -52,6 +53,11 @@ def make_handle(place: str, name: str) -> str:
     'fast/snapshot-0f5c0000-0000-4000-8000-000000000000'
     """
     return f"{place}/{name}"
+
+
+def handle_of(content: VolumeSnapshotContent) -> str | None:
+    """By what a content names its snapshot; None while there is none."""
+    return content.status.snapshot_handle or content.spec.source.snapshot_handle
 
 
 def split_handle(handle: str) -> tuple[str, str] | None:

@@ -78,5 +78,16 @@ def test_a_volume_that_no_object_is_made_of_is_told() -> None:
         volume("old", hostPath={"path": f"/var/lib/kvedge/volumes/{uids[2]}/disk"}),
     ]
     assert orphans([*uids, "photos", "lost+found"], known) == {uids[3]}
-    assert "no PersistentVolume is made of: a; " in orphans_message("kvedge", ["a"])
+    assert "no object is made of: a; " in orphans_message("kvedge", ["a"])
     assert ", e and 2 more; " in orphans_message("kvedge", list("abcdefg"))
+
+
+def test_a_snapshot_that_no_content_names_nor_is_about_to_is_told() -> None:
+    uids = [f"11111111-1111-4111-8111-11111111111{n}" for n in range(4)]
+    names = [f"snapshot-{uid}" for uid in uids]
+    known = [
+        content(volumeSnapshotRef={"namespace": "default", "name": "coming", "uid": uids[0]}),
+        content(status={"snapshotHandle": f"kvedge/{names[1]}"}),
+        content(status={"snapshotHandle": f"elsewhere/{names[2]}"}),
+    ]
+    assert orphan_snapshots("kvedge", [*names, *uids, "snapshot-1"], known) == {names[2], names[3]}
