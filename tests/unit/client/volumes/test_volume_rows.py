@@ -43,9 +43,11 @@ def test_a_row_says_who_uses_the_claim() -> None:
     )
     bare = vmi_with(with_volumes({"name": "r", "dataVolume": {"name": "root"}}), name="bare", namespace="n")
     other = vmi_with(with_volumes({"name": "r", "dataVolume": {"name": "root"}}), name="far", namespace="other")
-    (row,) = volume_rows([claim()], users_of([vm], [bare, other]), NOW)
-    assert row.cells(with_namespace=True) == ["n", "root", "Bound", "10Gi", "kvedge", "RWO", "bare,web", "1m30s"]
-    assert row.document()["usedBy"] == ["bare", "web"]
+    kept = {("n", "root"): ["before"]}
+    (row,) = volume_rows([claim()], users_of([vm], [bare, other]), NOW, kept)
+    cells = ["n", "root", "Bound", "10Gi", "kvedge", "RWO", "bare,web", "before", "1m30s"]
+    assert row.cells(with_namespace=True) == cells
+    assert (row.document()["usedBy"], row.document()["snapshots"]) == (["bare", "web"], ["before"])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from kvedge.resources.codec import decode
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.standalone.volumes.space_plan import (
     fullness,
+    orphan_snapshots,
     orphans,
     orphans_message,
     refusal,
@@ -17,6 +18,7 @@ from kvedge.standalone.volumes.space_plan import (
 )
 from kvedge.storage.volumes.volume_driver import PlaceSpace
 from tests.support.builders import NOW
+from tests.unit.standalone.volumes.snapshots.parts import content
 
 GIB = 1 << 30
 
