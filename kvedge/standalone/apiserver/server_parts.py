@@ -27,6 +27,7 @@ from kvedge.standalone.apiserver.aggregation.aggregation_proxy import Aggregatio
 from kvedge.standalone.apiserver.audit_log import AuditLog
 from kvedge.standalone.apiserver.dispatcher import Dispatcher, Route
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
+from kvedge.standalone.apiserver.kinds.groups import snapshots
 from kvedge.standalone.apiserver.kinds.served_kinds import ASKED, MEASURED
 from kvedge.standalone.apiserver.loops.availability_loop import AvailabilityLoop
 from kvedge.standalone.apiserver.loops.csr_loop import CsrLoop
@@ -138,7 +139,8 @@ class ServerParts:
         clients, front_proxy = self._pki.clients.certificate_pem, self._pki.front_proxy.certificate_pem
         for obj in (*bootstrap_manifest.namespaces(), *bootstrap_manifest.priority_classes()):
             await self.actor.ensure(obj)
-        await self.actor.ensure(attachment_crd())
+        for obj in (attachment_crd(), *snapshots.definitions()):
+            await self.actor.ensure(obj)
         # Of the authorities that there are now: a damaged one of the front proxy is made anew.
         trusted = bootstrap_manifest.authentication_config_map(clients, front_proxy)
         await self.actor.keep(trusted, lambda live, obj: {**live, "data": obj["data"]})

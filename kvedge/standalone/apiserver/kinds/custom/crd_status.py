@@ -52,7 +52,8 @@ def set_terminating(crd: JsonObject, now: str) -> None:
 
 
 def _is_of(kind: ServedKind, name: str) -> bool:
-    return kind.crd is not None and kind.crd["metadata"]["name"] == name
+    """Whether a kind is a CRD's own; that of a kind that is built in describes just that."""
+    return kind.qualified == name if kind.crd is None else kind.crd["metadata"]["name"] == name
 
 
 def _name_problem(names: JsonObject, others: list[ServedKind]) -> str:

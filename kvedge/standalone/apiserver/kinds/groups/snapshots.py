@@ -1,7 +1,7 @@
 """The kinds of snapshot.storage.k8s.io: snapshots of claims. See `builtin_kind`.
 
-In a cluster they are a CustomResourceDefinition of the external-snapshotter's, whose rules are written in CEL; here the
-rows have them.
+In a cluster they are CustomResourceDefinitions of the external-snapshotter's, whose rules are written in CEL; here the
+rows have them, and the definitions are there for those who look for them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.builtin_kind import BuiltinKind
+from kvedge.standalone.apiserver.kinds.custom.own_crds import describe_own_kind
 from kvedge.standalone.apiserver.kinds.rules import snapshot_rules
 from kvedge.standalone.apiserver.kinds.table_columns import AGE, NAME, Column, at, text
+from kvedge.standalone.apiserver.kinds.types.builtin_schemas import schema_of
 from kvedge.standalone.apiserver.wire.human_ages import age
 
 GROUP_VERSION: Final = ("snapshot.storage.k8s.io", "v1")
@@ -90,3 +92,8 @@ KINDS: Final = (
         check=snapshot_rules.check_class,
     ),
 )
+
+
+def definitions() -> list[JsonObject]:
+    """The CustomResourceDefinitions by which tools look for these kinds."""
+    return [describe_own_kind(kind, str((schema_of(kind.group, kind.kind) or {})["description"])) for kind in KINDS]
