@@ -136,7 +136,7 @@ _HOST: Final[dict[str, Verb]] = {
     "state": Verb("host.state_verbs", "Copy, put back and check what makes a box: objects, authorities, certificates."),
     "recover": Verb(
         "host.recover_verb",
-        "Make claims and VMs anew of the disks of this box whose objects are lost; what exists stays.",
+        "Make claims, snapshots and VMs anew of the disks of this box whose objects are lost; what exists stays.",
     ),
     "report": Verb(
         "host.report_verb",

@@ -22,7 +22,7 @@ from kvedge.resources.types.protection.volume_snapshots import (
 )
 from kvedge.resources.types.storage import BLOCK, FILESYSTEM
 from kvedge.standalone.box_state.note_choice import FoundNote, Named
-from kvedge.standalone.volumes.snapshots.snapshot_words import RETAIN, make_handle
+from kvedge.standalone.volumes.snapshot_words import RETAIN, make_handle
 from kvedge.standalone.volumes.volume_words import PROVISIONER
 
 RecoveredSnapshot: TypeAlias = VolumeSnapshotContent | VolumeSnapshot

@@ -20,7 +20,7 @@ from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_sources import snapshot_of, source_claim
 from kvedge.standalone.volumes.claim_users import users_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
-from kvedge.standalone.volumes.snapshots.snapshot_sources import SnapshotSources
+from kvedge.standalone.volumes.snapshot_sources import SnapshotSources
 from kvedge.standalone.volumes.space_plan import refusal
 from kvedge.standalone.volumes.volume_manifest import driver_name, volume_for, volume_size
 from kvedge.standalone.volumes.volume_matching import capacity, count_requested, is_for

@@ -15,7 +15,7 @@ from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotCon
 from kvedge.resources.types.storage import PersistentVolume
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.runtime.clock import rfc3339
-from kvedge.standalone.volumes.snapshots.snapshot_words import (
+from kvedge.standalone.volumes.snapshot_words import (
     handle_of,
     is_snapshot_name,
     snapshot_name,

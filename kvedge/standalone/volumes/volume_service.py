@@ -30,9 +30,9 @@ from kvedge.standalone.volumes.claim_users import claims_of
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.manifest_keeper import ManifestKeeper
 from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.standalone.volumes.snapshot_sources import SnapshotSources
 from kvedge.standalone.volumes.snapshots.snapshot_manifest import snapshot_class
 from kvedge.standalone.volumes.snapshots.snapshot_parts import SnapshotParts
-from kvedge.standalone.volumes.snapshots.snapshot_sources import SnapshotSources
 from kvedge.standalone.volumes.space_watch import SpaceWatch
 from kvedge.standalone.volumes.volume_loop import VolumeLoop
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class

@@ -20,6 +20,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.snapshot_names import SNAPSHOT_PATH
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.runtime.clock import Clock
+from kvedge.standalone.volumes.snapshot_words import CONTENT_BOUND
 from kvedge.standalone.volumes.snapshots.content_plan import (
     ContentStep,
     Delete,
@@ -33,7 +34,6 @@ from kvedge.standalone.volumes.snapshots.content_plan import (
 )
 from kvedge.standalone.volumes.snapshots.snapshot_manifest import failed_status, ready_status
 from kvedge.standalone.volumes.snapshots.snapshot_taker import KeptSnapshot, SnapshotTaker, StillCopied
-from kvedge.standalone.volumes.snapshots.snapshot_words import CONTENT_BOUND
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
 
 _FIRST_WAIT: Final = 2.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
-from kvedge.standalone.volumes.snapshots.snapshot_words import BEING_DELETED, CONTENT_BOUND, DELETE, split_handle
+from kvedge.standalone.volumes.snapshot_words import BEING_DELETED, CONTENT_BOUND, DELETE, split_handle
 from kvedge.standalone.volumes.volume_words import PROVISIONER
 
 

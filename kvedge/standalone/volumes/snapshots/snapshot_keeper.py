@@ -15,8 +15,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.kept_manifests import make_snapshot_note
-from kvedge.standalone.volumes.snapshots.snapshot_manifest import is_bound
-from kvedge.standalone.volumes.snapshots.snapshot_words import handle_of, split_handle
+from kvedge.standalone.volumes.snapshot_words import handle_of, is_bound, split_handle
 from kvedge.storage.volumes.volume_driver import VolumeDriverError
 
 log = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.runtime.clock import Clock
 from kvedge.standalone.volumes.claim_loop import Followed
 from kvedge.standalone.volumes.claim_sources import snapshot_of
+from kvedge.standalone.volumes.snapshot_words import BEING_DELETED, CLAIM_AS_SOURCE, content_name
 from kvedge.standalone.volumes.snapshots.snapshot_manifest import failed_status
 from kvedge.standalone.volumes.snapshots.snapshot_plan import (
     BindContent,
@@ -43,7 +44,6 @@ from kvedge.standalone.volumes.snapshots.snapshot_plan import (
     is_taken,
     plan_snapshot,
 )
-from kvedge.standalone.volumes.snapshots.snapshot_words import BEING_DELETED, CLAIM_AS_SOURCE, content_name
 
 _FIRST_WAIT: Final = 2.0
 _LONGEST_WAIT: Final = 60.0

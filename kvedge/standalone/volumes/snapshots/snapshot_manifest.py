@@ -20,7 +20,7 @@ from kvedge.resources.types.protection.volume_snapshots import (
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolume
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.runtime.clock import rfc3339
-from kvedge.standalone.volumes.snapshots.snapshot_words import CONTENT_BOUND, DEFAULT_CLASS, DELETE, content_name
+from kvedge.standalone.volumes.snapshot_words import CONTENT_BOUND, DEFAULT_CLASS, DELETE, content_name
 from kvedge.standalone.volumes.volume_words import PROVISIONER
 from kvedge.storage.volumes.volume_driver import SnapshotFacts
 
@@ -66,12 +66,6 @@ def content_for(
             volume_snapshot_class_name=made_by.metadata.name,
         ),
     )
-
-
-def is_bound(snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
-    """Whether a content is that of this snapshot and no other's, by what the content says."""
-    ref, meta = content.spec.volume_snapshot_ref, snapshot.metadata
-    return (ref.namespace, ref.name, ref.uid) == (meta.namespace, meta.name, meta.uid)
 
 
 def ready_status(handle: str, facts: SnapshotFacts) -> JsonObject:

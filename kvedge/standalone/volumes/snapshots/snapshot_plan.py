@@ -18,8 +18,8 @@ from kvedge.resources.types.protection.volume_snapshots import (
     VolumeSnapshotContent,
 )
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
-from kvedge.standalone.volumes.snapshots.snapshot_manifest import content_for, is_bound, is_default, mirrored_status
-from kvedge.standalone.volumes.snapshots.snapshot_words import AS_SOURCE, BEING_DELETED, BOUND, DELETE
+from kvedge.standalone.volumes.snapshot_words import AS_SOURCE, BEING_DELETED, BOUND, DELETE, is_bound
+from kvedge.standalone.volumes.snapshots.snapshot_manifest import content_for, is_default, mirrored_status
 from kvedge.standalone.volumes.volume_matching import is_for
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.standalone.volumes.volume_words import PROVISIONER

@@ -23,7 +23,7 @@ from kvedge.resources.types.storage import PersistentVolume
 from kvedge.standalone.volumes.box_places import BoxPlaces
 from kvedge.standalone.volumes.claim_users import describe_users
 from kvedge.standalone.volumes.copy_jobs import CopyJobs
-from kvedge.standalone.volumes.snapshots.snapshot_words import handle_of, make_handle, snapshot_name, split_handle
+from kvedge.standalone.volumes.snapshot_words import handle_of, make_handle, snapshot_name, split_handle
 from kvedge.standalone.volumes.volume_manifest import driver_name
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.storage.volumes.volume_driver import SnapshotFacts, VolumeDriver, VolumeDriverError

@@ -10,7 +10,7 @@ from kvedge.resources.types.protection.volume_snapshots import (
     VolumeSnapshotClass,
     VolumeSnapshotContent,
 )
-from kvedge.standalone.volumes.snapshots.snapshot_words import AS_SOURCE, BOUND, CONTENT_BOUND, DEFAULT_CLASS
+from kvedge.standalone.volumes.snapshot_words import AS_SOURCE, BOUND, CONTENT_BOUND, DEFAULT_CLASS
 from kvedge.standalone.volumes.volume_words import PROVISIONER
 
 UID = "bbbbbbbb-0000-0000-0000-000000000002"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.volumes.snapshot_words import BEING_DELETED
 from kvedge.standalone.volumes.snapshots.content_plan import (
     Delete,
     Erase,
@@ -16,7 +17,6 @@ from kvedge.standalone.volumes.snapshots.content_plan import (
     Take,
     plan_content,
 )
-from kvedge.standalone.volumes.snapshots.snapshot_words import BEING_DELETED
 from tests.unit.standalone.volumes.snapshots.parts import HANDLE, UID, content, ready_status, snapshot
 
 UNBOUND = {"namespace": "default", "name": "first"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvedge.standalone.volumes.snapshot_words import AS_SOURCE, BEING_DELETED, BOUND, CONTENT_BOUND
 from kvedge.standalone.volumes.snapshots.snapshot_plan import (
     BindContent,
     CreateContent,
@@ -24,7 +25,6 @@ from kvedge.standalone.volumes.snapshots.snapshot_plan import (
     UseClass,
     plan_snapshot,
 )
-from kvedge.standalone.volumes.snapshots.snapshot_words import AS_SOURCE, BEING_DELETED, BOUND, CONTENT_BOUND
 from tests.unit.standalone.volumes.claims import bound_claim, claim, ref, volume
 from tests.unit.standalone.volumes.snapshots.parts import (
     CONTENT,

@@ -1,6 +1,6 @@
 """The words of the external-snapshotter: finalizers, annotations and names that its tools know.
 
-Used by the plans and loops beside it, and by the provisioner. Pure.
+Used by the plans and loops of snapshots, by the provisioner, and by what looks for lost snapshots. Pure.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshotContent
+from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, VolumeSnapshotContent
 from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX
 
 _DOMAIN: Final = "snapshot.storage.kubernetes.io"
@@ -64,3 +64,9 @@ def split_handle(handle: str) -> tuple[str, str] | None:
     """Place and name of a handle; None for one that is none of ours."""
     place, _, name = handle.partition("/")
     return (place, name) if place and is_snapshot_name(name) else None
+
+
+def is_bound(snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> bool:
+    """Whether a content is that of this snapshot and no other's, by what the content says."""
+    ref, meta = content.spec.volume_snapshot_ref, snapshot.metadata
+    return (ref.namespace, ref.name, ref.uid) == (meta.namespace, meta.name, meta.uid)

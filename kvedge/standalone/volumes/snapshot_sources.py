@@ -13,8 +13,7 @@ from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot, V
 from kvedge.resources.types.storage import FILESYSTEM, PersistentVolumeClaim
 from kvedge.resources.values.quantities import format_bytes
 from kvedge.standalone.volumes.claim_sources import snapshot_of
-from kvedge.standalone.volumes.snapshots.snapshot_manifest import is_bound
-from kvedge.standalone.volumes.snapshots.snapshot_words import split_handle
+from kvedge.standalone.volumes.snapshot_words import is_bound, split_handle
 from kvedge.standalone.volumes.volume_manifest import volume_size
 from kvedge.standalone.volumes.volume_matching import count_requested
 from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
