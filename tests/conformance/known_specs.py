@@ -119,6 +119,14 @@ CANNOT_APPLY: Final = (
         r"VirtualMachineSnapshot Tests \[storage-req\]|VirtualMachineRestore Tests .*\[storage-req\]"
         r"|and snapshot storage class",
         "needs VolumeSnapshots of a CSI driver; snapshots of kvedge's own have none",
+        _CLUSTER,
+    ),
+    KnownSpecs(
+        r"should succeed online snapshot with hot plug disk|test_id:(8922|4611|6838)\]"
+        r"|should error if VolumeSnapshot deleted|should not error if VolumeSnapshot has error"
+        r"|restore size bigger then PVC size|should not restore memory dump volume",
+        "looks for the VolumeSnapshots of a VM's snapshot, which a box takes without any",
+        _BOX,
     ),
     KnownSpecs(
         r"VirtualMachineInstancetype (meets|does not meet) (CPU|Memory) requirements",

@@ -32,10 +32,11 @@ _NODE_BRIDGE: Final = "10.93.128.1"
 _NODE_BRIDGE_IPV6: Final = "fd93:128::1"
 _NODES: Final = 2
 _CONTROL: Final = "node-role.kubernetes.io/control-plane"
-# Claims of one box are files or block devices of one node, and several VMs may have one; those of k3s's own storage are
-# directories of one VM. Beside it the nodes of the cluster have a directory together.
+# Claims of one box are files or block devices of one node, several VMs may have one, and VolumeSnapshots are taken of
+# them; those of k3s's own storage are directories of one VM. Beside it the nodes of the cluster have a directory
+# together.
 _ONE_VM: Final = ("storageRWOFileSystem", "storageClassCSI", "storageVMState")
-_MORE_OF_A_BOX: Final = ("storageRWOBlock", "storageRWXFileSystem", "storageRWXBlock")
+_MORE_OF_A_BOX: Final = ("storageRWOBlock", "storageRWXFileSystem", "storageRWXBlock", "storageSnapshot")
 _BOX_STORAGE: Final = dict.fromkeys(_ONE_VM + _MORE_OF_A_BOX, "kvedge")
 _CLUSTER_STORAGE: Final = {**dict.fromkeys(_ONE_VM, CLASS), "storageRWXFileSystem": SHARED_CLASS}
 
