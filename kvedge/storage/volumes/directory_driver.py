@@ -154,7 +154,7 @@ class DirectoryDriver:
             volume = NewVolume(snapshot, self.describe(name)[0], self._is_block(name))
 
             def fill(staged: Path) -> None:
-                if at_once and volume.block:
+                if volume.block:
                     self._write_out(origin / BLOCK_FILE)
                 self._fill_from(name, volume, staged, keep_on, by_sharing_alone=at_once)
 

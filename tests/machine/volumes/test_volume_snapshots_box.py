@@ -10,6 +10,7 @@ import pytest
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.snapshot_names import METHOD
+from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot, VirtualMachineSnapshotContent
 from kvedge.resources.types.protection.volume_snapshots import VolumeSnapshot
 from tests.machine.volumes.test_vms_on_claims import IMAGE, a_claim, vm_on
@@ -58,6 +59,10 @@ def image_of(box: Box, claim: str) -> Path:
     return box.data_dir / "volumes" / found["metadata"]["uid"] / "disk.img"
 
 
+def is_done(box: Box, name: str) -> bool:
+    return box.client.get(DataVolume, "default", name).status.phase == "Succeeded"
+
+
 def data_volume(name: str, source: str) -> JsonObject:
     """A DataVolume of a snapshot, which says how large its claim is to be."""
     spec: Any = {"source": {"snapshot": {"name": source}}, "storage": {}}
@@ -81,7 +86,7 @@ def test_a_vm_boots_with_what_another_one_had_when_it_was_snapshotted(box: Box) 
         image.write(b"written after.")
 
     box.apply(data_volume("back", "first"))
-    wait_until(lambda: image_of(box, "back").exists(), "the claim is restored", 60)
+    wait_until(lambda: is_done(box, "back"), "the claim is restored", 60)
     box.apply(vm_on("reader", "back", READER))
     serial = serial_of(box, "reader")
     wait_until(lambda: b"found written before." in serial.read_bytes(), "the guest finds its data", 120)

@@ -72,10 +72,11 @@ class SnapshotTaker:
             return KeptSnapshot(make_handle(place, name), driver.snapshot_facts(name))
         source = driver_name(volume)
         self.check_space(place, driver.usage(source).used)
-        # Which of the two it is stays so for this attempt.
-        at_once = driver.snapshots_at_once(source)
+        users = self._users(volume)
+        # What nobody writes may be copied. Which of the two it is stays so for this attempt.
+        at_once = bool(users) and driver.snapshots_at_once(source)
         if not at_once:
-            self._check_unused(volume)
+            _check_unused(users)
 
         def copy(keep_on: Callable[[], None]) -> None:
             watched = None if at_once else volume
@@ -138,20 +139,10 @@ class SnapshotTaker:
             raise VolumeDriverError(f"volume {name} was not made by this box's own driver")
         return volume
 
-    def _check_unused(self, volume: PersistentVolume) -> None:
-        """Return when no Pod uses a volume that cannot be had at one moment.
-
-        Raises:
-            VolumeDriverError: with who does, and what to do.
-        """
+    def _users(self, volume: PersistentVolume) -> list[str]:
+        """The VMs and Pods that use a volume."""
         ref = volume.spec.claim_ref or ObjectReference()
-        who = describe_users(ref.namespace, ref.name, self.client.list(Pod, ref.namespace)) if ref.name else []
-        if who:
-            verb = "writes" if len(who) == 1 else "write"
-            raise VolumeDriverError(
-                f"{', '.join(who[:_MOST_USERS])} {verb} this volume, and its place cannot keep it as it is at one"
-                " moment: snapshot the VM (VirtualMachineSnapshot) or stop it, and this snapshot is taken"
-            )
+        return describe_users(ref.namespace, ref.name, self.client.list(Pod, ref.namespace)) if ref.name else []
 
     def _keep_on(
         self, content: VolumeSnapshotContent, watched: PersistentVolume | None, keep_on: Callable[[], None]
@@ -171,6 +162,20 @@ class SnapshotTaker:
             if (found.metadata.uid, asked.metadata.uid) != (content.metadata.uid, ref.uid):
                 raise VolumeDriverError("the snapshot was made anew while it was taken")
             if watched is not None:
-                self._check_unused(watched)
+                _check_unused(self._users(watched))
         except KubeError as error:
             raise VolumeDriverError(f"the copy is given up, as the API cannot be asked: {error}") from error
+
+
+def _check_unused(users: list[str]) -> None:
+    """Return when nobody uses a volume that cannot be had at one moment.
+
+    Raises:
+        VolumeDriverError: with who does, and what to do.
+    """
+    if users:
+        verb = "writes" if len(users) == 1 else "write"
+        raise VolumeDriverError(
+            f"{', '.join(users[:_MOST_USERS])} {verb} this volume, and its place cannot keep it as it is at one"
+            " moment: snapshot the VM (VirtualMachineSnapshot) or stop it, and this snapshot is taken"
+        )
