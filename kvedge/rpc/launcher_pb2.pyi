@@ -311,16 +311,18 @@ class NodeOptions(_message.Message):
     def __init__(self, emulation: _Optional[bool] = ..., smbios_family: _Optional[str] = ..., smbios_manufacturer: _Optional[str] = ..., smbios_product: _Optional[str] = ..., ovmf_path: _Optional[str] = ..., start_paused: _Optional[bool] = ..., smbios_version: _Optional[str] = ..., smbios_sku: _Optional[str] = ..., keep_free_pages: _Optional[bool] = ..., balloon_stats_seconds: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("vmi_json", "interfaces", "options", "memory_bytes")
+    __slots__ = ("vmi_json", "interfaces", "options", "memory_bytes", "resume")
     VMI_JSON_FIELD_NUMBER: _ClassVar[int]
     INTERFACES_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
     vmi_json: bytes
     interfaces: _containers.RepeatedCompositeFieldContainer[GuestInterface]
     options: NodeOptions
     memory_bytes: int
-    def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+    resume: str
+    def __init__(self, vmi_json: _Optional[bytes] = ..., interfaces: _Optional[_Iterable[_Union[GuestInterface, _Mapping]]] = ..., options: _Optional[_Union[NodeOptions, _Mapping]] = ..., memory_bytes: _Optional[int] = ..., resume: _Optional[str] = ...) -> None: ...
 
 class PrepareIncomingRequest(_message.Message):
     __slots__ = ("migration_uid", "guest", "image_bytes", "copied_disk_bytes")
@@ -443,14 +445,16 @@ class IncomingMigration(_message.Message):
     def __init__(self, migration_uid: _Optional[str] = ..., state: _Optional[_Union[IncomingState, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class BeginDiskCopyRequest(_message.Message):
-    __slots__ = ("id", "disks", "backup")
+    __slots__ = ("id", "disks", "memory", "backup")
     ID_FIELD_NUMBER: _ClassVar[int]
     DISKS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
     BACKUP_FIELD_NUMBER: _ClassVar[int]
     id: str
     disks: _containers.RepeatedCompositeFieldContainer[CopiedDisk]
+    memory: str
     backup: BackupFiles
-    def __init__(self, id: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[CopiedDisk, _Mapping]]] = ..., backup: _Optional[_Union[BackupFiles, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[CopiedDisk, _Mapping]]] = ..., memory: _Optional[str] = ..., backup: _Optional[_Union[BackupFiles, _Mapping]] = ...) -> None: ...
 
 class BackupFiles(_message.Message):
     __slots__ = ("target", "directory", "name", "checkpoint", "base", "keep", "skip_quiesce", "vm")
@@ -489,7 +493,7 @@ class CopiedDisk(_message.Message):
     def __init__(self, volume: _Optional[str] = ..., target: _Optional[str] = ..., block: _Optional[bool] = ...) -> None: ...
 
 class DiskCopyJob(_message.Message):
-    __slots__ = ("id", "state", "message", "started_unix_ms", "ended_unix_ms", "percent", "quiesce", "frozen_ms", "incremental", "full_because")
+    __slots__ = ("id", "state", "message", "started_unix_ms", "ended_unix_ms", "percent", "quiesce", "frozen_ms", "stood_ms", "incremental", "full_because")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -498,6 +502,7 @@ class DiskCopyJob(_message.Message):
     PERCENT_FIELD_NUMBER: _ClassVar[int]
     QUIESCE_FIELD_NUMBER: _ClassVar[int]
     FROZEN_MS_FIELD_NUMBER: _ClassVar[int]
+    STOOD_MS_FIELD_NUMBER: _ClassVar[int]
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
     FULL_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     id: str
@@ -508,9 +513,10 @@ class DiskCopyJob(_message.Message):
     percent: int
     quiesce: str
     frozen_ms: int
+    stood_ms: int
     incremental: bool
     full_because: str
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ..., incremental: _Optional[bool] = ..., full_because: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[DiskCopyState, str]] = ..., message: _Optional[str] = ..., started_unix_ms: _Optional[int] = ..., ended_unix_ms: _Optional[int] = ..., percent: _Optional[int] = ..., quiesce: _Optional[str] = ..., frozen_ms: _Optional[int] = ..., stood_ms: _Optional[int] = ..., incremental: _Optional[bool] = ..., full_because: _Optional[str] = ...) -> None: ...
 
 class DumpMemoryRequest(_message.Message):
     __slots__ = ("id", "volume")

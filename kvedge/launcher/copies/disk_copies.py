@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvedge.launcher.copies.copy_plan import (
     GUEST_AGENT,
+    PAUSED,
     QUIESCE_TIMEOUT,
     DiskToCopy,
     WantedCopy,
@@ -33,6 +34,7 @@ from kvedge.launcher.copies.guest_hold import GUEST_ENDED, Aborted, GuestHold
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.resources.disks.hotplug_places import hotplug_path
+from kvedge.resources.values.name_grammar import is_label
 from kvedge.rpc.launcher_pb2 import (
     DISK_COPY_ACTIVE,
     DISK_COPY_COMPLETE,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from kvedge.launcher.copies.backup_images import BackupImages
     from kvedge.launcher.copies.backup_plan import WantedBackup
     from kvedge.launcher.copies.copy_process import QuietProcess, Source
+    from kvedge.launcher.libvirt.domain_backup import ServedDisk
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
@@ -98,6 +101,11 @@ class DiskCopies:
         self._images: BackupImages | None = None
 
     @property
+    def holds_guest(self) -> bool:
+        """Whether the guest stands, or is about to, while its memory is saved, and is to go on after it."""
+        return self._record.held
+
+    @property
     def is_active(self) -> bool:
         """Whether a copy is under way, or its rest is still there."""
         return self._working
@@ -107,6 +115,7 @@ class DiskCopies:
 
         From the moment on QEMU keeps the disks as they were then, whatever becomes of us: they are read once more.
         """
+        self.let_go()
         record = self._record
         if not record.is_open and not os.path.exists(self._scratch):
             return
@@ -149,8 +158,10 @@ class DiskCopies:
         wanted: Sequence[WantedCopy],
         facts: DomainFacts | None,
         backup: WantedBackup | None = None,
+        memory: str = "",
     ) -> None:
-        """Begin to copy, unless this copy has begun before; with `backup` into images.
+        """Begin to copy, unless this copy has begun before; with `backup` into images, with the guest's memory into the
+        file of the volume `memory`.
 
         Raises:
             WrongState: when another copy is under way, or there is no guest.
@@ -160,13 +171,15 @@ class DiskCopies:
         with self._changing:
             if not copy_id or copy_id == self._record.id:
                 return
-            if self._working:
+            if memory and (backup is not None or not is_label(memory)):
+                raise BadRequest("memory", f"{memory!r} is no volume that memory could go into")
+            if self._working or self._record.held:
                 raise WrongState(f"copy {self._record.id} is under way; try again when it is over")
             disks = choose_disks(facts, wanted)
             images = None if backup is None else self._make_images(backup, disks)
             # Images of a backup are written once, from its beginning: another launcher ends them.
             again = () if images is not None else tuple((each.volume, each.target, each.block) for each in wanted)
-            record = CopyRecord(copy_id, disks=again)
+            record = CopyRecord(copy_id, disks=again, memory=memory)
             self._store.keep(record)
             self._record, self._wait, self._percent, self._images = record, "", 0, images
             self._aborting.clear()
@@ -196,6 +209,7 @@ class DiskCopies:
             percent=100 if record.complete else self._percent // _STEP * _STEP,
             quiesce=record.quiesce,
             frozen_ms=record.frozen_ms,
+            stood_ms=record.stood_ms,
             incremental=record.incremental,
             full_because=record.full_because,
         )
@@ -284,6 +298,9 @@ class DiskCopies:
             for each in disks
             if each.served
         ]
+        if self._record.memory:
+            self._fix_moment_of_memory(served)
+            return
         was_frozen = self._freezer.is_on
         quiesce = GUEST_AGENT if was_frozen else self._freeze()
         frozen = time.monotonic()
@@ -307,6 +324,61 @@ class DiskCopies:
             self._note(record)
         log.info("the moment is fixed", extra={"facts": {"quiesce": quiesce, "frozen_ms": frozen_ms}})
         self._on_change()
+
+    def _fix_moment_of_memory(self, served: Sequence[ServedDisk]) -> None:
+        """Have the guest stand, save its memory, begin the job, and let the guest go on.
+
+        Nothing is frozen: what the guest has not written yet is in its memory, and it would be frozen when resumed.
+        """
+        facts = self._session.facts()
+        if facts is None or not facts.is_active:
+            raise WrongState(GUEST_ENDED)
+        if self._freezer.is_on:
+            raise WrongState("the guest's file systems are frozen, and would be when it is resumed: thaw them first")
+        if facts.life is Life.PAUSED and facts.why is Why.IO_ERROR:
+            raise WrongState("the guest stands with an I/O error on a disk, and would when it is resumed")
+        runs = facts.life in (Life.RUNNING, Life.BLOCKED)
+        if self._aborting.is_set():
+            raise Aborted
+        begun = time.monotonic()
+        if runs:
+            with self._changing:
+                # Before it stands: another launcher must let it go on.
+                self._store.keep(self._record._replace(held=True))
+                self._record = self._record._replace(held=True)
+        try:
+            if runs:
+                self._session.pause()
+            self._session.memory.save(self._memory_path())
+            if served:
+                self._session.backup.begin(self._socket, served)
+            started = _now_ms()
+        finally:
+            self.let_go()
+        stood_ms = int((time.monotonic() - begun) * 1000) if runs else 0
+        with self._changing:
+            quiesce = "" if runs else PAUSED
+            self._note(self._record._replace(started_ms=started, quiesce=quiesce, stood_ms=stood_ms))
+        log.info("the moment is fixed, with the guest's memory", extra={"facts": {"stood_ms": stood_ms}})
+        self._on_change()
+
+    def let_go(self) -> None:
+        """Let a guest go on that stood for its memory; called again and again until it does."""
+        if not self._record.held:
+            return
+        try:
+            facts = self._session.facts()
+            if facts is not None and facts.life is Life.PAUSED and facts.why is not Why.IO_ERROR:
+                self._session.unpause()
+        except LauncherError as error:
+            log.warning("the guest does not go on yet; trying again", extra={"facts": {"why": str(error)}})
+            self._on_change()
+            return
+        with self._changing:
+            self._note(self._record._replace(held=False))
+
+    def _memory_path(self) -> str:
+        return self._root + hotplug_path(self._record.memory, block=False)
 
     def _freeze(self) -> str:
         if self._images is None:
@@ -334,6 +406,8 @@ class DiskCopies:
             )
             self._copy_one(each, source, (number, len(disks)))
             sync_target(self._path(each))
+        if self._record.memory:
+            sync_target(self._memory_path())
         if any(each.served for each in disks) and not self._session.backup.is_active():
             raise WrongState(GUEST_ENDED)
 

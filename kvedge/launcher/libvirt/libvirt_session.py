@@ -22,6 +22,7 @@ from kvedge.launcher.libvirt.domain_copies import DomainCopies
 from kvedge.launcher.libvirt.domain_disks import ALIAS, drive_with_medium
 from kvedge.launcher.libvirt.domain_facts import DiskSize, DomainFacts, DomainLook
 from kvedge.launcher.libvirt.domain_launch_security import DomainLaunchSecurity
+from kvedge.launcher.libvirt.domain_memory import DomainMemory
 from kvedge.launcher.libvirt.domain_migration import DomainMigration
 from kvedge.launcher.libvirt.domain_nics import nic_with_link
 from kvedge.launcher.libvirt.domain_reading import memory_device_with, read_facts, read_look, read_sizes
@@ -62,6 +63,7 @@ class LibvirtSession:
         self.copies = DomainCopies(self._domain)
         self.dirty_rate = DomainDirtyRate(self._connection, self._domain)
         self.launch_security = DomainLaunchSecurity(self._connection, self._domain)
+        self.memory = DomainMemory(self._connection, self._domain)
 
     @property
     def libvirt_version(self) -> int:

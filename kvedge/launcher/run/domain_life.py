@@ -24,6 +24,7 @@ from kvedge.launcher.run.domain_view import DomainView
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
+from kvedge.resources.disks.hotplug_places import hotplug_path
 from kvedge.resources.values.hook_names import HOOK_SIDECARS
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
 from kvedge.runtime.milestones import (
@@ -74,6 +75,7 @@ class DomainLife:
         orders: DomainOrders,
         keepers: Sequence[Keeper],
         on_made: Callable[[], None],
+        root: str = "",
     ) -> None:
         """`preparation` is None when a launcher before this one has started the guest already; `on_made()` is called
         when a domain was made, be it without success.
@@ -87,6 +89,7 @@ class DomainLife:
         self._orders = orders
         self._keepers = keepers
         self._on_made = on_made
+        self._root = root
         # Taken while the domain is made or removed; reading, pausing and ending go on meanwhile.
         self._making = threading.Lock()
 
@@ -181,7 +184,7 @@ class DomainLife:
             reached.note(DHCP_READY)
             if self._state.memory.kill_requested:
                 return
-            failure = self._start(prepared, link)
+            failure = self._start(prepared, link, request.resume)
         finally:
             if link is not None:
                 link.close()
@@ -201,7 +204,7 @@ class DomainLife:
             changed = f"hook sidecar {', '.join(prepared.hooks)} changed the domain into what libvirt refuses"
             raise BadRequest(_field_of_hooks(request.vmi_json), f"{changed}: {error}") from error
 
-    def _start(self, prepared: Prepared, link: PasstLink | None) -> str:
+    def _start(self, prepared: Prepared, link: PasstLink | None, resume: str) -> str:
         """Why the guest did not start; empty when it did."""
         self._record.begin()
         self._state.remember(begun=True, starting=True)
@@ -209,7 +212,7 @@ class DomainLife:
         failure = ""
         try:
             self._record.milestones.note(START_ASKED)
-            self._start_domain(link, paused=prepared.paused)
+            self._start_domain(prepared, link, resume)
             self._record.milestones.note(STARTED)
         except LauncherError as error:
             failure = str(error)[:LONGEST_MESSAGE]
@@ -217,7 +220,15 @@ class DomainLife:
         self._state.remember(starting=False, failure=failure, never_ran=prepared.paused)
         return failure
 
-    def _start_domain(self, link: PasstLink | None, *, paused: bool) -> None:
+    def _start_domain(self, prepared: Prepared, link: PasstLink | None, resume: str) -> None:
+        paused = prepared.paused
+        if resume:
+            if link is not None:
+                raise WrongState("a guest with passt cannot go on from its memory: restore it without memory")
+            self._session.memory.resume(self._root + hotplug_path(resume, block=False), prepared.xml)
+            if not paused:
+                self._session.unpause()
+            return
         if link is None:
             self._session.start(paused=paused)
             return

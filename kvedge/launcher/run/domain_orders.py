@@ -168,7 +168,7 @@ class DomainOrders:
                 raise WrongState("disks of the guest move to other claims; they are copied once that is over")
             wanted = [WantedCopy(disk.volume, disk.target, disk.block) for disk in request.disks]
             backup = _read_backup(request.backup) if request.HasField("backup") else None
-            self._view.copies.begin(request.id, wanted, self._session.facts(), backup)
+            self._view.copies.begin(request.id, wanted, self._session.facts(), backup, request.memory)
         return self._view.look()
 
     def abort_disk_copy(self, copy_id: str) -> DomainStatus:
@@ -236,6 +236,8 @@ class DomainOrders:
         self._view.outgoing.refuse_while_moving()
         self._view.moves.refuse_while_holding()
         self._dumps.refuse_while_dumping()
+        if self._view.copies.holds_guest:
+            raise WrongState("the guest's memory is being saved; try again when that is over")
 
     def unfreeze(self) -> DomainStatus:
         """Have it thaw them. Raises LauncherError; then it is tried on all the same."""

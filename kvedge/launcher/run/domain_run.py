@@ -116,7 +116,7 @@ class DomainRun:
             *(self._passt, self._links),
         )
         self.life = DomainLife(
-            session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon
+            session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon, root
         )
         self.screen = Screenshots(session)
         self.attestation = Attestation(session)
@@ -154,6 +154,8 @@ class DomainRun:
         self._look_at_passt()
         self._links.look(self.view.facts())
         self._dumps.go_on(self.view.facts())
+        if not self.copies.is_active:
+            self.copies.let_go()
         if self._io_errors.goes_on(self.view.facts(), time.monotonic()):
             self.orders.go_on()
 

@@ -111,7 +111,9 @@ class DomainView:
             word = self.outgoing.look(facts, killed=self._state.memory.kill_requested)
             self.moves.look(facts)
             self._state.remember(
-                left=word is Outgoing.GONE, dumps=self._dumps.holds_guest, settles=self.moves.holds_guest
+                left=word is Outgoing.GONE,
+                dumps=self._dumps.holds_guest or self.copies.holds_guest,
+                settles=self.moves.holds_guest,
             )
             verdict = self._state.judge(facts)
             self._follow_agent(facts)

@@ -1,0 +1,62 @@
+"""The memory and the devices of a guest, saved into a file while it stands, and the guest that goes on from there.
+
+Part of the door to libvirt; made by `libvirt_session`. The disks are none of it: whoever saves keeps them as they are
+at the same moment, and whoever resumes has put them in place.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from typing import Any, Final
+
+import libvirt
+
+from kvedge.launcher.libvirt.libvirt_errors import translate_errors
+
+# libvirt wants a name for what it forgets at once.
+_NAME: Final = "memory"
+
+
+class DomainMemory:
+    """The saved memory of one domain; every method may be called from any thread."""
+
+    def __init__(self, connection: Any, find: Callable[[], Any]) -> None:
+        """`find()` is the domain; raises LauncherError."""
+        self._connection = connection
+        self._find = find
+
+    def save(self, path: str) -> None:
+        """Write the memory of a guest that is paused into a file; the guest stays as it is.
+
+        Raises:
+            LauncherError: when it is not written.
+        """
+        with translate_errors("saving the guest's memory"):
+            domain = self._find()
+            targets = [each.get("dev", "") for each in _targets(domain.XMLDesc())]
+            domain.snapshotCreateXML(render_save(path, targets), libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA)
+
+    def resume(self, path: str, document: str) -> None:
+        """Start the defined domain from a saved memory, paused; libvirt and QEMU refuse one that is of another machine.
+
+        Raises:
+            LauncherError: when the file is damaged, or does not fit the domain or the host.
+        """
+        with translate_errors("resuming the guest from its saved memory"):
+            self._connection.restoreFlags(path, document, libvirt.VIR_DOMAIN_SAVE_PAUSED)
+
+
+def render_save(path: str, targets: list[str]) -> str:
+    """libvirt's document: memory alone, and none of the disks with these targets."""
+    document = ElementTree.Element("domainsnapshot")
+    ElementTree.SubElement(document, "name").text = _NAME
+    ElementTree.SubElement(document, "memory", snapshot="external", file=path)
+    disks = ElementTree.SubElement(document, "disks")
+    for target in targets:
+        ElementTree.SubElement(disks, "disk", name=target, snapshot="no")
+    return ElementTree.tostring(document, encoding="unicode")
+
+
+def _targets(text: str) -> list[ElementTree.Element]:
+    return ElementTree.fromstring(text).findall("./devices/disk/target")
