@@ -106,6 +106,14 @@ class DiskCopies:
         return self._record.held
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether the guest's memory is about to be saved, or is: one that stands goes on for nobody, and one that runs
+        stands for nobody else.
+        """
+        record = self._record
+        return record.held or bool(self._working and record.memory and record.is_open and not record.started_ms)
+
+    @property
     def is_active(self) -> bool:
         """Whether a copy is under way, or its rest is still there."""
         return self._working
@@ -338,6 +346,7 @@ class DiskCopies:
         if facts.life is Life.PAUSED and facts.why is Why.IO_ERROR:
             raise WrongState("the guest stands with an I/O error on a disk, and would when it is resumed")
         runs = facts.life in (Life.RUNNING, Life.BLOCKED)
+        self._check_room_for_memory(facts)
         if self._aborting.is_set():
             raise Aborted
         begun = time.monotonic()
@@ -353,6 +362,7 @@ class DiskCopies:
             if served:
                 self._session.backup.begin(self._socket, served)
             started = _now_ms()
+            self._check_stands()
         finally:
             self.let_go()
         stood_ms = int((time.monotonic() - begun) * 1000) if runs else 0
@@ -361,6 +371,21 @@ class DiskCopies:
             self._note(self._record._replace(started_ms=started, quiesce=quiesce, stood_ms=stood_ms))
         log.info("the moment is fixed, with the guest's memory", extra={"facts": {"stood_ms": stood_ms}})
         self._on_change()
+
+    def _check_room_for_memory(self, facts: DomainFacts) -> None:
+        path = self._memory_path()
+        space = os.statvfs(path)
+        free, wanted = space.f_bavail * space.f_frsize, facts.memory.boot + facts.memory.plugged
+        if free < wanted:
+            raise DiskFull("the guest's memory", f"it may take {wanted} bytes, and {free} are free on its claim")
+
+    def _check_stands(self) -> None:
+        """Disks and memory are of one moment only if the guest has stood since before the first of them."""
+        facts = self._session.facts()
+        if facts is None or facts.life is not Life.PAUSED:
+            raise WrongState("the guest ran on while its memory was saved")
+        if facts.why is Why.IO_ERROR:
+            raise WrongState("the guest stands with an I/O error on a disk, and would when it is resumed")
 
     def let_go(self) -> None:
         """Let a guest go on that stood for its memory; called again and again until it does."""

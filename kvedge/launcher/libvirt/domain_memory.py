@@ -44,7 +44,24 @@ class DomainMemory:
             LauncherError: when the file is damaged, or does not fit the domain or the host.
         """
         with translate_errors("resuming the guest from its saved memory"):
+            saved = self._connection.saveImageGetXMLDesc(path, 0)
+            document = with_saved_cpu(document, saved)
             self._connection.restoreFlags(path, document, libvirt.VIR_DOMAIN_SAVE_PAUSED)
+
+
+def with_saved_cpu(document: str, saved: str) -> str:
+    """The domain's document with the CPU that the guest had, where the document leaves the model to the host.
+
+    libvirt has written down what it made of that; the host must still have it all, or the guest does not start.
+    """
+    root, cpu = ElementTree.fromstring(document), ElementTree.fromstring(saved).find("cpu")
+    own = root.find("cpu")
+    if own is None or cpu is None or own.get("mode") != "host-model":
+        return document
+    place = list(root).index(own)
+    root.remove(own)
+    root.insert(place, cpu)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def render_save(path: str, targets: list[str]) -> str:

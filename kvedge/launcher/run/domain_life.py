@@ -21,10 +21,10 @@ from kvedge.launcher.run.disk_growth import grow_disks
 from kvedge.launcher.run.domain_orders import DomainOrders
 from kvedge.launcher.run.domain_plan import SyncStep, plan_sync
 from kvedge.launcher.run.domain_view import DomainView
+from kvedge.launcher.run.memory_resume import MemoryResume
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.run_record import RunRecord
 from kvedge.launcher.run.run_state import RunState
-from kvedge.resources.disks.hotplug_places import hotplug_path
 from kvedge.resources.values.hook_names import HOOK_SIDECARS
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, DomainStatus, SyncRequest
 from kvedge.runtime.milestones import (
@@ -75,7 +75,7 @@ class DomainLife:
         orders: DomainOrders,
         keepers: Sequence[Keeper],
         on_made: Callable[[], None],
-        root: str = "",
+        memory: MemoryResume,
     ) -> None:
         """`preparation` is None when a launcher before this one has started the guest already; `on_made()` is called
         when a domain was made, be it without success.
@@ -89,7 +89,7 @@ class DomainLife:
         self._orders = orders
         self._keepers = keepers
         self._on_made = on_made
-        self._root = root
+        self._memory = memory
         # Taken while the domain is made or removed; reading, pausing and ending go on meanwhile.
         self._making = threading.Lock()
 
@@ -222,12 +222,10 @@ class DomainLife:
 
     def _start_domain(self, prepared: Prepared, link: PasstLink | None, resume: str) -> None:
         paused = prepared.paused
-        if resume:
+        if resume and self._memory.is_due(resume):
             if link is not None:
                 raise WrongState("a guest with passt cannot go on from its memory: restore it without memory")
-            self._session.memory.resume(self._root + hotplug_path(resume, block=False), prepared.xml)
-            if not paused:
-                self._session.unpause()
+            self._memory.start(resume, prepared.xml, paused=paused)
             return
         if link is None:
             self._session.start(paused=paused)

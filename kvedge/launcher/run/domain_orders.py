@@ -73,6 +73,7 @@ class DomainOrders:
         """Let the guest repeat what failed with an I/O error, unless a user has paused it meanwhile."""
         with self._deciding:
             is_busy = self._view.outgoing.is_moving or self._view.moves.holds_guest or self._dumps.is_unsettled
+            is_busy = is_busy or self._view.copies.keeps_state
             if self._state.memory.held or is_busy:
                 return
             log.info("the guest goes on, to repeat what failed with an I/O error")
@@ -98,7 +99,7 @@ class DomainOrders:
 
     def shut_down(self) -> DomainStatus:
         """Ask the guest to power off: its agent when it is there, the ACPI power button otherwise or when it fails."""
-        if self._dumps.is_unsettled:
+        if self._dumps.is_unsettled or self._view.copies.keeps_state:
             # It hears nothing before its memory is written, and is asked again.
             log.info("the guest is asked to shut down once its memory is written")
             return self._view.look()
@@ -236,7 +237,7 @@ class DomainOrders:
         self._view.outgoing.refuse_while_moving()
         self._view.moves.refuse_while_holding()
         self._dumps.refuse_while_dumping()
-        if self._view.copies.holds_guest:
+        if self._view.copies.keeps_state:
             raise WrongState("the guest's memory is being saved; try again when that is over")
 
     def unfreeze(self) -> DomainStatus:

@@ -35,6 +35,7 @@ from kvedge.launcher.run.domain_watch import DomainWatch
 from kvedge.launcher.run.guest_stats import GuestStats
 from kvedge.launcher.run.io_error_patience import IoErrorPatience
 from kvedge.launcher.run.memory_dumps import MemoryDumps
+from kvedge.launcher.run.memory_resume import MemoryResume
 from kvedge.launcher.run.nic_leases import NicLeases
 from kvedge.launcher.run.passt_watch import PasstWatch
 from kvedge.launcher.run.run_record import RunRecord
@@ -115,8 +116,18 @@ class DomainRun:
             *(self._disks, self._nics, self._cpus, self._memory, self._credentials, self._metrics),
             *(self._passt, self._links),
         )
+        self._resume = MemoryResume(session, self.state, record, self.agent.clock.owe, root)
         self.life = DomainLife(
-            session, record, self.state, preparation, nics, self.view, self.orders, keepers, self._watch.tidy_soon, root
+            session,
+            record,
+            self.state,
+            preparation,
+            nics,
+            self.view,
+            self.orders,
+            keepers,
+            self._watch.tidy_soon,
+            self._resume,
         )
         self.screen = Screenshots(session)
         self.attestation = Attestation(session)
@@ -142,6 +153,7 @@ class DomainRun:
         """Find what runs already, and begin to watch."""
         self._session.watch(self._look_soon)
         self.life.end_unserved()
+        self._resume.take_over()
         self.view.look()
         self._let_released_run()
         self.copies.take_over()

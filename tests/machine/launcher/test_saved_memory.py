@@ -1,4 +1,4 @@
-"""A guest's memory is saved with its disks at one moment, and another Pod's guest goes on from there."""
+"""A guest's memory is saved with its disks at one moment, and another Pod's guest goes on from there: once."""
 
 from __future__ import annotations
 
@@ -9,23 +9,76 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import pytest
 
 from kvedge.rpc import launcher_pb2 as m
 from tests.support.agent_guest import agent_image, agent_vmi, in_guest
-from tests.support.launcher_pod import QEMU_USER, LauncherPod, guest_interface, kill, launcher_pod
+from tests.support.launcher_pod import QEMU_USER, UID, LauncherPod, guest_interface, kill, launcher_pod
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.machine
 RAM = 192 << 20
 ENDED = (m.DISK_COPY_COMPLETE, m.DISK_COPY_FAILED)
-# /run is memory.
+MEMORY = "saved-memory-of-this-vm"
+# /run is memory. What is on the disk is behind it, and never ahead.
 COUNT = (
-    "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i >/run/count; usleep 20000; done' </dev/null >/dev/null 2>&1 &"
+    "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i >/run/count; echo $i >/data/count; usleep 20000; done'"
+    " </dev/null >/dev/null 2>&1 &"
 )
+# Ends the launcher at one step of a resume, once.
+KILLER = """
+import importlib.abc, importlib.util, os, signal, sys
+STEP = "{step}"
+MODULE = "kvedge.launcher.run.memory_resume"
+
+def end():
+    try:
+        os.close(os.open("/run/kubevirt-private/killed", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def spoil(module):
+    kind = module.MemoryResume
+    take, settle, check = kind._take, kind._settle, kind._check_disks
+    def _check_disks(self, *rest):
+        check(self, *rest)
+        STEP == "before the load" and end()
+    def _take(self, *rest):
+        STEP == "before the mark" and end()
+        take(self, *rest)
+        STEP == "after the mark" and end()
+    def _settle(self, *rest):
+        STEP == "after the resume" and end()
+        settle(self, *rest)
+    kind._check_disks, kind._take, kind._settle = _check_disks, _take, _settle
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def exec_module(module):
+            load(module)
+            spoil(module)
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+class Saved(NamedTuple):
+    """What a snapshot holds, and the count of the moment just before it."""
+
+    memory: Path
+    data: Path
+    count: int
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +87,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def a_pod(directory: Path, seed: Path, image: Path) -> Iterator[LauncherPod]:
-    with launcher_pod(directory, seed=seed, images={"kernel-boot": image}) as started:
+def a_pod(directory: Path, seed: Path, image: Path, before: str = "") -> Iterator[LauncherPod]:
+    with launcher_pod(directory, seed=seed, images={"kernel-boot": image}, before=before) as started:
         (started.directory / "public" / "hotplug-disks").mkdir(mode=0o755)
         yield started
 
@@ -47,6 +100,36 @@ def place(pod: LauncherPod, name: str) -> Path:
     path.chmod(0o600)
     os.chown(path, QEMU_USER, QEMU_USER)
     return path
+
+
+def claim(pod: LauncherPod, name: str, content: Path | None = None) -> Path:
+    """The image in a claim that the Pod has."""
+    directory = pod.directory / "private" / "vmi-disks" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "disk.img"
+    if content is None:
+        path.write_bytes(b"")
+        os.truncate(path, 16 << 20)
+    else:
+        shutil.copyfile(content, path)
+    for each in (directory.parent, directory, path):
+        os.chown(each, QEMU_USER, QEMU_USER)
+    return path
+
+
+def a_vmi(pod: LauncherPod) -> dict[str, Any]:
+    """The guest, with its data on a claim."""
+    vmi = agent_vmi(pod)
+    vmi["spec"]["volumes"][0] = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    info = {
+        "claimName": "data",
+        "volumeMode": "Filesystem",
+        "requests": {"storage": "16Mi"},
+        "capacity": {"storage": "16Mi"},
+        "filesystemOverhead": "0",
+    }
+    status = {"volumeStatus": [{"name": "data", "target": "", "persistentVolumeClaimInfo": info}]}
+    return {**vmi, "status": status}
 
 
 def count(pod: LauncherPod) -> int:
@@ -80,40 +163,39 @@ def save(pod: LauncherPod, name: str) -> m.DiskCopyJob:
     return ended(pod, name)
 
 
-def resume(pod: LauncherPod, memory: Path, vmi: dict[str, Any]) -> Any:
-    """The status after a start from this memory."""
-    shutil.copyfile(memory, place(pod, "memory"))
+def start_counting(pod: LauncherPod) -> None:
+    """A guest that counts, in memory and on its disk."""
+    claim(pod, "data")
+    pod.sync(a_vmi(pod), network=True)
+    wait_until(lambda: pod.call("GetDomain").guest.os_id, "what the agent says", seconds=60, pause=0.1)
+    in_guest(pod, COUNT)
+    wait_until(lambda: count(pod) > 3, "the guest counts", seconds=30)
+
+
+def ask_to_resume(pod: LauncherPod, vmi: dict[str, Any]) -> Any:
+    """The status after a start from the memory in the claim."""
     request = m.SyncRequest(
         vmi_json=json.dumps(vmi).encode(),
         interfaces=[guest_interface()],
         options=m.NodeOptions(emulation=True),
         memory_bytes=RAM,
-        resume="memory",
+        resume=MEMORY,
     )
     return pod.call("Sync", request, 90)
 
 
-def place_of_disk(pod: LauncherPod) -> Path:
-    """Where the emptyDisk is, below the Pod's directory."""
-    (found,) = (each for each in pod.directory.rglob("data.qcow2") if each.is_file())
-    return found.relative_to(pod.directory)
+def resume(pod: LauncherPod, saved: Saved, vmi: dict[str, Any] | None = None) -> Any:
+    """The status after a start from this snapshot: the disk comes first, and its memory after it."""
+    claim(pod, "data", saved.data)
+    claim(pod, MEMORY, saved.memory)
+    return ask_to_resume(pod, vmi or a_vmi(pod))
 
 
-def put_disk(pod: LauncherPod, at: Path, image: Path) -> None:
-    """Have the guest's emptyDisk be this image."""
-    target = pod.directory / at
-    target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", image, target], check=True)
-    for each in (target.parent, target):
-        os.chown(each, QEMU_USER, QEMU_USER)
-
-
-def test_a_guest_goes_on_from_the_moment_of_its_snapshot(tmp_path: Path, seed: Path, image: Path) -> None:
-    with a_pod(tmp_path / "first", seed, image) as pod:
-        pod.sync(agent_vmi(pod), network=True)
-        wait_until(lambda: pod.call("GetDomain").guest.os_id, "what the agent says", seconds=60, pause=0.1)
-        in_guest(pod, COUNT)
-        wait_until(lambda: count(pod) > 3, "the guest counts", seconds=30)
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, seed: Path, image: Path) -> Saved:
+    directory = tmp_path_factory.mktemp("saved")
+    with a_pod(directory / "pod", seed, image) as pod:
+        start_counting(pod)
         in_guest(pod, "echo before >/data/word; sync")
         memory, data = place(pod, "one-memory"), place(pod, "one-data")
         before = count(pod)
@@ -122,42 +204,146 @@ def test_a_guest_goes_on_from_the_moment_of_its_snapshot(tmp_path: Path, seed: P
         assert job.stood_ms > 0
         assert (memory.stat().st_mode & 0o777, memory.stat().st_uid) == (0o600, QEMU_USER)
         assert pod.call("GetDomain").state == m.DOMAIN_STATE_RUNNING
+        assert pod.call("GetDomain").saves_memory
         in_guest(pod, "echo after >/data/word; sync; echo 1000000 >/run/mark")
         counts_on(pod)
-        kept = tmp_path / "kept"
-        kept.mkdir()
-        shutil.copyfile(memory, kept / "memory")
-        shutil.copyfile(data, kept / "data")
-        vmi, at = agent_vmi(pod), place_of_disk(pod)
+        shutil.copyfile(memory, directory / "memory")
+        shutil.copyfile(data, directory / "data")
         assert_a_killed_launcher_lets_it_go_on(pod)
-    with a_pod(tmp_path / "second", seed, image) as pod:
-        put_disk(pod, at, kept / "data")
-        status = resume(pod, kept / "memory", vmi)
+        assert_a_paused_guest_stays_paused(pod)
+    return Saved(directory / "memory", directory / "data", before)
+
+
+def assert_goes_on(pod: LauncherPod, saved: Saved) -> None:
+    """The guest has the memory of the snapshot, its disk is of the same moment, and its file system is whole."""
+    wait_until(lambda: in_guest(pod, "cat /run/count"), "the guest answers", seconds=30)
+    assert saved.count <= counts_on(pod)
+    assert in_guest(pod, "cat /run/mark 2>/dev/null || echo none").strip() == "none"
+    # Read from the disk, and not from what the guest had cached.
+    in_guest(pod, "sync; echo 3 >/proc/sys/vm/drop_caches")
+    assert in_guest(pod, "cat /data/word").strip() == "before"
+    in_guest(pod, "for i in 1 2 3 4 5; do echo $i >/data/more-$i; done; sync")
+    in_guest(pod, "pkill -f usleep; pkill -f run/count; sleep 0.2; umount /data && echo gone >/run/gone")
+    wait_until(lambda: "gone" in in_guest(pod, "cat /run/gone 2>/dev/null; umount /data; true"), "it is unmounted")
+    assert_clean(pod)
+
+
+def assert_clean(pod: LauncherPod) -> None:
+    disk = pod.directory / "private" / "vmi-disks" / "data" / "disk.img"
+    found = subprocess.run(["e2fsck", "-fn", disk], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def taken(pod: LauncherPod) -> list[str]:
+    return sorted(os.listdir(pod.directory / "private" / "vmi-disks" / MEMORY))
+
+
+def test_a_guest_goes_on_from_the_moment_of_its_snapshot(tmp_path: Path, seed: Path, image: Path, saved: Saved) -> None:
+    with a_pod(tmp_path / "pod", seed, image) as pod:
+        status = resume(pod, saved)
         assert status.state == m.DOMAIN_STATE_RUNNING, status
-        wait_until(lambda: in_guest(pod, "cat /run/count"), "the guest answers", seconds=30)
-        assert before <= counts_on(pod)
-        assert in_guest(pod, "cat /run/mark 2>/dev/null || echo none").strip() == "none"
-        # Read from the disk, and not from what the guest had cached.
-        in_guest(pod, "sync; echo 3 >/proc/sys/vm/drop_caches")
-        assert in_guest(pod, "cat /data/word").strip() == "before"
-    larger = agent_vmi(pod)
+        assert_goes_on(pod, saved)
+        wait_until(lambda: "the guest's clock is set" in pod.log, "the agent is told the time", seconds=60)
+        assert taken(pod) == [f"resumed-{UID}"]
+        assert (pod.directory / "private" / "vmi-disks" / MEMORY / f"resumed-{UID}").stat().st_size == 0
+    # The run after it boots, from the disk as it is by then.
+    with a_pod(tmp_path / "next", seed, image) as other:
+        shutil.copytree(pod.directory / "private" / "vmi-disks", other.directory / "private" / "vmi-disks")
+        for path in (other.directory / "private" / "vmi-disks").rglob("*"):
+            os.chown(path, QEMU_USER, QEMU_USER)
+        assert ask_to_resume(other, a_vmi(other)).state == m.DOMAIN_STATE_RUNNING
+        wait_until(lambda: in_guest(other, "echo up"), "the guest boots", seconds=60)
+        assert in_guest(other, "cat /run/count 2>/dev/null || echo none").strip() == "none"
+
+
+@pytest.mark.parametrize("step", ["before the load", "before the mark", "after the mark", "after the resume"])
+def test_memory_is_resumed_once_whenever_the_launcher_is_killed(
+    step: str, tmp_path: Path, seed: Path, image: Path, saved: Saved
+) -> None:
+    spoil = tmp_path / "pod" / "public" / "spoil"
+    spoil.mkdir(parents=True)
+    (spoil / "sitecustomize.py").write_text(KILLER.replace("{step}", step))
+    with a_pod(tmp_path / "pod", seed, image, "export PYTHONPATH=/run/kubevirt/spoil") as pod:
+        with pytest.raises(grpc.RpcError):
+            resume(pod, saved)
+        if step in ("after the mark", "after the resume"):
+            pod.wait_state(m.DOMAIN_STATE_RUNNING, 60)
+            assert_goes_on(pod, saved)
+            assert taken(pod) == [f"resumed-{UID}"]
+            return
+        pod.wait_exit()
+        said = "QEMU ended by itself" if step == "before the load" else "killed before the guest went on"
+        assert said in pod.final()["message"]
+        assert taken(pod) == ["disk.img"]
+    # Nothing has run: the next run goes on from there.
+    with a_pod(tmp_path / "next", seed, image) as other:
+        shutil.move(pod.directory / "private" / "vmi-disks", other.directory / "private" / "vmi-disks")
+        assert ask_to_resume(other, a_vmi(other)).state == m.DOMAIN_STATE_RUNNING
+        assert_goes_on(other, saved)
+
+
+def test_memory_is_not_resumed_on_what_does_not_belong_to_it(
+    tmp_path: Path, seed: Path, image: Path, saved: Saved
+) -> None:
+    with a_pod(tmp_path / "newer", seed, image) as pod:
+        claim(pod, MEMORY, saved.memory)
+        disk = claim(pod, "data", saved.data)
+        os.utime(disk, ns=((pod.directory / "private/vmi-disks" / MEMORY / "disk.img").stat().st_mtime_ns + 1,) * 2)
+        status = ask_to_resume(pod, a_vmi(pod))
+        assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED), status
+        assert "was written after the memory" in status.message
+        assert pod.qemu_pids() == []
+    larger = a_vmi(pod)
     larger["spec"]["domain"]["memory"]["guest"] = "256Mi"
-    assert "memory" in refusal(tmp_path / "larger", seed, image, kept / "memory", larger)
-    damaged = kept / "damaged"
-    shutil.copyfile(kept / "memory", damaged)
+    assert "memory" in refusal(tmp_path / "larger", seed, image, saved, larger)
+    fewer = a_vmi(pod)
+    del fewer["spec"]["domain"]["devices"]["disks"][1]
+    assert "kvedge.io/resume-memory" in refusal(tmp_path / "fewer", seed, image, saved, fewer)
+    damaged = tmp_path / "damaged"
+    shutil.copyfile(saved.memory, damaged)
     os.truncate(damaged, 8 << 20)
-    assert refusal(tmp_path / "damaged", seed, image, damaged, vmi)
+    vmi = a_vmi(pod)
+    assert refusal(tmp_path / "cut", seed, image, saved._replace(memory=damaged), vmi)
     damaged.write_bytes(b"no memory at all" * 4096)
-    assert refusal(tmp_path / "other", seed, image, damaged, vmi)
+    assert refusal(tmp_path / "other", seed, image, saved._replace(memory=damaged), vmi)
 
 
-def refusal(directory: Path, seed: Path, image: Path, memory: Path, vmi: dict[str, Any]) -> str:
-    """Why a guest did not start from this memory; it did not boot either."""
+def refusal(directory: Path, seed: Path, image: Path, saved: Saved, vmi: dict[str, Any]) -> str:
+    """Why a guest did not start from this memory; it did not boot either, and the memory is still there."""
     with a_pod(directory, seed, image) as pod:
-        status = resume(pod, memory, vmi)
+        status = resume(pod, saved, vmi)
         assert (status.state, status.reason) == (m.DOMAIN_STATE_SHUTOFF, m.DOMAIN_REASON_FAILED), status
         assert pod.qemu_pids() == []
+        assert taken(pod) == ["disk.img"]
         return str(status.message)
+
+
+def test_a_guest_goes_on_whose_memory_finds_no_room(tmp_path: Path, seed: Path, image: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = "mkdir -p /run/small; mount -t tmpfs -o size=8M,uid=107 small /run/small"
+    link = "touch /run/small/full; chown 107 /run/small/full"
+    there = "/run/kubevirt/hotplug-disks"
+    bind = f"mkdir -p {there}; touch {there}/full-memory.img; mount --bind /run/small/full {there}/full-memory.img"
+    before = f"{mount}; {link}; {bind}"
+    with launcher_pod(tmp_path / "pod", seed=seed, images={"kernel-boot": image}, before=before) as pod:
+        start_counting(pod)
+        place(pod, "full-data")
+        job = save(pod, "full")
+        assert job.state == m.DISK_COPY_FAILED
+        assert "no space left" in job.message
+        counts_on(pod)
+        assert pod.call("GetDomain").state == m.DOMAIN_STATE_RUNNING
+
+
+def assert_a_paused_guest_stays_paused(pod: LauncherPod) -> None:
+    pod.call("Pause")
+    place(pod, "four-memory"), place(pod, "four-data")
+    job = save(pod, "four")
+    assert (job.state, job.quiesce, job.stood_ms) == (m.DISK_COPY_COMPLETE, "Paused", 0)
+    assert pod.call("GetDomain").state == m.DOMAIN_STATE_PAUSED
+    pod.call("Unpause")
+    counts_on(pod)
 
 
 def assert_a_killed_launcher_lets_it_go_on(pod: LauncherPod) -> None:
