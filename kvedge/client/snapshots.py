@@ -17,7 +17,7 @@ from kvedge.client.session import Session, check_name
 from kvedge.client.vm_wait import Progress
 from kvedge.kube.errors import NotFound, Unavailable
 from kvedge.resources.codec import JsonObject, decode
-from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
+from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, MEMORY_CLASS, METHOD, RESTORE_MEMORY, SNAPSHOT_MEMORY
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
@@ -29,7 +29,7 @@ T = TypeVar("T", VirtualMachineSnapshot, VirtualMachineRestore, VirtualMachineCl
 _WORDS: Final = {VirtualMachineSnapshot: "snapshot", VirtualMachineRestore: "restore", VirtualMachineClone: "clone"}
 
 
-HEADER: Final = ["NAME", "VM", "PHASE", "READY", "TAKEN", "VOLUMES", "WAITS FOR OR FAILED BY"]
+HEADER: Final = ["NAME", "VM", "PHASE", "READY", "TAKEN", "VOLUMES", "MEMORY", "WAITS FOR OR FAILED BY"]
 _FIRST_LOOK: Final = 0.1
 _LONGEST_LOOK: Final = 1.0
 
@@ -45,9 +45,18 @@ def name_snapshot(vm: str, now: datetime) -> str:
 
 
 def take_snapshot(
-    session: Session, vm: str, name: str, *, retain: bool = False, deadline: str | None = None, copies: bool = False
+    session: Session,
+    vm: str,
+    name: str,
+    *,
+    retain: bool = False,
+    deadline: str | None = None,
+    copies: bool = False,
+    memory: bool = False,
+    memory_class: str | None = None,
 ) -> VirtualMachineSnapshot:
-    """Ask for a snapshot of a VM that is there; with `copies` its disks are claims, whatever storage drivers can do.
+    """Ask for a snapshot of a VM that is there; with `copies` its disks are claims, whatever storage drivers can do,
+    with `memory` it has the guest's memory, in a claim of the class `memory_class`.
 
     Raises:
         KubeError: when the server refuses, or there is no such VM.
@@ -59,8 +68,13 @@ def take_snapshot(
     if deadline is not None:
         spec["failureDeadline"] = deadline
     metadata: JsonObject = {"name": check_name(name), "namespace": session.namespace}
-    if copies:
-        metadata["annotations"] = {METHOD: CLAIM_COPIES}
+    annotations = {METHOD: CLAIM_COPIES} if copies else {}
+    if memory:
+        annotations[SNAPSHOT_MEMORY] = "true"
+    if memory_class is not None:
+        annotations[MEMORY_CLASS] = memory_class
+    if annotations:
+        metadata["annotations"] = annotations
     return session.client.create(decode(VirtualMachineSnapshot, {"metadata": metadata, "spec": spec}))
 
 
@@ -80,8 +94,9 @@ def restore_snapshot(
     *,
     stop: bool = False,
     in_place: bool = False,
+    memory: bool = True,
 ) -> VirtualMachineRestore:
-    """Ask for a snapshot to be put back into its VM, or into a new one of another name.
+    """Ask for a snapshot to be put back into its VM, or into a new one of another name; without `memory` it boots.
 
     Raises:
         KubeError: when the server refuses.
@@ -91,7 +106,9 @@ def restore_snapshot(
         spec["targetReadinessPolicy"] = "StopTarget"
     if in_place:
         spec["volumeRestorePolicy"] = "InPlace"
-    metadata = {"name": f"{target}-{now:%Y%m%d-%H%M%S}", "namespace": session.namespace}
+    metadata: JsonObject = {"name": f"{target}-{now:%Y%m%d-%H%M%S}", "namespace": session.namespace}
+    if not memory:
+        metadata["annotations"] = {RESTORE_MEMORY: "false"}
     return session.client.create(decode(VirtualMachineRestore, {"metadata": metadata, "spec": spec}))
 
 
@@ -141,9 +158,18 @@ def make_cells(snapshot: VirtualMachineSnapshot, *, with_namespace: bool) -> lis
         "yes" if status.ready_to_use else "no",
         status.creation_time or "-",
         ",".join(volumes.included_volumes) if volumes is not None and volumes.included_volumes else "-",
+        _describe_memory(snapshot),
         describe_snapshot(snapshot) or "-",
     ]
     return [snapshot.metadata.namespace, *cells] if with_namespace else cells
+
+
+def _describe_memory(snapshot: VirtualMachineSnapshot) -> str:
+    """Whether it has the guest's memory, or is to have it."""
+    if "Memory" in snapshot.status.indications:
+        return "yes"
+    is_open = snapshot.metadata.annotations.get(SNAPSHOT_MEMORY) == "true" and not snapshot.is_final
+    return "wanted" if is_open else "no"
 
 
 class SnapshotWait:

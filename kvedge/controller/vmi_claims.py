@@ -11,7 +11,7 @@ from typing import Final
 from kvedge.kube.informer import Informer
 from kvedge.resources.disks.hotplug_places import HANDED_OVER
 from kvedge.resources.disks.moved_volumes import destinations
-from kvedge.resources.disks.state_claims import state_volumes
+from kvedge.resources.disks.state_claims import own_volumes
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.vmi import VirtualMachineInstance
 
@@ -33,7 +33,7 @@ def claim_keys(vmi: VirtualMachineInstance) -> tuple[str, ...]:
     coming = {claim.claim_name for claim in destinations(vmi).values()}
     brought = {volume.claim_name for volume in vmi.spec.utility_volumes}
     names = (
-        {name for _, name in claims([*vmi.spec.volumes, *state_volumes(vmi)])}
+        {name for _, name in claims([*vmi.spec.volumes, *own_volumes(vmi)])}
         | find_hotplugged_claims(vmi)
         | coming
         | brought

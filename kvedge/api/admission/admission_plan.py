@@ -36,6 +36,7 @@ from kvedge.api.admission.rules import (
 )
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.kept_type_rules import kept_types_are_ours
+from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Subject
@@ -124,7 +125,8 @@ def plan_verdict(
     if request.resource.resource == "virtualmachineinstances":
         if request.operation == "CREATE" and (too_large := tuple(size_is_sane(parts_to_judge(document)))):
             return Verdict(too_large)
-        causes = list(_vmi_causes(request, document, cluster))
+        causes = [*resume_is_ours(request.old_object or {}, document, request.user)]
+        causes += _vmi_causes(request, document, cluster)
         if request.operation == "CREATE":
             causes = [*name_presets(document, causes), *preset_causes(document, presets)]
         return Verdict(tuple(distinct(causes)), tuple(_vmi_warnings(request, document, preset_doubt)))
@@ -170,12 +172,14 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster,
     if request.user.is_handler:
         return Verdict(tuple(handlers_make_nothing(request)))
     forged = tuple(kept_types_are_ours(old or {}, document, request.user))
+    forged += tuple(resume_is_ours(old or {}, document, request.user))
     if old is not None and old.get("spec") == document.get("spec"):
         # A write of labels, finalizers or owners: newer rules must not lock up an object that entered before them.
         return Verdict(forged)
     if too_large := tuple(size_is_sane(parts_to_judge(document))):
         return Verdict(too_large)
     allowed = forged + tuple(vm_update_is_allowed(old or {}, document, request.user))
+    allowed += tuple(resumed_machine_stays(old or {}, document, request.user))
     allowed += tuple(matchers_follow_their_revision(old or {}, document))
     judged = _judge_new_vm(request, document, cluster, seen)
     return Verdict(tuple(distinct((*allowed, *judged.causes))), judged.warnings)
@@ -205,7 +209,8 @@ def _judge_new_vm(
 def _judge_pooled(request: AdmissionRequest, document: JsonObject, cluster: Cluster) -> Verdict:
     """The VM of a pool, which the controller makes as the pool's author has it."""
     judged = _judge_new_vm(request, document, cluster)
-    return Verdict((*kept_types_are_ours({}, document, request.user), *judged.causes), judged.warnings)
+    forged = (*kept_types_are_ours({}, document, request.user), *resume_is_ours({}, document, request.user))
+    return Verdict((*forged, *judged.causes), judged.warnings)
 
 
 def _judge_template(

@@ -36,6 +36,8 @@ for _verb in (schedule, schedules, unschedule):
 @click.argument("name", required=False)
 @session_options
 @click.option("--retain", is_flag=True, help="Keep what it holds when the snapshot is deleted.")
+@click.option("--memory", is_flag=True, help="With the guest's memory: it stands while that is written.")
+@click.option("--memory-class", default=None, metavar="NAME", help="StorageClass of the memory [of the first disk].")
 @click.option("--failure-deadline", default=None, metavar="DURATION", help="Give up after so long, such as 30m.")
 @wait_options
 def create(
@@ -44,6 +46,8 @@ def create(
     kubeconfig: Path | None,
     namespace: str | None,
     retain: bool,
+    memory: bool,
+    memory_class: str | None,
     failure_deadline: str | None,
     wait: bool,
     timeout: float,
@@ -51,9 +55,13 @@ def create(
     """Take a snapshot of a VM: while it runs, or of a stopped one, which stays stopped until its disks are copied."""
     from kvedge.client.snapshots import name_snapshot, take_snapshot
 
+    if memory_class is not None and not memory:
+        raise Refused("--memory-class: the snapshot has no memory; add --memory, or leave it out", Exit.USAGE)
     session = open_session(kubeconfig, namespace)
     named = name or name_snapshot(vm, datetime.now(UTC))
-    made = take_snapshot(session, vm, named, retain=retain, deadline=failure_deadline)
+    made = take_snapshot(
+        session, vm, named, retain=retain, deadline=failure_deadline, memory=memory, memory_class=memory_class
+    )
     click.echo(f"snapshot {named} of VM {vm} created")
     if wait:
         _wait(session, timeout).wait_until_ready(made)
@@ -83,6 +91,7 @@ def list_(vm: str | None, kubeconfig: Path | None, namespace: str | None, all_na
 @click.option("--into", default=None, metavar="NAME", help="Make a new VM of this name, which does not run.")
 @click.option("--stop", is_flag=True, help="Shut the VM down where it runs.")
 @click.option("--in-place", is_flag=True, help="Into the claims that the VM has, under their names.")
+@click.option("--without-memory", is_flag=True, help="Boot the VM, though the snapshot has the guest's memory.")
 @wait_options
 def restore(
     vm: str,
@@ -92,6 +101,7 @@ def restore(
     into: str | None,
     stop: bool,
     in_place: bool,
+    without_memory: bool,
     wait: bool,
     timeout: float,
 ) -> None:
@@ -105,7 +115,9 @@ def restore(
     session = open_session(kubeconfig, namespace)
     found = find_snapshot(session, vm, name)
     target = into or vm
-    made = restore_snapshot(session, found, target, datetime.now(UTC), stop=stop, in_place=in_place)
+    made = restore_snapshot(
+        session, found, target, datetime.now(UTC), stop=stop, in_place=in_place, memory=not without_memory
+    )
     click.echo(f"restore {made.metadata.name} of snapshot {name} created")
     if wait:
         _wait(session, timeout).wait_until_restored(made)

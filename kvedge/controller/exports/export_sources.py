@@ -13,6 +13,7 @@ from typing import Final
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume, VolumesState
 from kvedge.controller.exports.vm_manifests import make_vm_manifests, snapshot_vm
 from kvedge.controller.snapshots.driver_snapshots import is_of_driver
+from kvedge.controller.snapshots.memory.memory_backup import disk_backups, holds_memory
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.resources.data_volume_names import CONTENT_TYPE, KUBEVIRT_CONTENT
@@ -75,7 +76,7 @@ def claims_of(export: VirtualMachineExport, facts: SourceFacts) -> list[str]:
     if facts.vm is not None:
         return list(lasting_claims(facts.vm).values())
     if facts.content is not None:
-        return [each.volume_snapshot_name for each in facts.content.spec.volume_backups if each.volume_snapshot_name]
+        return [each.volume_snapshot_name for each in disk_backups(facts.content) if each.volume_snapshot_name]
     return []
 
 
@@ -159,7 +160,8 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
         text = f"{where} is not ready to use"
         state = VolumesState(_CREATED, "False", "NotAllPVCsCreated", text)
         return SourceSeen(reason="NotAllPVCsCreated", message=text, state=state, vm=vm)
-    backups = [each for each in content.spec.volume_backups if each.volume_snapshot_name]
+    # A guest's memory is of no use elsewhere: it is left out.
+    backups = [each for each in disk_backups(content) if each.volume_snapshot_name]
     if not backups:
         text = f"{where} does not contain any volume snapshots"
         state = VolumesState(_CREATED, "False", "VMSnapshotNoVolumes", text)
@@ -186,7 +188,8 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
         )
         for each in backups
     )
-    state = VolumesState(_CREATED, "True", "AllPVCsReady")
+    left = "the guest's memory is left out: it is of use to its own VM alone" if holds_memory(content) else ""
+    state = VolumesState(_CREATED, "True", "AllPVCsReady", left)
     seen = SourceSeen(volumes=served, state=state, vm=vm)
     of_claim = {
         str(each.persistent_volume_claim.metadata.get("name", "")): volume

@@ -20,6 +20,7 @@ from kvedge.resources.replica_names import free_names
 from kvedge.resources.types.scaling.replica_sets import VirtualMachineInstanceReplicaSet
 from kvedge.resources.types.vm import VirtualMachineInstanceTemplate
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 # As in KubeVirt: more VMIs than this are not made or deleted at one go.
 MOST_AT_ONCE: Final = 250
@@ -166,7 +167,8 @@ def _make(replica_set: VirtualMachineInstanceReplicaSet, name: str) -> VirtualMa
             name=name,
             namespace=replica_set.metadata.namespace,
             labels=dict(template.metadata.labels),
-            annotations=dict(template.metadata.annotations),
+            # Its replicas boot: no memory is of more than one guest.
+            annotations={k: v for k, v in template.metadata.annotations.items() if k != RESUME_MEMORY},
             owner_references=[owner_reference(replica_set)],
         ),
         spec=copy.copy(template.spec),

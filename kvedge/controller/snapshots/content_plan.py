@@ -18,6 +18,7 @@ from kvedge.controller.snapshots.driver_snapshots import (
     is_of_driver,
     mark_driver,
 )
+from kvedge.controller.snapshots.memory.memory_backup import disk_backups, plan_memory, wants_memory
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
 from kvedge.controller.snapshots.volume_copies import is_usable, lasting_claims
 from kvedge.kube.patches import merge_difference
@@ -74,6 +75,8 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
         )
         for volume, claim in lasting_claims(vm).items()
     ]
+    if view.vmi is not None and wants_memory(view.snapshot):
+        backups.append(plan_memory(view.snapshot, vm, view.vmi, view.claims))
     return VirtualMachineSnapshotContent(
         metadata=ObjectMeta(
             name=content_name(meta.uid),
@@ -135,8 +138,7 @@ def copy_names(content: VirtualMachineSnapshotContent) -> list[str]:
 def claim_names(content: VirtualMachineSnapshotContent) -> dict[str, str]:
     """The claims that were copied, by volume."""
     return {
-        each.volume_name: str(each.persistent_volume_claim.metadata.get("name", ""))
-        for each in content.spec.volume_backups
+        each.volume_name: str(each.persistent_volume_claim.metadata.get("name", "")) for each in disk_backups(content)
     }
 
 

@@ -12,6 +12,7 @@ import hashlib
 from typing import Final
 
 from kvedge.controller.snapshots.content_plan import claim_names, copy_names
+from kvedge.controller.snapshots.memory.memory_backup import holds_memory
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.volume_copies import claim_like, lasting_claims
 from kvedge.controller.vmi.launcher_pods import is_moving
@@ -92,15 +93,19 @@ def copy_request(content: VirtualMachineSnapshotContent) -> DiskCopyRequest:
     """The word in the VMI."""
     uid = content.metadata.name
     volumes = [CopiedVolume(volume_name=name, copy_name=_utility_name(uid, name)) for name in claim_names(content)]
-    return DiskCopyRequest(name=uid, volumes=volumes)
+    return DiskCopyRequest(
+        name=uid, volumes=volumes, memory=_utility_name(uid, "memory") if holds_memory(content) else ""
+    )
 
 
 def ask(vmi: VirtualMachineInstance, content: VirtualMachineSnapshotContent) -> Patch:
     """The write that brings the claims to the launcher and asks for the copy."""
     request = copy_request(content)
+    # The memory's is the last of both.
+    names = [*(volume.copy_name for volume in request.volumes), *([request.memory] if request.memory else [])]
     brought = [
-        UtilityVolume(name=volume.copy_name, claim_name=claim, type=_BACKUP)
-        for volume, claim in zip(request.volumes, copy_names(content), strict=True)
+        UtilityVolume(name=name, claim_name=claim, type=_BACKUP)
+        for name, claim in zip(names, copy_names(content), strict=True)
     ]
     body: JsonObject = {
         "spec": {"utilityVolumes": [encode(each) for each in [*vmi.spec.utility_volumes, *brought]]},
@@ -118,7 +123,7 @@ def withdraw(vmi: VirtualMachineInstance | None, content_name: str) -> Patch | N
     """The write by which nobody asks for a content's copies any more and their claims leave; None when it is so."""
     if vmi is None or vmi.status.disk_copy is None or vmi.status.disk_copy.name != content_name:
         return None
-    ours = {volume.copy_name for volume in vmi.status.disk_copy.volumes}
+    ours = {volume.copy_name for volume in vmi.status.disk_copy.volumes} | {vmi.status.disk_copy.memory}
     left = [encode(each) for each in vmi.spec.utility_volumes if each.name not in ours]
     return Patch(vmi, {"spec": {"utilityVolumes": left or None}, "status": {"diskCopy": None}})
 

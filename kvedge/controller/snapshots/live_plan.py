@@ -20,6 +20,12 @@ from kvedge.controller.snapshots.live_copies import (
     run_of,
     seal_claim,
 )
+from kvedge.controller.snapshots.memory.memory_backup import (
+    holds_memory,
+    indicate_memory,
+    is_memory,
+    make_memory_claim,
+)
 from kvedge.controller.snapshots.snapshot_actions import Create, SnapshotAction, SnapshotPlan, Told
 from kvedge.controller.snapshots.snapshot_report import GOING, NOT_READY, fail_snapshot, report_snapshot, soonest
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
@@ -86,7 +92,12 @@ def plan_live(
     gone = next((name for name in names if name not in view.claims or _is_going(view, name)), "")
     if gone:
         return fail_snapshot(view, now, f"PVC {gone}, which a copy goes into, is gone")
-    status = _with_moment(_status(view, content, vm), told, is_partial=loses_data(vm, view.claims))
+    status = _with_moment(
+        _status(view, content, vm),
+        told,
+        is_partial=loses_data(vm, view.claims),
+        memory=[indicate_memory(told)] if holds_memory(content) else [],
+    )
     plan = report_snapshot(
         view,
         now,
@@ -109,9 +120,13 @@ def _plan_claims(
     told: list[Told] = []
     named = claim_names(content)
     for backup in content.spec.volume_backups:
-        name, source = backup.volume_snapshot_name or "", view.claims.get(named[backup.volume_name])
+        name = backup.volume_snapshot_name or ""
         if name in view.claims:
             continue
+        if is_memory(backup):
+            made.append(Create(make_memory_claim(content, backup, vm.metadata.name)))
+            continue
+        source = view.claims.get(named[backup.volume_name])
         if source is None:
             return fail_snapshot(view, now, f"PVC {named[backup.volume_name]} of volume {backup.volume_name} is gone")
         made.append(Create(make_copy_claim(content, backup, source, vm.metadata.name)))
@@ -138,14 +153,14 @@ def _status(
 
 
 def _with_moment(
-    status: VirtualMachineSnapshotStatus, told: BackupStatus, *, is_partial: bool
+    status: VirtualMachineSnapshotStatus, told: BackupStatus, *, is_partial: bool, memory: list[SourceIndication]
 ) -> VirtualMachineSnapshotStatus:
     """The status with the moment and how the guest was held still then, once it has come."""
     if not told.start_timestamp:
         return status
     quiesced = [told.quiesce_status] if told.quiesce_status in _INDICATIONS else []
     partial = ["PartialSnapshot"] if is_partial else []
-    indications = [indicate(name) for name in sorted(("Online", *quiesced, *partial))]
+    indications = [indicate(name) for name in sorted(("Online", *quiesced, *partial))] + memory
     return msgspec.structs.replace(
         status,
         creation_time=told.start_timestamp,

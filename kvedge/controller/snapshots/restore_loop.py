@@ -32,6 +32,7 @@ from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, V
 from kvedge.resources.types.storage import PersistentVolume, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.saved_memory import resume_claim
 
 _LIMITS: Final = PassLimits(16, 5.0)
 _OF_VM: Final = "restores-of-vm"
@@ -194,6 +195,15 @@ class RestoreLoop:
         self._look_at(_OF_VM, item.metadata.namespace, item.metadata.name)
         for name in _lock_of(item):
             self.loop.add(Key(*name.split("/", 1)))
+        if (
+            old is not None
+            and new is not None
+            and resume_claim(old.metadata.annotations)
+            and not resume_claim(new.metadata.annotations)
+        ):
+            # Its memory was used.
+            for each in self._restores.find_indexed(_OF_VM, f"{item.metadata.namespace}/{item.metadata.name}"):
+                self.loop.add(Key(item.metadata.namespace, each.metadata.name))
 
     def _on_vmi(self, old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
         item = new or old

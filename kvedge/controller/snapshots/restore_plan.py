@@ -19,6 +19,7 @@ from kvedge.controller.snapshots.in_place_plan import (
     tell_kept,
     undo,
 )
+from kvedge.controller.snapshots.memory.memory_restore import brings_memory, is_memory_restore, why_without_memory
 from kvedge.controller.snapshots.restore_report import (
     LOOK_SECONDS,
     fail_restore,
@@ -63,6 +64,7 @@ from kvedge.resources.meta import owner_reference
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.saved_memory import resume_claim
 from kvedge.runtime.clock import rfc3339
 
 _INITIALIZING: Final = "Initializing VirtualMachineRestore"
@@ -82,7 +84,7 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         return SnapshotPlan((Patch(restore, {"metadata": {"finalizers": [*meta.finalizers, RESTORE_FINALIZER]}}),))
     if status.complete:
         # Those that a driver fills with the VM's first start are filled after the end.
-        return SnapshotPlan((*unlock_target(view), *_seal_volumes(view)))
+        return SnapshotPlan((*unlock_target(view), *_seal_volumes(view), *_drop_used_memory(view)))
     if restore.has_failed:
         drops: tuple[SnapshotAction, ...] = (
             *undo(view), *unlock_target(view), *_drop_unpatched(view), *_drop_volumes(view)
@@ -116,10 +118,21 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
         held = plan_target(view, view.vm, now)
         if held is not None:
             return held
-    if not status.restores and content.spec.volume_backups:
-        named = msgspec.structs.replace(status, restores=plan_volume_restores(restore, content))
-        return report_restore(view, now, named, ("True", "Creating new PVCs"), ("False", "Waiting for new PVCs"))
+    if not status.restores and (named := _name_volumes(view, content, now)) is not None:
+        return named
     return _plan_volumes(view, content, now)
+
+
+def _name_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan | None:
+    """Write down what is to be made; None when that is nothing."""
+    restore, same = view.restore, view.vm is not None and is_same(view, view.vm)
+    volumes = plan_volume_restores(restore, content, memory=brings_memory(restore, content, same=same))
+    if not volumes:
+        return None
+    named = msgspec.structs.replace(restore.status, restores=volumes)
+    why = why_without_memory(restore, content, same=same)
+    told = [Told("Normal", "MemoryLeftOut", f"The snapshot's memory is left out: {why}; the VM boots")] if why else []
+    return report_restore(view, now, named, ("True", "Creating new PVCs"), ("False", "Waiting for new PVCs"), told=told)
 
 
 def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan:
@@ -129,7 +142,11 @@ def _plan_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now
     there: dict[str, DataVolume | None] = {}
     for volume in restore.status.restores:
         name = fill_name(restore, volume)
-        found = there[name] = view.volumes.get(name)
+        found = view.volumes.get(name)
+        if found is None and is_memory_restore(volume) and not all(_is_complete(each) for each in there.values()):
+            # By the times of the files its launcher sees that no disk was written after it.
+            continue
+        there[name] = found
         if found is not None and found.metadata.annotations.get(LAST_RESTORE) != mark_of(restore):
             return fail_restore(
                 view,
@@ -274,6 +291,19 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
     text = f"Successfully completed VirtualMachineRestore {restore.metadata.name}"
     told = (Told("Normal", "VirtualMachineRestoreComplete", text),)
     return report_restore(view, now, done, ("False", _DONE), ("True", _DONE), told=told)
+
+
+def _drop_used_memory(view: RestoreView) -> tuple[Delete, ...]:
+    """Memory goes with its claim once the VM has gone on from it, or no more says that it will."""
+    memory = next((each for each in view.restore.status.restores if is_memory_restore(each)), None)
+    if memory is None or view.vm is None:
+        return ()
+    name = memory.persistent_volume_claim
+    found = view.volumes.get(name)
+    is_ours = found is not None and found.metadata.annotations.get(LAST_RESTORE) == mark_of(view.restore)
+    if found is None or not is_ours or found.metadata.deletion_timestamp is not None:
+        return ()
+    return () if resume_claim(view.vm.metadata.annotations) == name else (Delete(found),)
 
 
 def _plan_deletion(view: RestoreView) -> SnapshotPlan:

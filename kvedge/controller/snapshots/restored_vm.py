@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from kvedge.controller.snapshots.memory.memory_backup import disk_backups, is_memory
+from kvedge.controller.snapshots.memory.memory_restore import is_memory_restore, mark_memory, memory_restore
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY, PRE_POPULATED
@@ -55,12 +57,14 @@ def is_unpatched(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> b
     return vm is not None and vm.metadata.annotations.get(LAST_RESTORE) == UNPATCHED + mark_of(restore)
 
 
-def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachineSnapshotContent) -> list[VolumeRestore]:
-    """How the new disks are called; it is decided once."""
+def plan_volume_restores(
+    restore: VirtualMachineRestore, content: VirtualMachineSnapshotContent, *, memory: bool = False
+) -> list[VolumeRestore]:
+    """How the new disks are called, and with `memory` the claim that this comes into; it is decided once."""
     templates = {str(each["metadata"].get("name", "")) for each in _templates(_spec(content))}
     named = {each.volume_name: each.restore_name for each in restore.spec.volume_restore_overrides}
     made = []
-    for backup in content.spec.volume_backups:
+    for backup in disk_backups(content):
         if backup.volume_snapshot_name is None:
             continue
         was = str(backup.persistent_volume_claim.metadata.get("name", ""))
@@ -73,7 +77,8 @@ def plan_volume_restores(restore: VirtualMachineRestore, content: VirtualMachine
                 data_volume_name=name if was in templates else None,
             )
         )
-    return made
+    saved = next((each.volume_snapshot_name for each in content.spec.volume_backups if is_memory(each)), None)
+    return [*made, memory_restore(restore, saved)] if memory and saved is not None else made
 
 
 def make_volume(
@@ -141,7 +146,11 @@ def exchange_body(
     else:
         spec["running"] = False
     kept = (_source(content).get("metadata") or {}).get("annotations") or {}
-    annotations = {LAST_RESTORE: mark_of(restore), **({KEPT_TYPES: kept[KEPT_TYPES]} if KEPT_TYPES in kept else {})}
+    annotations = {
+        LAST_RESTORE: mark_of(restore),
+        **({KEPT_TYPES: kept[KEPT_TYPES]} if KEPT_TYPES in kept else {}),
+        **mark_memory(volumes),
+    }
     body: JsonObject = {"metadata": {"annotations": annotations}}
     changed = merge_difference(encode(vm.spec), spec)
     return {**body, "spec": changed} if changed else body
@@ -214,7 +223,7 @@ def is_in_place(restore: VirtualMachineRestore, volume: VolumeRestore) -> bool:
     """Whether a volume's new data come into the claim of its old ones."""
     overrides = restore.spec.volume_restore_overrides
     is_named = any(each.volume_name == volume.volume_name and each.restore_name for each in overrides)
-    return restore.spec.volume_restore_policy == IN_PLACE and not is_named
+    return restore.spec.volume_restore_policy == IN_PLACE and not is_named and not is_memory_restore(volume)
 
 
 def fill_name(restore: VirtualMachineRestore, volume: VolumeRestore) -> str:

@@ -22,6 +22,8 @@ from kvedge.controller.snapshots.driver_plan import is_moment_over, plan_after_m
 from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.live_copies import is_live, withdraw
 from kvedge.controller.snapshots.live_plan import indicate, plan_live
+from kvedge.controller.snapshots.memory.memory_backup import wants_memory
+from kvedge.controller.snapshots.memory.memory_rules import find_memory_fault
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.controller.snapshots.snapshot_deadline import count_seconds_left
 from kvedge.controller.snapshots.snapshot_report import (
@@ -102,6 +104,8 @@ def plan_letting_go(content: VirtualMachineSnapshotContent, unfilled: Sequence[s
 
 def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left: float | None) -> SnapshotPlan:
     status = view.snapshot.status
+    if wants_memory(view.snapshot) and not runs(view.vmi):
+        return fail_snapshot(view, now, find_memory_fault(vm, view.vmi))
     if not holds_lock(view.snapshot, vm) and (obstacle := find_obstacle(view, vm)):
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
         return report_snapshot(view, now, status, (NOT_READY, waiting), again=soonest(left, _LOCK_SECONDS))
@@ -118,6 +122,8 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
         plan = report_snapshot(view, now, msgspec.structs.replace(status, source_uid=None), (NOT_READY, waiting))
         return SnapshotPlan((*plan.actions, *_one(released)), again_after=_LOCK_SECONDS)
+    if wants_memory(view.snapshot) and (fault := find_memory_fault(vm, view.vmi)):
+        return fail_snapshot(view, now, fault)
     content = make_content(view, vm)
     text = f"Successfully created VirtualMachineSnapshotContent {content.metadata.name}"
     return SnapshotPlan((Create(content),), (Told("Normal", "SuccessfulVirtualMachineSnapshotContentCreate", text),))

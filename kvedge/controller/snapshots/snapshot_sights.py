@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kvedge.controller.snapshots.content_plan import copy_names
 from kvedge.controller.snapshots.driver_classes import read_classes
 from kvedge.controller.snapshots.driver_snapshots import is_of_driver
+from kvedge.controller.snapshots.memory.memory_backup import wants_memory
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.kube.errors import NotFound
@@ -64,7 +65,9 @@ def find_classes(
     """By which classes drivers take snapshots of the VM's claims, as long as that is still to be done."""
     is_begun = content is not None and not is_of_driver(content)
     is_over = snapshot.is_final or bool(snapshot.status.creation_time)
-    if vm is None or is_begun or is_over or snapshot.metadata.annotations.get(METHOD) == CLAIM_COPIES:
+    # Drivers take each disk for itself, and memory would be of yet another moment.
+    is_ours = wants_memory(snapshot) or snapshot.metadata.annotations.get(METHOD) == CLAIM_COPIES
+    if vm is None or is_begun or is_over or is_ours:
         return DriverClasses()
     named = sorted(set(lasting_claims(vm).values()))
     return read_classes(client, [claims[name] for name in named if name in claims])

@@ -49,6 +49,7 @@ from kvedge.resources.names import VM_FINALIZER
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineStatus
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 # The finalizer with which a user asks that a VM goes and its VMI stays.
 _ORPHAN = "orphan"
@@ -142,6 +143,8 @@ def _plan_run(seen: VmView, now: datetime, jitter: float, hotplug: Hotplug) -> V
     own = vmi if vmi is not None and is_owned(vmi, vm) else None
     if own is not None and (arrived := _plan_arrival(vm, own)):
         return VmPlan((PatchVm(arrived),))
+    if own is not None and _has_resumed(vm, own):
+        return VmPlan((PatchVm({"metadata": {"annotations": {RESUME_MEMORY: None}}}),))
     requests = open_requests(vm.status.state_change_requests, own)
     failure = next_start_failure(vm, own, now, jitter)
     decision = decide_run(RunState(vm.run_strategy, vm.status.run_strategy, requests, failure, own, now))
@@ -207,6 +210,13 @@ def _plan_arrival(vm: VirtualMachine, own: VirtualMachineInstance) -> JsonObject
         return {}
     strategy = vm.metadata.annotations.get(RESTORE_RUN_STRATEGY, "Always")
     return {"metadata": {"annotations": {RESTORE_RUN_STRATEGY: None}}, "spec": {"runStrategy": strategy}}
+
+
+def _has_resumed(vm: VirtualMachine, own: VirtualMachineInstance) -> bool:
+    """Whether saved memory is of no use any more: the guest goes on from it, or runs without, and writes its disks."""
+    if RESUME_MEMORY not in vm.metadata.annotations:
+        return False
+    return own.status.phase == "Running" or RESUME_MEMORY not in own.metadata.annotations
 
 
 def _waits_in_vain(vm: VirtualMachine, own: VirtualMachineInstance) -> bool:

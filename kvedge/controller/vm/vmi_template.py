@@ -21,7 +21,7 @@ from kvedge.controller.vm.template_changes import without_live_parts
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
-from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
+from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump, lasting_claim
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.moves.crossing import IS_RECEIVER, WAIT_AS_RECEIVER
@@ -31,6 +31,7 @@ from kvedge.resources.types.domain import Firmware
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineInstanceStatus
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+from kvedge.resources.values.saved_memory import RESUME_MEMORY, read_resume
 
 
 def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> VirtualMachineInstance:
@@ -45,7 +46,11 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> V
         VM_GENERATION: str(vm.metadata.generation),
         TEMPLATE_HASH: template_hash(vm, typed),
     }
-    given = {key: value for key, value in template.metadata.annotations.items() if key != IS_RECEIVER}
+    ours = (IS_RECEIVER, RESUME_MEMORY)
+    given = {key: value for key, value in template.metadata.annotations.items() if key not in ours}
+    disks = {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
+    if read_resume(vm.metadata.annotations, disks):
+        marks[RESUME_MEMORY] = vm.metadata.annotations[RESUME_MEMORY]
     if vm.run_strategy == WAIT_AS_RECEIVER:
         marks[IS_RECEIVER] = "true"
     return VirtualMachineInstance(

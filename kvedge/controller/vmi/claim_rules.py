@@ -16,7 +16,7 @@ from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.state_claims import STATE_LABEL, is_state_of, state_volumes
+from kvedge.resources.disks.state_claims import STATE_LABEL, is_state_of, own_volumes, state_volumes
 from kvedge.resources.disks.volume_facts import claim_of, claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.shares.shared_directories import shared_volumes
@@ -75,7 +75,7 @@ def claim_wait(vmi: VirtualMachineInstance, view: ClaimView) -> ClaimWait | None
 
 def find_needed_claims(vmi: VirtualMachineInstance) -> Sequence[tuple[Volume, str]]:
     """The volumes whose claims must be there before the launcher is, with the claims' names."""
-    own = [*vmi.spec.volumes, *state_volumes(vmi)]
+    own = [*vmi.spec.volumes, *own_volumes(vmi)]
     return [(volume, name) for volume, name in claims(own) if not is_hotpluggable(volume)]
 
 
@@ -160,7 +160,7 @@ _ALONE: Final = _Use(writes=True, shares=False)
 
 def _use(vmi: VirtualMachineInstance, claim: str) -> _Use | None:
     """How the disks of a VMI use a claim; None when none does. A layer over a claim only reads it."""
-    if any(name == claim for _, name in claims(state_volumes(vmi))):
+    if any(name == claim for _, name in claims(own_volumes(vmi))):
         return _ALONE
     disks = {disk.name: disk for disk in vmi.spec.domain.devices.disks}
     found = [

@@ -47,7 +47,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient, Preconditions
 from kvedge.kube.observed_delete import delete_observed
 from kvedge.kube.patches import MergePatch, StrategicPatch, at_version
-from kvedge.resources.disks.state_claims import state_volumes
+from kvedge.resources.disks.state_claims import own_volumes
 from kvedge.resources.disks.volume_facts import ATTACHMENT_APP, claims
 from kvedge.resources.names import APP, CREATED_BY, MADE_UNIX_MS
 from kvedge.resources.types.core import Pod
@@ -147,7 +147,7 @@ class VmiSteps:
 
     def view_claims(self, vmi: VirtualMachineInstance) -> ClaimView:
         """The claims of a VMI as they are, and who has taken them."""
-        names = {name for _, name in claims([*vmi.spec.volumes, *state_volumes(vmi)])}
+        names = {name for _, name in claims([*vmi.spec.volumes, *own_volumes(vmi)])}
         found = ((name, self._claims.get(vmi.metadata.namespace, name)) for name in names)
         holders = ((name, self._holders.holder(vmi, name)) for name in names)
         return ClaimView(

@@ -33,6 +33,7 @@ _TYPES: Final = {False: "Full", True: "Incremental"}
 # Of what an older launcher cannot do; it is replaced when the guest starts anew or moves.
 _TOO_OLD: Final = "the VM's launcher is of a release that copies no disks of running guests; restart or migrate the VM"
 _TOO_OLD_FOR_BACKUPS: Final = "the VM's launcher is of a release that writes no backups; restart or migrate the VM"
+_TOO_OLD_FOR_MEMORY: Final = "the VM's launcher is of a release that saves no memory; restart or migrate the VM"
 _UNDER_WAY: Final = frozenset({DISK_COPY_PREPARING, DISK_COPY_ACTIVE})
 
 
@@ -97,7 +98,10 @@ def _plan_begin(
         return CopyPlan(status=fail(request, _TOO_OLD))
     if request.backup is not None and not status.backs_up:
         return CopyPlan(status=fail(request, _TOO_OLD_FOR_BACKUPS))
+    if request.memory and not status.saves_memory:
+        return CopyPlan(status=fail(request, _TOO_OLD_FOR_MEMORY))
     targets = [request.backup.target] if request.backup else [volume.copy_name for volume in request.volumes]
+    targets += [request.memory] if request.memory else []
     missing = [name for name in targets if name not in present]
     if missing:
         return CopyPlan(status=_say(request, _describe_missing(vmi, missing[0])))
@@ -113,7 +117,7 @@ def _describe_missing(vmi: VirtualMachineInstance, name: str) -> str:
 def make_request(vmi: VirtualMachineInstance, request: DiskCopyRequest) -> BeginDiskCopyRequest:
     """What the launcher is asked."""
     infos = {entry.name: entry.persistent_volume_claim_info for entry in vmi.status.volume_status}
-    made = BeginDiskCopyRequest(id=request.name)
+    made = BeginDiskCopyRequest(id=request.name, memory=request.memory)
     if order := request.backup:
         files = BackupFiles(
             target=order.target,
@@ -151,6 +155,7 @@ def read_job(request: DiskCopyRequest, job: DiskCopyJob) -> BackupStatus:
         backup_msg=message[:_LONGEST] or None,
         quiesce_status=job.quiesce[:64],
         checkpoint_name=None if order is None else order.checkpoint or None,
+        downtime_milliseconds=job.stood_ms,
         backup_type="" if order is None or not job.started_unix_ms else _TYPES[job.incremental],
     )
 

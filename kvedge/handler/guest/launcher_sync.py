@@ -36,6 +36,7 @@ from kvedge.resources.configuration.configuration_bindings import asks_sidecars
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
@@ -176,14 +177,15 @@ class LauncherSync:
         prepared = running.prepared
         memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
         memory.lost = tuple(running.lost_sentences(vmi))
+        starts = known is None or known.state == DOMAIN_STATE_ABSENT
         request = launcher_pb2.SyncRequest(
             vmi_json=encode_json(vmi),
             interfaces=[item.message for item in prepared],
             options=self.options(),
             memory_bytes=guest_memory_bytes(vmi.spec.domain),
+            resume=_find_memory(vmi, known) if starts else "",
         )
         self.connections.note(key, NETWORK_READY)
-        starts = known is None or known.state == DOMAIN_STATE_ABSENT
         with self._hook_slot(vmi, starts=starts):
             status: launcher_pb2.DomainStatus = self.connections.call(key, "Sync", request, _SYNC_SECONDS)
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
@@ -267,3 +269,13 @@ class LauncherSync:
                     memory.released |= {place[1].name}
         except (LauncherCallError, NetworkError) as error:
             self.events.note_failure(key, vmi, view, memory, error)
+
+
+def _find_memory(vmi: VirtualMachineInstance, known: launcher_pb2.DomainStatus | None) -> str:
+    """The volume with the memory that the guest goes on from; empty: it boots. Raises PodNotReady."""
+    if not resume_claim(vmi.metadata.annotations):
+        return ""
+    if known is None or not known.saves_memory:
+        # An older one would boot the guest, and its memory would be lost without a word.
+        raise PodNotReady("the VM's launcher is of a release that resumes no guest from saved memory")
+    return MEMORY_VOLUME

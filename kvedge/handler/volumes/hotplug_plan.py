@@ -109,11 +109,14 @@ def plan_hand_over(vmi: VirtualMachineInstance, present: Collection[str]) -> lis
 
 
 def find_copies(vmi: VirtualMachineInstance) -> dict[str, str]:
-    """The volumes that copies go into, and what is written beside the images in them until they are whole."""
+    """The volumes that copies and the guest's memory go into, and what is written beside the images in them until
+    they are whole.
+    """
     request = vmi.status.disk_copy
     if request is None or request.backup is not None:
         return {}
-    return {volume.copy_name: f"{vmi.metadata.uid} {request.name}" for volume in request.volumes}
+    names = [volume.copy_name for volume in request.volumes] + ([request.memory] if request.memory else [])
+    return dict.fromkeys(names, f"{vmi.metadata.uid} {request.name}")
 
 
 def as_coming(vmi: VirtualMachineInstance) -> VirtualMachineInstance:

@@ -10,18 +10,19 @@ from typing import Final
 
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import KEPT_TYPES
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 # Annotations that another API server would take for its own work, or that are copies of the object.
 _HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/")
 # Beyond those: of controllers that keep books of their own, and what no user may write.
 _BOOKS: Final = ("kubemacpool.io/", "kubevirt.io/latest-observed", "kubevirt.io/storage-observed")
-_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES)
+_FOREIGN: Final = (*_HISTORY, *_BOOKS, KEPT_TYPES, RESUME_MEMORY)
 _MEMORY_DUMP: Final = "memoryDump"
 
 
 def without_history(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations of a VM that another one of its cluster may have, too."""
-    return {key: value for key, value in annotations.items() if not key.startswith(_HISTORY)}
+    return {key: value for key, value in annotations.items() if not key.startswith((*_HISTORY, RESUME_MEMORY))}
 
 
 def without_place(annotations: Mapping[str, str]) -> dict[str, str]:

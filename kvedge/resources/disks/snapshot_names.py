@@ -30,6 +30,9 @@ METHOD: Final = "kvedge.io/snapshot-method"
 CLAIM_COPIES: Final = "claim-copies"
 # Ours, on a snapshot: whether it is to have the guest's memory.
 SNAPSHOT_MEMORY: Final = "kvedge.io/snapshot-memory"
+# ... and the StorageClass of the claim for it. On a restore, "false" leaves the memory out.
+MEMORY_CLASS: Final = "kvedge.io/snapshot-memory-class"
+RESTORE_MEMORY: Final = "kvedge.io/restore-memory"
 # Ours, on a VolumeSnapshotContent of one box: the directory in which it lies.
 SNAPSHOT_PATH: Final = "kvedge.io/snapshot-path"
 # A storage driver keeps them, as VolumeSnapshots.
@@ -48,7 +51,7 @@ SEALED_CLAIM: Final = "kvedge.io/sealed-claim"
 _LONGEST_CLAIM: Final = 253
 _LONGEST_LABEL: Final = 63
 _UID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_COPY: Final = re.compile(f"vmsnapshot-{_UID}-volume-.")
+_COPY: Final = re.compile(f"vmsnapshot-{_UID}-(?:volume-.|memory$)")
 
 
 def content_name(snapshot_uid: str) -> str:
@@ -63,6 +66,11 @@ def volume_copy_name(snapshot_uid: str, volume: str) -> str:
     'vmsnapshot-0f5c0000-0000-4000-8000-000000000000-volume-root'
     """
     return f"vmsnapshot-{snapshot_uid}-volume-{volume}"[:_LONGEST_CLAIM]
+
+
+def memory_copy_name(snapshot_uid: str) -> str:
+    """The name of the claim that holds the guest's memory."""
+    return f"vmsnapshot-{snapshot_uid}-memory"
 
 
 def is_volume_copy(claim: str) -> bool:

@@ -21,6 +21,7 @@ from kvedge.resources.types.storage import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
 
 # On the claim: the name of the VM.
 STATE_LABEL: Final = "persistent-state-for"
@@ -67,6 +68,19 @@ def state_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
         return []
     source = PersistentVolumeClaimSource(claim_name=state_claim_name(vmi.metadata.name))
     return [Volume(name=STATE_VOLUME, persistent_volume_claim=source)]
+
+
+def own_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The claims that a launcher's Pod has beside those of the VMI's volumes, as if they were volumes of it, too."""
+    return [*state_volumes(vmi), *memory_volumes(vmi)]
+
+
+def memory_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
+    """The claim that the guest's memory comes from; none once it runs: no other launcher of this run needs it."""
+    claim = resume_claim(vmi.metadata.annotations)
+    if not claim or vmi.is_final or vmi.status.phase == "Running":
+        return []
+    return [Volume(name=MEMORY_VOLUME, persistent_volume_claim=PersistentVolumeClaimSource(claim_name=claim))]
 
 
 def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> PersistentVolumeClaim:

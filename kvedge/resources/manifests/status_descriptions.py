@@ -94,6 +94,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "DiskCopyRequest": {
         "name": "The copy's name; each is made once.",
         "volumes": "The disks, and the volumes that their copies go into.",
+        "memory": "The utility volume that the guest's memory goes into; none where it is not saved.",
         "backup": "The backup that they go into instead.",
     },
     "BackupOrder": {
@@ -125,6 +126,7 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "QuiesceFailed or QuiesceSkipped.",
         "checkpointName": "The moment's name, of a backup.",
         "backupType": "Full or Incremental, of a backup.",
+        "downtimeMilliseconds": "For how long the guest stood while its memory was saved.",
     },
     "VolumeStatus": {
         "name": "The volume's name.",

@@ -168,11 +168,15 @@ class DiskCopyRequest(KubeStruct, kw_only=True):
 
     name: str
     volumes: list[CopiedVolume] = []
+    # The utility volume that the guest's memory goes into; empty: it is not saved.
+    memory: str = ""
     backup: BackupOrder | None = None
 
 
 class BackupStatus(KubeStruct, kw_only=True):
-    """How far the copy of disks is that was asked for; `startTimestamp` is its moment. The fields are KubeVirt's."""
+    """How far the copy of disks is that was asked for; `startTimestamp` is its moment. The fields are KubeVirt's, but
+    for the last: how long the guest stood while its memory was saved.
+    """
 
     backup_name: str = ""
     start_timestamp: str | None = None
@@ -183,6 +187,7 @@ class BackupStatus(KubeStruct, kw_only=True):
     quiesce_status: str = ""
     checkpoint_name: str | None = None
     backup_type: str = ""
+    downtime_milliseconds: int = 0
 
 
 class ChangedBlockTracking(KubeStruct, kw_only=True):

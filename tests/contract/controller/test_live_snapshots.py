@@ -10,7 +10,7 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import decode
-from kvedge.resources.disks.snapshot_names import SEALED_CLAIM
+from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SNAPSHOT_MEMORY, memory_copy_name
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
@@ -62,13 +62,16 @@ class RunningVm:
         self.node.starts(self.node.pod())
         self.node.runs()
 
-    def ask_snapshot(self) -> str:
+    def ask_snapshot(self, *, memory: bool = False) -> str:
         """Ask for it; the claim that the copy of its disk goes into, once that is brought to the launcher."""
         source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "web"}
-        document = {"metadata": {"name": "live", "namespace": self.namespace}, "spec": {"source": source}}
-        made = self.client.create(decode(VirtualMachineSnapshot, document))
+        annotations = {SNAPSHOT_MEMORY: "true"} if memory else {}
+        metadata = {"name": "live", "namespace": self.namespace, "annotations": annotations}
+        made = self.client.create(decode(VirtualMachineSnapshot, {"metadata": metadata, "spec": {"source": source}}))
         copy = f"vmsnapshot-{made.metadata.uid}-volume-data"
         bound_claim(self.server, self.namespace, copy)
+        if memory:
+            bound_claim(self.server, self.namespace, memory_copy_name(made.metadata.uid))
         wait_until(lambda: self.node.vmi().status.disk_copy, "the copy is asked for")
         return copy
 
@@ -113,6 +116,25 @@ def test_a_running_vm_is_copied_into_a_claim_that_comes_to_its_launcher(
     taken = vm.snapshot()
     assert (taken.status.ready_to_use, taken.status.creation_time) == (True, MOMENT)
     kept = vm.client.get(PersistentVolumeClaim, namespace, copy)
+    assert kept.metadata.annotations[SEALED_CLAIM] == kept.metadata.uid
+    wait_until(vm.is_let_go, "the VM is let go")
+
+
+def test_the_memory_comes_into_a_claim_of_its_own_and_the_downtime_is_told(
+    either_server: EitherServer, namespace: str
+) -> None:
+    vm = RunningVm(either_server, namespace)
+    vm.ask_snapshot(memory=True)
+    vmi = vm.node.vmi()
+    asked = vmi.status.disk_copy
+    assert asked is not None
+    name = memory_copy_name(vm.snapshot().metadata.uid)
+    assert {each.name: each.claim_name for each in vmi.spec.utility_volumes}[asked.memory] == name
+    vm.handler_says(startTimestamp=MOMENT, completed=True, downtimeMilliseconds=700)
+    wait_until(lambda: vm.snapshot().status.phase == "Succeeded", "the snapshot is taken")
+    assert vm.snapshot().status.indications == ["Online", "Memory"]
+    assert "downtime 700 ms" in (vm.snapshot().status.source_indications[-1].message or "")
+    kept = vm.client.get(PersistentVolumeClaim, namespace, name)
     assert kept.metadata.annotations[SEALED_CLAIM] == kept.metadata.uid
     wait_until(vm.is_let_go, "the VM is let go")
 

@@ -14,8 +14,10 @@ from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.names import KEPT_TYPES
 from kvedge.resources.role_users import UserInfo
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
 _ANNOTATIONS: Final = "/metadata/annotations"
+_OURS: Final = (KEPT_TYPES, RESUME_MEMORY)
 
 
 def kept_types_are_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
@@ -38,18 +40,21 @@ def patches_leave_kept_types(patches: Sequence[str], user: UserInfo) -> Iterator
         except (ValueError, RecursionError):
             # Another rule has the words.
             continue
-        if isinstance(operation, dict) and _writes_kept_types(operation):
+        if isinstance(operation, dict) and (written := _writes_ours(operation)):
             at = Field("spec").at("patches").item(index)
-            yield unsupported_cause(at, f"{at}: {KEPT_TYPES} is written by kvedge alone: leave it out")
+            yield unsupported_cause(at, f"{at}: {written} is written by kvedge alone: leave it out")
 
 
-def _writes_kept_types(operation: JsonObject) -> bool:
+def _writes_ours(operation: JsonObject) -> str:
+    """An annotation of ours that an operation writes, or may write; empty for none."""
     path, value = str(operation.get("path")), operation.get("value")
     if operation.get("op") == "test":
-        return False
-    if path == _ANNOTATIONS:
-        return operation.get("op") in ("copy", "move") or (isinstance(value, dict) and KEPT_TYPES in value)
-    return path.replace("~1", "/").replace("~0", "~") == f"{_ANNOTATIONS}/{KEPT_TYPES}"
+        return ""
+    if path == _ANNOTATIONS and operation.get("op") in ("copy", "move"):
+        return KEPT_TYPES
+    named = path.replace("~1", "/").replace("~0", "~").removeprefix(f"{_ANNOTATIONS}/")
+    inner = value if path == _ANNOTATIONS and isinstance(value, dict) else {}
+    return next((name for name in _OURS if name == named or name in inner), "")
 
 
 def _annotations(document: JsonObject) -> JsonObject:

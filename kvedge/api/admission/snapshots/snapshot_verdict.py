@@ -25,7 +25,7 @@ from kvedge.resources.data_volume_names import (
     PRE_POPULATED,
     STATIC_VOLUME,
 )
-from kvedge.resources.disks.snapshot_names import SNAPSHOT_MEMORY, is_volume_copy
+from kvedge.resources.disks.snapshot_names import MEMORY_CLASS, RESTORE_MEMORY, SNAPSHOT_MEMORY, is_volume_copy
 from kvedge.resources.types.protection.snapshots import (
     TypedReference,
     VirtualMachineRestore,
@@ -67,7 +67,8 @@ def judge_snapshot(request: AdmissionRequest, document: JsonObject) -> Verdict:
     except DecodeError as error:
         causes.append(Cause(error.path, str(error), "FieldValueTypeInvalid"))
         return Verdict(tuple(distinct(causes)))
-    causes += [*names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec), *_wants_no_memory(document)]
+    causes += [*names_a_vm(spec.source, _SPEC.at("source")), *_deadline_is_one(spec)]
+    causes += _memory_words_are_clear(document, (SNAPSHOT_MEMORY, MEMORY_CLASS))
     return Verdict(tuple(distinct(causes)))
 
 
@@ -90,6 +91,7 @@ def judge_restore(request: AdmissionRequest, document: JsonObject) -> Verdict:
         *_overrides_say_something(spec.volume_restore_overrides),
         *patches_are_patches(spec.patches),
         *patches_leave_kept_types(spec.patches[:_MOST], request.user),
+        *_memory_words_are_clear(document, (RESTORE_MEMORY,)),
     ]
     return Verdict(tuple(distinct(causes)))
 
@@ -125,13 +127,16 @@ def _deadline_is_one(spec: VirtualMachineSnapshotSpec) -> Iterator[Cause]:
         yield invalid_value(at, given, f"{error}: write it as 10m or 1h30m")
 
 
-def _wants_no_memory(document: JsonObject) -> Iterator[Cause]:
-    """It would be restored as after a power cut by somebody who counts on its memory."""
-    given = ((document.get("metadata") or {}).get("annotations") or {}).get(SNAPSHOT_MEMORY, "false")
-    if given != "false":
-        at = Field("metadata").at("annotations").key(SNAPSHOT_MEMORY)
-        text = f"{at}: snapshots hold no memory yet: leave it out for one of the disks, or use memory-dump for a core"
-        yield unsupported_cause(at, text)
+def _memory_words_are_clear(document: JsonObject, names: Sequence[str]) -> Iterator[Cause]:
+    """Somebody counts on memory, or on its absence: a word that nobody reads is no answer."""
+    given = (document.get("metadata") or {}).get("annotations") or {}
+    for name in names:
+        at = Field("metadata").at("annotations").key(name)
+        if name == MEMORY_CLASS:
+            if name in given and not is_subdomain(str(given[name])):
+                yield invalid_value(at, given[name], "it is no name of a StorageClass")
+        elif given.get(name, "false") not in ("true", "false"):
+            yield unsupported_cause(at, f'{at}: "true" or "false", and not {given[name]!r}')
 
 
 def _names_a_snapshot(spec: VirtualMachineRestoreSpec) -> Iterator[Cause]:

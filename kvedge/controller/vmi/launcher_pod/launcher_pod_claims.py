@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvedge.controller.vmi.launcher_pod.pod_volume_names import free_name
-from kvedge.resources.disks.state_claims import state_volumes
+from kvedge.resources.disks.state_claims import own_volumes
 from kvedge.resources.disks.volume_facts import claim_directory, claim_of, device_path, is_hotpluggable
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, PodVolume, VolumeDevice, VolumeMount
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -27,7 +27,7 @@ def make_mounted_claims(
     there counts as a file system: its Pod is not created.
     """
     made = []
-    for volume in (*vmi.spec.volumes, *state_volumes(vmi)):
+    for volume in (*vmi.spec.volumes, *own_volumes(vmi)):
         name = claim_of(volume)
         if name is None or is_hotpluggable(volume):
             continue

@@ -146,12 +146,33 @@ def test_no_guest_writes_to_the_copy_of_a_snapshot(source: JsonObject) -> None:
         assert "holds a volume's copy for a VirtualMachineSnapshot" in cause.message
 
 
-@pytest.mark.parametrize("value", ["true", "", "yes"])
-def test_a_snapshot_that_is_to_have_memory_is_refused_and_not_taken_without(value: str) -> None:
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_snapshot_may_ask_for_memory(value: str) -> None:
+    assert verdict(with_memory(value)) == Verdict()
+
+
+@pytest.mark.parametrize("value", ["", "yes"])
+def test_a_word_for_memory_that_nobody_understands_is_refused(value: str) -> None:
     (cause,) = verdict(with_memory(value)).causes
     assert cause.field == "metadata.annotations[kvedge.io/snapshot-memory]"
-    assert "leave it out" in cause.message
+    assert '"true" or "false"' in cause.message
+
+
+def test_the_class_of_the_memorys_claim_is_a_name() -> None:
+    asked = with_memory("true")
+    asked["metadata"]["annotations"]["kvedge.io/snapshot-memory-class"] = "no name"
+    (cause,) = verdict(asked).causes
+    assert cause.field == "metadata.annotations[kvedge.io/snapshot-memory-class]"
+
+
+def test_a_restore_says_clearly_whether_memory_is_left_out() -> None:
+    asked = restore()
+    asked["metadata"]["annotations"] = {"kvedge.io/restore-memory": "no"}
+    (cause,) = verdict(asked).causes
+    assert cause.field == "metadata.annotations[kvedge.io/restore-memory]"
+    asked["metadata"]["annotations"] = {"kvedge.io/restore-memory": "false"}
+    assert verdict(asked) == Verdict()
 
 
 def test_a_snapshot_that_is_there_may_be_written_whatever_its_annotations_say() -> None:
-    assert verdict(with_memory("true"), with_memory("true")) == Verdict()
+    assert verdict(with_memory("yes"), with_memory("yes")) == Verdict()

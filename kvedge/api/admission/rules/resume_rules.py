@@ -1,0 +1,46 @@
+"""Who may say that a guest goes on from saved memory: the controller, with the disks that belong to it, and no user.
+
+Called by admission_plan.py. Works on documents as they came; touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
+from kvedge.resources.codec import JsonObject
+from kvedge.resources.role_users import UserInfo
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
+
+_AT: Final = Field("metadata").at("annotations").key(RESUME_MEMORY)
+
+
+def resume_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
+    """Memory on disks that it does not belong to destroys their file systems; anybody may take the word away."""
+    before, after = (_read(document) for document in (old, new))
+    if user.is_controller or after is None or after == before:
+        return
+    yield unsupported_cause(_AT, f"{_AT}: only a restore of kvedge writes it: leave it out")
+
+
+def resumed_machine_stays(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
+    """The guest that goes on has the machine and the disks of its snapshot."""
+    if user.is_controller or _read(old) is None or _read(new) is None or _template(old) == _template(new):
+        return
+    text = (
+        "spec.template: the VM's next start goes on from saved memory, with the machine that it had: start it first, or"
+        f" remove the annotation {RESUME_MEMORY}, and it boots"
+    )
+    yield unsupported_cause(Field("spec").at("template"), text)
+
+
+def _read(document: JsonObject) -> object:
+    metadata = document.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return found.get(RESUME_MEMORY) if isinstance(found, dict) else None
+
+
+def _template(document: JsonObject) -> object:
+    spec = document.get("spec")
+    return spec.get("template") if isinstance(spec, dict) else None

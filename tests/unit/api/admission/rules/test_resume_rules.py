@@ -1,0 +1,44 @@
+"""No user says that a guest goes on from memory, and none changes the machine that is about to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays
+from kvedge.resources.role_users import UserInfo
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
+from tests.support.builders import small_vmi, vm_of
+
+USER = UserInfo("somebody")
+
+
+def a_vm(word: str | None = None, **spec: Any) -> Any:
+    made = vm_of(small_vmi(**spec))
+    made["metadata"]["annotations"] = {} if word is None else {RESUME_MEMORY: word}
+    return made
+
+
+def test_a_user_neither_writes_the_word_nor_changes_it() -> None:
+    for old in (a_vm(), a_vm("memory 1"), {}):
+        (cause,) = resume_is_ours(old, a_vm("memory 2"), USER)
+        assert cause.field == f"metadata.annotations[{RESUME_MEMORY}]"
+
+
+def test_a_user_may_keep_the_word_and_take_it_away() -> None:
+    assert not list(resume_is_ours(a_vm("memory 1"), a_vm("memory 1"), USER))
+    assert not list(resume_is_ours(a_vm("memory 1"), a_vm(), USER))
+
+
+def test_the_machine_stays_while_the_word_is_there() -> None:
+    changed = a_vm("memory 1", hostname="another")
+    (cause,) = resumed_machine_stays(a_vm("memory 1"), changed, USER)
+    assert cause.field == "spec.template"
+    assert f"remove the annotation {RESUME_MEMORY}" in cause.message
+    assert not list(resumed_machine_stays(a_vm("memory 1"), a_vm(hostname="another"), USER))
+    assert not list(resumed_machine_stays(a_vm(), a_vm(hostname="another"), USER))
+
+
+def test_how_it_runs_may_change() -> None:
+    changed = a_vm("memory 1")
+    changed["spec"]["runStrategy"] = "Always"
+    assert not list(resumed_machine_stays(a_vm("memory 1"), changed, USER))

@@ -1,0 +1,94 @@
+"""Guests with state beyond memory and disks are refused by the field that has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.controller.snapshots.memory.memory_rules import find_memory_fault
+from kvedge.resources.codec import decode
+from kvedge.resources.types.vmi import HotplugVolumeStatus, MemoryStatus, VirtualMachineInstance, VolumeStatus
+from tests.support.builders import small_vmi
+from tests.unit.controller.snapshots.snapshot_world import the_vm
+
+CLAIM = {"name": "root", "persistentVolumeClaim": {"claimName": "web"}}
+DISK = {"name": "root", "disk": {"bus": "virtio"}}
+
+
+def a_run(devices: Any = None, volumes: Any = None, **domain: Any) -> VirtualMachineInstance:
+    made = small_vmi(volumes=volumes or [CLAIM])
+    made["spec"]["domain"] = {"devices": {"disks": [DISK], **(devices or {})}, **domain}
+    return decode(VirtualMachineInstance, {**made, "status": {"phase": "Running"}})
+
+
+def fault(vmi: VirtualMachineInstance | None) -> str:
+    return find_memory_fault(the_vm(), vmi)
+
+
+def test_a_guest_with_its_disks_on_claims_and_a_seed_is_saved() -> None:
+    seed = {"name": "seed", "cloudInitNoCloud": {"userData": "x"}}
+    disks = [DISK, {"name": "seed", "disk": {}}]
+    assert fault(a_run({"disks": disks, "interfaces": [{"name": "default", "masquerade": {}}]}, [CLAIM, seed])) == ""
+
+
+def test_a_vm_that_is_stopped_has_none() -> None:
+    assert "does not run and has no memory" in fault(None)
+
+
+@pytest.mark.parametrize(
+    ("devices", "field"),
+    [
+        ({"hostDevices": [{"name": "a", "deviceName": "a/b"}]}, "spec.domain.devices.hostDevices"),
+        ({"gpus": [{"name": "a", "deviceName": "a/b"}]}, "spec.domain.devices.gpus"),
+        ({"filesystems": [{"name": "a", "virtiofs": {}}]}, "spec.domain.devices.filesystems"),
+        ({"tpm": {}}, "spec.domain.devices.tpm"),
+        ({"autoattachVSOCK": True}, "spec.domain.devices.autoattachVSOCK"),
+        ({"interfaces": [{"name": "a", "sriov": {}}]}, "spec.domain.devices.interfaces[a].sriov"),
+        ({"interfaces": [{"name": "a", "passt": {}}]}, "spec.domain.devices.interfaces[a].passt"),
+        ({"interfaces": [{"name": "a", "passtBinding": {}}]}, "spec.domain.devices.interfaces[a].passtBinding"),
+        ({"interfaces": [{"name": "a", "binding": {"name": "b"}}]}, "spec.domain.devices.interfaces[a].binding.b"),
+        ({"disks": [{"name": "root", "lun": {}}]}, "disk root: a LUN"),
+        ({"disks": [{**DISK, "shareable": True}]}, "disk root: a shareable disk"),
+    ],
+)
+def test_devices_with_state_of_their_own_are_refused_by_name(devices: Any, field: str) -> None:
+    said = fault(a_run(devices))
+    assert said.startswith(field)
+    assert said.endswith("take the snapshot without memory")
+
+
+@pytest.mark.parametrize(
+    ("domain", "field"),
+    [
+        ({"launchSecurity": {"sev": {}}}, "spec.domain.launchSecurity"),
+        (
+            {"firmware": {"bootloader": {"efi": {"persistent": True}}}},
+            "spec.domain.firmware.bootloader.efi.persistent",
+        ),
+    ],
+)
+def test_what_the_snapshot_does_not_hold_is_refused(domain: Any, field: str) -> None:
+    assert fault(a_run(**domain)).startswith(field)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"containerDisk": {"image": "a:1"}},
+        {"emptyDisk": {"capacity": "1Mi"}},
+        {"hostDisk": {"path": "/a", "type": "Disk"}},
+        {"ephemeral": {"persistentVolumeClaim": {"claimName": "a"}}},
+    ],
+)
+def test_disks_that_the_next_start_makes_anew_are_refused(source: Any) -> None:
+    assert fault(a_run(volumes=[{"name": "root", **source}])).startswith("volume root: it is not in the snapshot")
+
+
+def test_what_was_changed_while_it_runs_is_refused() -> None:
+    vmi = a_run()
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="2Gi")
+    assert fault(vmi).startswith("spec.domain.memory.guest")
+    vmi = a_run()
+    vmi.status.volume_status = [VolumeStatus(name="root", target="sda", hotplug_volume=HotplugVolumeStatus())]
+    assert fault(vmi).startswith("volume root: it was plugged into the running guest")
