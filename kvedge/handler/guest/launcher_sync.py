@@ -36,7 +36,7 @@ from kvedge.resources.configuration.configuration_bindings import asks_sidecars
 from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
-from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
+from kvedge.resources.values.saved_memory import MEMORY_VOLUME, RESUME_MEMORY, resume_claim
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
@@ -277,5 +277,8 @@ def _find_memory(vmi: VirtualMachineInstance, known: launcher_pb2.DomainStatus |
         return ""
     if known is None or not known.saves_memory:
         # An older one would boot the guest, and its memory would be lost without a word.
-        raise PodNotReady("the VM's launcher is of a release that resumes no guest from saved memory")
+        raise PodNotReady(
+            "the VM's launcher is of a release that resumes no guest from saved memory: stop the VM and start it again,"
+            f" or remove its annotation {RESUME_MEMORY}"
+        )
     return MEMORY_VOLUME

@@ -82,6 +82,7 @@ class DomainOrders:
     def reset(self) -> DomainStatus:
         """Press the reset button."""
         self._dumps.refuse_while_dumping()
+        self._refuse_while_saving()
         self._view.outgoing.give_way()
         self._view.moves.wait_while_holding()
         self._session.reset()
@@ -90,6 +91,7 @@ class DomainOrders:
     def soft_reboot(self) -> DomainStatus:
         """Ask the guest to reboot: its agent when there is one, ACPI otherwise."""
         self._dumps.refuse_while_dumping()
+        self._refuse_while_saving()
         self._view.outgoing.give_way()
         self._view.moves.wait_while_holding()
         if not self._agent.orders.give(lambda: self._session.soft_reboot(agent=True), REBOOT_SECONDS):
@@ -237,6 +239,9 @@ class DomainOrders:
         self._view.outgoing.refuse_while_moving()
         self._view.moves.refuse_while_holding()
         self._dumps.refuse_while_dumping()
+        self._refuse_while_saving()
+
+    def _refuse_while_saving(self) -> None:
         if self._view.copies.keeps_state:
             raise WrongState("the guest's memory is being saved; try again when that is over")
 

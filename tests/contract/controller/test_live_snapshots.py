@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from kvedge.controller.controller_service import ControllerRole
+from kvedge.kube.errors import NotFound
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SNAPSHOT_MEMORY, memory_copy_name
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshot
+from kvedge.resources.types.data_volumes import DataVolume
+from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from kvedge.resources.types.storage import PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from tests.contract.controller.played_node import NODE, PlayedNode
-from tests.contract.controller.played_workers import bound_claim
+from tests.contract.controller.played_workers import bound_claim, play, worker_of
 from tests.support.builders import CONFIG, small_vmi, vm_of
 from tests.support.either_server import EitherServer
 from tests.support.waiting import wait_until
@@ -74,6 +77,23 @@ class RunningVm:
             bound_claim(self.server, self.namespace, memory_copy_name(made.metadata.uid))
         wait_until(lambda: self.node.vmi().status.disk_copy, "the copy is asked for")
         return copy
+
+    def stop(self) -> None:
+        self.client.patch(VirtualMachine, self.namespace, "web", MergePatch({"spec": {"runStrategy": "Halted"}}))
+        pod = self.node.pod()
+        self.node.enters("Succeeded")
+        self.node.removes(pod)
+
+        def is_gone() -> bool:
+            try:
+                return self.node.vmi() is None
+            except NotFound:
+                return True
+
+        wait_until(is_gone, "the run is over")
+
+    def word(self) -> str | None:
+        return self.client.get(VirtualMachine, self.namespace, "web").metadata.annotations.get(RESUME_MEMORY)
 
     def snapshot(self) -> VirtualMachineSnapshot:
         return self.client.get(VirtualMachineSnapshot, self.namespace, "live")
@@ -137,6 +157,34 @@ def test_the_memory_comes_into_a_claim_of_its_own_and_the_downtime_is_told(
     kept = vm.client.get(PersistentVolumeClaim, namespace, name)
     assert kept.metadata.annotations[SEALED_CLAIM] == kept.metadata.uid
     wait_until(vm.is_let_go, "the VM is let go")
+    vm.stop()
+    restore_with_memory(vm)
+
+
+def restore_with_memory(vm: RunningVm) -> None:
+    """The next start has the memory, and its launcher the claim; once it runs, the word goes, and then the claim."""
+    client, namespace = vm.client, vm.namespace
+    target = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "web"}
+    spec = {"target": target, "virtualMachineSnapshotName": "live"}
+    restore = client.create(
+        decode(VirtualMachineRestore, {"metadata": {"name": "back", "namespace": namespace}, "spec": spec})
+    )
+    memory = f"restore-{restore.metadata.uid}-memory"
+    for name in (f"restore-{restore.metadata.uid}-data", memory):
+        bound_claim(vm.server, namespace, name)
+        play(vm.server, worker_of(vm.server, namespace, name), "Succeeded", {})
+    word = wait_until(lambda: vm.word(), "the VM is told")
+    assert word.startswith(f"{memory} ")
+    wait_until(lambda: client.get(VirtualMachineRestore, namespace, "back").status.complete, "the restore is over")
+    client.patch(VirtualMachine, namespace, "web", MergePatch({"spec": {"runStrategy": "Always"}}))
+    pod = vm.node.pod()
+    assert vm.node.vmi().metadata.annotations[RESUME_MEMORY] == word
+    claims = [each.persistent_volume_claim for each in pod.spec.volumes if each.persistent_volume_claim is not None]
+    assert memory in [each.claim_name for each in claims]
+    vm.node.starts(pod)
+    vm.node.runs()
+    wait_until(lambda: vm.word() is None, "the word goes")
+    wait_until(lambda: memory not in [each.metadata.name for each in client.list(DataVolume, namespace)], "it goes")
 
 
 def test_a_copy_that_fails_takes_its_claim_along(either_server: EitherServer, namespace: str) -> None:

@@ -28,37 +28,16 @@ COUNT = (
     "setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i >/run/count; echo $i >/data/count; usleep 20000; done'"
     " </dev/null >/dev/null 2>&1 &"
 )
-# Ends the launcher at one step of a resume, once.
-KILLER = """
+# Changes a module of the launcher once it is imported.
+HOOK = """
 import importlib.abc, importlib.util, os, signal, sys
-STEP = "{step}"
-MODULE = "kvedge.launcher.run.memory_resume"
-
-def end():
-    try:
-        os.close(os.open("/run/kubevirt-private/killed", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except FileExistsError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
 
 def spoil(module):
-    kind = module.MemoryResume
-    take, settle, check = kind._take, kind._settle, kind._check_disks
-    def _check_disks(self, *rest):
-        check(self, *rest)
-        STEP == "before the load" and end()
-    def _take(self, *rest):
-        STEP == "before the mark" and end()
-        take(self, *rest)
-        STEP == "after the mark" and end()
-    def _settle(self, *rest):
-        STEP == "after the resume" and end()
-        settle(self, *rest)
-    kind._check_disks, kind._take, kind._settle = _check_disks, _take, _settle
+    {change}
 
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != MODULE:
+        if name != "{module}":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -71,6 +50,31 @@ class Finder(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Finder())
 """
+# Ends the launcher at one step of a resume, once.
+KILLER = HOOK.replace("{module}", "kvedge.launcher.run.memory_resume").replace(
+    "{change}",
+    """
+    kind = module.MemoryResume
+    take, settle, check = kind._take, kind._settle, kind._check_disks
+    def end():
+        try:
+            os.close(os.open("/run/kubevirt-private/killed", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+    def _check_disks(self, *rest):
+        check(self, *rest)
+        "{step}" == "before the load" and end()
+    def _take(self, *rest):
+        "{step}" == "before the mark" and end()
+        take(self, *rest)
+        "{step}" == "after the mark" and end()
+    def _settle(self, *rest):
+        "{step}" == "after the resume" and end()
+        settle(self, *rest)
+    kind._check_disks, kind._take, kind._settle = _check_disks, _take, _settle
+""",
+)
 
 
 class Saved(NamedTuple):
@@ -318,22 +322,30 @@ def refusal(directory: Path, seed: Path, image: Path, saved: Saved, vmi: dict[st
         return str(status.message)
 
 
-def test_a_guest_goes_on_whose_memory_finds_no_room(tmp_path: Path, seed: Path, image: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = "mkdir -p /run/small; mount -t tmpfs -o size=8M,uid=107 small /run/small"
-    link = "touch /run/small/full; chown 107 /run/small/full"
+@pytest.mark.parametrize("looks_first", [True, False], ids=["before it stands", "in the middle"])
+def test_a_guest_goes_on_whose_memory_finds_no_room(looks_first: bool, tmp_path: Path, seed: Path, image: Path) -> None:
+    if not looks_first:
+        spoil = tmp_path / "pod" / "public" / "spoil"
+        spoil.mkdir(parents=True)
+        change = "module.DiskCopies._check_room_for_memory = lambda *_: None"
+        (spoil / "sitecustomize.py").write_text(
+            HOOK.replace("{module}", "kvedge.launcher.copies.disk_copies").replace("{change}", change)
+        )
     there = "/run/kubevirt/hotplug-disks"
-    bind = f"mkdir -p {there}; touch {there}/full-memory.img; mount --bind /run/small/full {there}/full-memory.img"
-    before = f"{mount}; {link}; {bind}"
+    before = "export PYTHONPATH=/run/kubevirt/spoil; mkdir -p /run/small"
+    before += "; mount -t tmpfs -o size=8M,uid=107 small /run/small; touch /run/small/full; chown 107 /run/small/full"
+    before += f"; mkdir -p {there}; touch {there}/full-memory.img; mount --bind /run/small/full {there}/full-memory.img"
     with launcher_pod(tmp_path / "pod", seed=seed, images={"kernel-boot": image}, before=before) as pod:
         start_counting(pod)
         place(pod, "full-data")
         job = save(pod, "full")
         assert job.state == m.DISK_COPY_FAILED
-        assert "no space left" in job.message
+        assert ("are free on its claim" in job.message) is looks_first, job.message
         counts_on(pod)
         assert pod.call("GetDomain").state == m.DOMAIN_STATE_RUNNING
+        # And the next one is made as ever.
+        place(pod, "next-memory"), place(pod, "next-data")
+        assert save(pod, "next").state == m.DISK_COPY_COMPLETE
 
 
 def assert_a_paused_guest_stays_paused(pod: LauncherPod) -> None:
