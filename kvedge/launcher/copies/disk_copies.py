@@ -31,6 +31,7 @@ from kvedge.launcher.copies.copy_plan import (
 )
 from kvedge.launcher.copies.copy_record import CopyRecord, CopyStore
 from kvedge.launcher.copies.guest_hold import GUEST_ENDED, Aborted, GuestHold
+from kvedge.launcher.copies.memory_checks import check_guest, check_room, check_stands
 from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
 from kvedge.resources.disks.hotplug_places import hotplug_path
@@ -338,15 +339,9 @@ class DiskCopies:
 
         Nothing is frozen: what the guest has not written yet is in its memory, and it would be frozen when resumed.
         """
-        facts = self._session.facts()
-        if facts is None or not facts.is_active:
-            raise WrongState(GUEST_ENDED)
-        if self._freezer.is_on:
-            raise WrongState("the guest's file systems are frozen, and would be when it is resumed: thaw them first")
-        if facts.life is Life.PAUSED and facts.why is Why.IO_ERROR:
-            raise WrongState("the guest stands with an I/O error on a disk, and would when it is resumed")
+        facts = check_guest(self._session.facts(), is_frozen=self._freezer.is_on)
         runs = facts.life in (Life.RUNNING, Life.BLOCKED)
-        self._check_room_for_memory(facts)
+        check_room(self._memory_path(), facts)
         if self._aborting.is_set():
             raise Aborted
         begun = time.monotonic()
@@ -362,7 +357,7 @@ class DiskCopies:
             if served:
                 self._session.backup.begin(self._socket, served)
             started = _now_ms()
-            self._check_stands()
+            check_stands(self._session.facts())
         finally:
             self.let_go()
         stood_ms = int((time.monotonic() - begun) * 1000) if runs else 0
@@ -371,21 +366,6 @@ class DiskCopies:
             self._note(self._record._replace(started_ms=started, quiesce=quiesce, stood_ms=stood_ms))
         log.info("the moment is fixed, with the guest's memory", extra={"facts": {"stood_ms": stood_ms}})
         self._on_change()
-
-    def _check_room_for_memory(self, facts: DomainFacts) -> None:
-        path = self._memory_path()
-        space = os.statvfs(path)
-        free, wanted = space.f_bavail * space.f_frsize, facts.memory.boot + facts.memory.plugged
-        if free < wanted:
-            raise DiskFull("the guest's memory", f"it may take {wanted} bytes, and {free} are free on its claim")
-
-    def _check_stands(self) -> None:
-        """Disks and memory are of one moment only if the guest has stood since before the first of them."""
-        facts = self._session.facts()
-        if facts is None or facts.life is not Life.PAUSED:
-            raise WrongState("the guest ran on while its memory was saved")
-        if facts.why is Why.IO_ERROR:
-            raise WrongState("the guest stands with an I/O error on a disk, and would when it is resumed")
 
     def let_go(self) -> None:
         """Let a guest go on that stood for its memory; called again and again until it does."""

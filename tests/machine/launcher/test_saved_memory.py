@@ -327,7 +327,7 @@ def test_a_guest_goes_on_whose_memory_finds_no_room(looks_first: bool, tmp_path:
     if not looks_first:
         spoil = tmp_path / "pod" / "public" / "spoil"
         spoil.mkdir(parents=True)
-        change = "module.DiskCopies._check_room_for_memory = lambda *_: None"
+        change = "module.check_room = lambda *_: None"
         (spoil / "sitecustomize.py").write_text(
             HOOK.replace("{module}", "kvedge.launcher.copies.disk_copies").replace("{change}", change)
         )
