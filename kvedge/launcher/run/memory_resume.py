@@ -66,7 +66,10 @@ class MemoryResume:
         """
         if not is_label(volume):
             raise WrongState(f"{volume!r} is no volume that memory could be in")
-        names = set(os.listdir(self._directory(volume)))
+        try:
+            names = set(os.listdir(self._directory(volume)))
+        except OSError as error:
+            raise WrongState(f"the claim with the guest's saved memory cannot be read: {error}; {_REMEDY}") from error
         if IMAGE_FILE in names:
             return True
         if any(name.startswith(_TAKEN) for name in names):
@@ -80,8 +83,11 @@ class MemoryResume:
         Raises:
             LauncherError: when it does not; then it has not run, or its memory is taken.
         """
-        self._check_disks(volume, document)
-        replace_json(self._owed, {"volume": volume, "paused": paused})
+        try:
+            self._check_disks(volume, document)
+            replace_json(self._owed, {"volume": volume, "paused": paused})
+        except OSError as error:
+            raise WrongState(f"the guest does not go on from its saved memory: {error}; {_REMEDY}") from error
         try:
             self._session.memory.resume(f"{self._directory(volume)}/{IMAGE_FILE}", document)
         except LauncherError as error:

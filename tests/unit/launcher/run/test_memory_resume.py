@@ -101,6 +101,20 @@ def test_memory_that_is_not_there_is_told_of_and_the_guest_does_not_boot(guest: 
         guest.launcher().is_due(MEMORY_VOLUME)
 
 
+def test_a_claim_that_is_not_there_is_told_of(guest: Guest) -> None:
+    guest.image.unlink()
+    guest.place.rmdir()
+    with pytest.raises(WrongState, match="cannot be read"):
+        guest.launcher().is_due(MEMORY_VOLUME)
+
+
+def test_a_disk_that_is_not_there_is_told_of(guest: Guest) -> None:
+    (guest.root / DISK.lstrip("/")).unlink()
+    with pytest.raises(WrongState, match="does not go on"):
+        start(guest)
+    assert guest.done == []
+
+
 def test_of_two_runs_one_goes_on(guest: Guest) -> None:
     def other_was_first(path: str, document: str) -> None:
         os.rename(guest.image, guest.place / "resumed-run-2")
