@@ -16,6 +16,8 @@ from kvedge.launcher.libvirt.libvirt_errors import translate_errors
 
 # libvirt wants a name for what it forgets at once.
 _NAME: Final = "memory"
+# Of a CPU in a document: what is no model.
+_PLACES: Final = frozenset({"topology", "numa"})
 
 
 class DomainMemory:
@@ -50,14 +52,18 @@ class DomainMemory:
 
 
 def with_saved_cpu(document: str, saved: str) -> str:
-    """The domain's document with the CPU that the guest had, where the document leaves the model to the host.
+    """The domain's document with the CPU model that the guest had, where the document leaves that to the host.
 
-    libvirt has written down what it made of that; the host must still have it all, or the guest does not start.
+    libvirt has written down what it made of that; the host must still have it all, or the guest does not start. How
+    many CPUs there are, and where, stays the document's, so that libvirt compares it.
     """
     root, cpu = ElementTree.fromstring(document), ElementTree.fromstring(saved).find("cpu")
     own = root.find("cpu")
     if own is None or cpu is None or own.get("mode") != "host-model":
         return document
+    for each in [each for each in cpu if each.tag in _PLACES]:
+        cpu.remove(each)
+    cpu.extend(each for each in own if each.tag in _PLACES)
     place = list(root).index(own)
     root.remove(own)
     root.insert(place, cpu)
