@@ -14,7 +14,7 @@ from kvedge.cli import group
 from kvedge.cli.exits import Exit
 from kvedge.client.kubeconfigs import load_kubeconfigs
 from kvedge.client.session import connect
-from kvedge.client.snapshots import describe_restore, describe_snapshot, take_snapshot
+from kvedge.client.snapshots import describe_restore, describe_snapshot, make_cells, take_snapshot
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
 from tests.support.scripted_api import Exchange, ScriptedApi, scripted_api
@@ -103,6 +103,33 @@ def test_a_snapshot_is_asked_for_and_waited_for(run: Any, api: Api) -> None:
     assert api.made[0]["spec"] == {"source": SOURCE, "deletionPolicy": "Retain", "failureDeadline": "1h"}
 
 
+def test_memory_is_asked_for_and_its_class(run: Any, api: Api) -> None:
+    assert run("create", "web", "before", "--memory", "--memory-class", "fast")[0] == 0
+    asked = {"kvedge.io/snapshot-memory": "true", "kvedge.io/snapshot-memory-class": "fast"}
+    assert api.made[0]["metadata"]["annotations"] == asked
+    code, text = run("create", "web", "other", "--memory-class", "fast")
+    assert code == Exit.USAGE
+    assert "--memory-class: the snapshot has no memory" in text
+
+
+def test_memory_can_be_left_out_of_a_restore(run: Any, api: Api) -> None:
+    assert run("restore", "web", "old", "--without-memory")[0] == 0
+    assert api.made[0]["metadata"]["annotations"] == {"kvedge.io/restore-memory": "false"}
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"status": {"indications": ["Online", "Memory"], "phase": "Succeeded"}}, "yes"),
+        ({"metadata": {"annotations": {"kvedge.io/snapshot-memory": "true"}}}, "wanted"),
+        ({}, "no"),
+    ],
+)
+def test_the_list_tells_of_memory(document: Any, told: str) -> None:
+    found = decode(VirtualMachineSnapshot, {"metadata": {"name": "a"}, **document})
+    assert make_cells(found, with_namespace=False)[-2] == told
+
+
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", ""])
 def test_a_vm_that_runs_need_not_be_stopped(run: Any, api: Api, phase: str) -> None:
     api.phase = phase
@@ -139,7 +166,7 @@ def test_snapshots_of_a_vm_are_listed_the_oldest_first(run: Any) -> None:
     head, first, second = text.splitlines()
     assert code == 0
     assert head.split()[:4] == ["NAME", "VM", "PHASE", "READY"]
-    assert first.split() == ["old", "web", "Succeeded", "yes", "2026-01-01T00:00:05Z", "root,data", "-"]
+    assert first.split() == ["old", "web", "Succeeded", "yes", "2026-01-01T00:00:05Z", "root,data", "no", "-"]
     assert second.split()[:4] == ["late2", "web", "InProgress", "no"]
     assert second.endswith("Source locked: vmsnapshot-x: 12.5%")
     assert run("list", "-o", "name")[1].count("virtualmachinesnapshot/") == 3
