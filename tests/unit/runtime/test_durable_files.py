@@ -85,6 +85,8 @@ NOT_DURABLE = {
 }
 # These sync the directory themselves, after several renames.
 SYNC_THEMSELVES = {
+    # Must not take a file that somebody else has taken, and syncs the claim's directory after it.
+    "kvedge/launcher/run/memory_resume.py",
     "kvedge/runtime/damaged_files.py",
     "kvedge/runtime/durable_files.py",
     "kvedge/appliance/bundle/bundle_reader.py",
