@@ -65,6 +65,7 @@ class DomainOrders:
         """Let them run."""
         with self._deciding:
             self._refuse_while_busy()
+            self._refuse_while_starting()
             self._state.remember(never_ran=False, held=False)
             self._session.unpause()
         return self._view.look()
@@ -116,6 +117,7 @@ class DomainOrders:
             log.info("the guest was started paused and never ran")
             return self.kill()
         if step is ShutdownStep.RESUME:
+            self._refuse_while_starting()
             log.info("the guest goes on, to shut down", extra={"facts": {"was": facts.why.value}})
             self._session.unpause()
         if not self._agent.orders.give(lambda: self._session.shut_down(agent=True), SHUTDOWN_SECONDS):
@@ -240,6 +242,11 @@ class DomainOrders:
         self._view.moves.refuse_while_holding()
         self._dumps.refuse_while_dumping()
         self._refuse_while_saving()
+
+    def _refuse_while_starting(self) -> None:
+        """A guest with saved memory runs once nobody else can have it, and not before."""
+        if self._state.memory.starting:
+            raise WrongState("the guest is being started; try again when it is")
 
     def _refuse_while_saving(self) -> None:
         if self._view.copies.keeps_state:

@@ -24,7 +24,7 @@ from kvedge.launcher.run.run_state import RunState
 from kvedge.resources.disks.claim_places import IMAGE_FILE, claim_directory
 from kvedge.resources.names import CLAIM_DIRECTORY
 from kvedge.resources.values.name_grammar import is_label
-from kvedge.resources.values.saved_memory import RESUME_MEMORY
+from kvedge.resources.values.saved_memory import MEMORY_VOLUME, RESUME_MEMORY
 
 if TYPE_CHECKING:
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
@@ -116,13 +116,18 @@ class MemoryResume:
             return
         volume, paused = owed
         facts = self._session.facts()
-        stands = facts is not None and facts.is_active and facts.life is Life.PAUSED
-        if not os.path.exists(f"{self._directory(volume)}/{self._mark}"):
+        is_active = facts is not None and facts.is_active
+        stands = facts is not None and facts.life is Life.PAUSED
+        is_taken = os.path.exists(f"{self._directory(volume)}/{self._mark}")
+        if not is_taken and is_active and not stands:
+            # Nobody should have let it run; but it does, and no other run may.
+            self._take(volume)
+        elif not is_taken:
             # Nothing has run: the next start loads the memory again.
             self._state.remember(failure="the launcher was killed before the guest went on from its saved memory")
-            if facts is not None and facts.is_active:
+            if is_active:
                 self._session.destroy(graceful=False)
-        elif stands and not paused:
+        elif is_active and stands and not paused:
             self._session.unpause()
         self._settle(volume)
 
@@ -162,6 +167,9 @@ class MemoryResume:
                 found = json.loads(file.read(1024))
         except FileNotFoundError:
             return None
+        except ValueError:
+            # There is one such volume, and a guest that is paused for ever helps nobody.
+            return MEMORY_VOLUME, False
         return str(found["volume"]), bool(found["paused"])
 
     def _directory(self, volume: str) -> str:

@@ -140,3 +140,24 @@ def test_a_guest_that_was_off_before_its_agent_answered_has_shut_down(run: Domai
 def test_a_guest_that_refuses_its_power_button_has_not(run: DomainRun, domain: OffAtOnce) -> None:
     with pytest.raises(WrongState, match="not running"):
         run.orders.shut_down()
+
+
+def test_a_guest_that_is_being_started_is_let_run_by_its_start_alone(run: DomainRun, domain: SlowDomain) -> None:
+    domain.life, domain.why = Life.PAUSED, Why.USER
+    run.state.remember(starting=True)
+    for order in (run.orders.unpause, run.orders.shut_down):
+        with pytest.raises(WrongState, match="is being started"):
+            order()
+    assert domain.facts().life is Life.PAUSED
+    run.state.remember(starting=False)
+    run.orders.unpause()
+    assert domain.facts().life is Life.RUNNING
+
+
+def test_a_guest_whose_memory_is_about_to_be_saved_is_neither_let_go_nor_reset(
+    run: DomainRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(run.copies), "keeps_state", property(lambda _: True))
+    for order in (run.orders.pause, run.orders.unpause, run.orders.reset, run.orders.soft_reboot):
+        with pytest.raises(WrongState, match="memory is being saved"):
+            order()

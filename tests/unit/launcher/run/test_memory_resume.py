@@ -155,6 +155,20 @@ def test_a_launcher_killed_before_the_mark_leaves_the_memory_to_the_next_run(
     assert guest.launcher("run-2").is_due(MEMORY_VOLUME)
 
 
+def test_a_guest_that_runs_unmarked_has_its_memory_taken_all_the_same(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryResume, "_take", lambda *_: guest.step("take"))
+        guest.kill_at = "take"
+        with pytest.raises(SystemExit):
+            start(guest)
+    guest.life = Life.RUNNING
+    guest.launcher().take_over()
+    assert guest.done == ["load"]
+    assert not guest.launcher("run-2").is_due(MEMORY_VOLUME)
+
+
 def test_a_launcher_killed_after_the_mark_has_its_guest_go_on(guest: Guest) -> None:
     guest.kill_at = "run"
     with pytest.raises(SystemExit):
