@@ -12,7 +12,7 @@ from msgspec import field
 
 from kvedge.resources.codec import JsonObject, KubeStruct
 from kvedge.resources.meta import LabelSelector
-from kvedge.resources.types.core import ResourceRequirements
+from kvedge.resources.types.core import ResourceAmounts
 from kvedge.resources.values.quantities import Quantity
 
 
@@ -186,7 +186,7 @@ class SupportContainerResources(KubeStruct, kw_only=True):
     """What containers of one kind, which support VMs, ask for and may use."""
 
     type: str = ""
-    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    resources: ResourceAmounts = field(default_factory=ResourceAmounts)
 
 
 class TlsConfiguration(KubeStruct, kw_only=True):
