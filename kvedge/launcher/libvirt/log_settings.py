@@ -7,15 +7,16 @@ same.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
+from collections.abc import Callable
 from typing import Final
 
-_LIBRARY: Final = "libvirt.so.0"
+from kvedge.runtime.linux.libraries import find_libvirt_call
+
 _FUNCTION: Final = "virLogSetFromEnv"
 
-# The library, once it has been loaded early.
-_early: list[ctypes.CDLL] = []
+# The library's function, once it has been loaded early.
+_early: list[Callable[[], object]] = []
 
 
 def import_early() -> bool:
@@ -25,11 +26,11 @@ def import_early() -> bool:
         ImportError: when there is no binding.
     """
     importlib.import_module("libvirt")
-    # The library that the binding has loaded: this opens it a second time, by the same name.
-    library = ctypes.CDLL(_LIBRARY)
-    if not hasattr(library, _FUNCTION):
+    # The library that the binding has loaded: it is opened a second time, by the same name.
+    read_again = find_libvirt_call(_FUNCTION)
+    if read_again is None:
         return False
-    _early.append(library)
+    _early.append(read_again)
     return True
 
 
@@ -38,5 +39,5 @@ def catch_up() -> None:
 
     libvirt says nothing when it cannot use them.
     """
-    for library in _early:
-        getattr(library, _FUNCTION)()
+    for read_again in _early:
+        read_again()

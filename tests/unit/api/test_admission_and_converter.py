@@ -35,7 +35,7 @@ GATES: Final = FeatureGates(
         }
     )
 )
-CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES))
+CLUSTER: Final = Cluster("amd64", Configuration(gates=GATES, reserves_luns=True))
 
 # What a case asks for that the converter can do, and that no volume, network or node gives it yet.
 WAITS: Final[Mapping[str, set[str]]] = {}

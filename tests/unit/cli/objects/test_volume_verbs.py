@@ -40,7 +40,7 @@ class PlayedClient:
         self.vms = [decode(VirtualMachine, VM)]
         self.place = place
 
-    def list(self, cls: type, namespace: str | None) -> list[Any]:
+    def list(self, cls: type, namespace: str | None = None) -> list[Any]:
         del namespace
         if cls is PersistentVolumeClaim:
             return [decode(PersistentVolumeClaim, CLAIM)]
@@ -79,8 +79,8 @@ def run(*arguments: str) -> Result:
 
 def test_the_list_names_the_vm_that_has_the_claim(client: PlayedClient) -> None:
     lines = run("list").output.splitlines()
-    assert lines[0].split() == ["NAME", "STATUS", "SIZE", "CLASS", "MODE", "USED", "BY", "AGE"]
-    assert lines[1].split() == ["web-root", "Bound", "10Gi", "-", "-", "web", "-"]
+    assert lines[0].split() == ["NAME", "STATUS", "SIZE", "CLASS", "MODE", "USED", "BY", "SNAPSHOTS", "AGE"]
+    assert lines[1].split() == ["web-root", "Bound", "10Gi", "-", "-", "web", "-", "-"]
 
 
 def test_a_name_that_is_not_there_is_told_with_the_nearest(client: PlayedClient) -> None:

@@ -69,7 +69,7 @@ def test_a_volume_that_no_disk_uses_is_left_alone() -> None:
 
 def test_an_unknown_kind_of_volume_is_refused_with_its_place() -> None:
     with pytest.raises(BadRequest) as caught:
-        plan_volumes(vmi({"name": "a", "emptyDisk": {"capacity": "1Gi"}}, {"name": "b", "containerPath": {}}), OPTIONS)
+        plan_volumes(vmi({"name": "a", "emptyDisk": {"capacity": "1Gi"}}, {"name": "b"}), OPTIONS)
     assert caught.value.field == "spec.volumes[1]"
 
 
