@@ -22,6 +22,7 @@ from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.backup_tasks import BackupTask
 from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity, QuantityError, parse_bytes
 from kvedge.web.texts.shown_text import showable
 
 _MOST: Final = 1000
@@ -91,12 +92,20 @@ def _node(node: Node, runs: int) -> JsonObject:
         "trouble": ready.get("status") != "True",
         "guests": runs,
         "cpus": showable(str(status.allocatable.get("cpu", ""))),
-        "memory": showable(str(status.allocatable.get("memory", ""))),
+        "memory": _bytes_of(status.allocatable.get("memory")),
         "addresses": [showable(each.address) for each in status.addresses[:_MOST_IN_ROW]],
         "kernel": showable(str(status.node_info.get("kernelVersion") or "")),
         "version": showable(str(status.node_info.get("kubeletVersion") or "")),
         "troubles": [showable(text, _LONGEST) for text in troubles[:_MOST_IN_ROW]],
     }
+
+
+def _bytes_of(amount: Quantity | None) -> int | None:
+    """For the page to show in the user's units; None where nothing is told that could be."""
+    try:
+        return None if amount is None else parse_bytes(amount)
+    except QuantityError:
+        return None
 
 
 def _make_showable(document: JsonObject) -> JsonObject:

@@ -3,7 +3,7 @@
 import { CallFailed, read, vmPath, write } from "./calls.js";
 import { button, confirm, element, note, redraw, table } from "./dom.js";
 import { vmLink } from "./list_page.js";
-import { age, percent, said, t, ts } from "./words/words.js";
+import { age, bytes, percent, said, t, ts } from "./words/words.js";
 
 const PAUSE = 10000;
 
@@ -57,7 +57,7 @@ const tablePage = (title, ...about) => {
 
 export const nodesPage = tablePage(t("Nodes"), "nodes", t("No nodes."),
   ts("Name", "State", "Guests", "CPUs", "Memory", "Addresses", "Version", "Kernel", "What is wrong"),
-  (node) => [node.name, element("span", { class: node.trouble ? "bad" : "" }, said(node.state)), node.guests, node.cpus, node.memory, node.addresses.join(", "), node.version, node.kernel, cell(lines(node.troubles))]);
+  (node) => [node.name, element("span", { class: node.trouble ? "bad" : "" }, said(node.state)), node.guests, node.cpus, node.memory === null ? "" : bytes(node.memory), node.addresses.join(", "), node.version, node.kernel, cell(lines(node.troubles))]);
 
 export const volumesPage = tablePage(t("Volumes"), "volumes", t("No volumes."),
   ts("Namespace", "Name", "State", "Size", "Class", "Mode", "Used by", "Age"),

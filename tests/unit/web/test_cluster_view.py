@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from kvedge.client.networks.network_rows import network_rows
 from kvedge.client.tasks.task_rows import task_rows
 from kvedge.client.volumes.volume_rows import volume_rows
@@ -46,6 +48,13 @@ def test_a_node_tells_its_guests_and_what_is_wrong_with_it() -> None:
     [pressure] = rows[0]["troubles"]
     assert (len(pressure), "\u202e" in pressure, len(rows[0]["addresses"])) == (1024, False, 32)
     assert rows[1]["troubles"][0] == "Ready: KubeletNotReady"
+    assert rows[0]["memory"] == 8 << 30
+
+
+@pytest.mark.parametrize("told", [{}, {"memory": "much"}], ids=["nothing", "no amount"])
+def test_memory_that_nobody_can_read_is_not_told(told: dict[str, str]) -> None:
+    [row] = nodes_view([Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable=told))], [])["rows"]
+    assert row["memory"] is None
 
 
 def test_volumes_tell_who_uses_them_and_have_an_end() -> None:
