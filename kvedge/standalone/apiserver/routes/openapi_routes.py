@@ -86,7 +86,8 @@ class OpenApiRoutes:
             if answering != self._answering:
                 self._forget()
                 self._answering = answering
-            if key not in self._documents:
+            # Those of version 3 are made all at once: a path that is not among them is none.
+            if (_V3 if key.startswith(_V3) else key) not in self._documents:
                 apis = [api for api in self._proxy.apis() if f"{api.group}/{api.version}" in answering]
                 await self._make(key, apis)
             self._keep_for_a_while()
