@@ -30,10 +30,13 @@ _FOREIGN: Final = {
 _HEAD: Final = 1024
 # For two bytes of each cluster: those of 256 GiB in clusters of 4 KiB, or of 4 TiB in the usual ones of 64 KiB.
 QEMU_IMG_MEMORY: Final = 256 << 20
+# Where a machine is busy, qemu-img begins a thread for each request, up to 64, and the stack of each counts as memory.
+QEMU_IMG_STACK: Final = 2 << 20
 # util-linux's. qemu-img needs two minutes for the tables of the largest of these, and writes nothing.
 _CONFINED: Final = (
     "prlimit",
     f"--data={QEMU_IMG_MEMORY}",
+    f"--stack={QEMU_IMG_STACK}",
     f"--as={2 << 30}",
     "--cpu=120",
     "--fsize=0",

@@ -16,8 +16,10 @@ from pathlib import Path
 @contextlib.contextmanager
 def held_copy(begin: Callable[[], object], place: str, seconds: float = 60.0) -> Iterator[int]:
     """The process that copies a disk into something below `place`, stopped, after `begin()`; it goes on in the end."""
+    # Many programs may run beside the test, and a look at all of them takes longer than a copy.
+    others = _numbers()
     begin()
-    pid = _stop_copier(place, time.monotonic() + seconds)
+    pid = _stop_copier(place, others, time.monotonic() + seconds)
     try:
         yield pid
     finally:
@@ -30,14 +32,21 @@ def let_go(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def _stop_copier(place: str, deadline: float) -> int:
+def _numbers() -> set[str]:
+    return {name for name in os.listdir("/proc") if name.isdigit()}
+
+
+def _stop_copier(place: str, others: set[str], deadline: float) -> int:
     while time.monotonic() < deadline:
-        for entry in Path("/proc").iterdir():
+        running = _numbers()
+        # One that has ended may have left its number to the copier.
+        others &= running
+        for number in running - others:
             # A process may end while it is looked at.
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and _is_copier(entry, place):
-                    os.kill(int(entry.name), signal.SIGSTOP)
-                    return int(entry.name)
+                if _is_copier(Path("/proc", number), place):
+                    os.kill(int(number), signal.SIGSTOP)
+                    return int(number)
     raise AssertionError("no process has copied a disk")
 
 

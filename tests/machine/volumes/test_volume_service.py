@@ -202,8 +202,8 @@ def test_a_copy_whose_source_is_used_meanwhile_is_never_taken_for_whole(
     (box.place / source.metadata.uid / "disk.img").write_bytes(b"golden")
     copy_tree, copied = directory_driver.copy_tree, threading.Event()
 
-    def copy(origin: Path, staged: Path, keep_on: Callable[[], None]) -> None:
-        copy_tree(origin, staged, lambda: None)
+    def copy(origin: Path, staged: Path, keep_on: Callable[[], None], *, by_sharing_alone: bool = False) -> None:
+        copy_tree(origin, staged, lambda: None, by_sharing_alone=by_sharing_alone)
         if not copied.is_set():
             # The source's VM starts just now.
             use(box, "source")

@@ -16,13 +16,12 @@ import subprocess
 from typing import Final
 
 from kvedge.runtime.background import passing_thread
+from kvedge.storage.disk_file import QEMU_IMG_MEMORY, QEMU_IMG_STACK
 from kvedge.storage.imports.image_parts import PinnedParts
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.sinks.import_target import ImportTarget
 from kvedge.storage.imports.sinks.nbd_server import NbdServer
 
-# For the tables of an image of terabytes.
-_MEMORY: Final = 256 << 20
 _ADDRESSES: Final = 2 << 30
 _INFO_SECONDS: Final = 120
 # CDI gives no end either, but an import that a Pod's restart begins anew must end some day.
@@ -78,7 +77,8 @@ def _run(parts: PinnedParts, kind: str, verb: list[str], last: list[str], second
     ours, theirs = socket.socketpair()
     server = NbdServer(ours, parts)
     with theirs:
-        limits = ["prlimit", f"--data={_MEMORY}", f"--as={_ADDRESSES}", f"--cpu={seconds}", "--core=0"]
+        limits = ["prlimit", f"--data={QEMU_IMG_MEMORY}", f"--stack={QEMU_IMG_STACK}", f"--as={_ADDRESSES}"]
+        limits += [f"--cpu={seconds}", "--core=0"]
         process = subprocess.Popen(
             [*limits, program, *verb, _source(kind, theirs.fileno()), *last],
             stdin=subprocess.DEVNULL,
