@@ -17,7 +17,7 @@ from kvedge.resources.usage.guest_history import CPUS, WAIT, GuestHistory
 from kvedge.resources.usage.guest_stats import GuestStats, NodeStats
 from tests.browser.chromium import Page, chromium_page
 from tests.browser.test_console import is_faultless
-from tests.support.api_role_fixtures import EchoNode
+from tests.support.api_role_fixtures import EchoNode, remove
 from tests.support.api_servers import ApiServerUnderTest
 from tests.support.kvedge_cli import KvedgeCli
 
@@ -109,6 +109,7 @@ def test_networks_and_tasks_are_shown_and_a_migration_is_cancelled(
         (tmp_path / name).mkdir()
     asyncio.run(look())
     asyncio.run(test())
+    remove(admin, f"{_MIGRATIONS}/away")
     admin.request("DELETE", f"{_NODES}/second")
     program.run("network", "delete", "lan")
 

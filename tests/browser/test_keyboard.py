@@ -40,6 +40,7 @@ def migration(admin: KubeClient, guest: JsonObject) -> Iterator[str]:
     about = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration"}
     admin.request("POST", _MIGRATIONS, {**about, "metadata": {"name": "away"}, "spec": {"vmiName": "small"}})
     yield f"{_MIGRATIONS}/away"
+    remove(admin, f"{_MIGRATIONS}/away")
     admin.request("DELETE", f"{_NODES}/second")
 
 
