@@ -81,6 +81,9 @@ _USED_ELSEWHERE = {
         "kvedge:controllers: update virtualmachineinstances/freeze.subresources.kubevirt.io",
         "kvedge:controllers: update virtualmachineinstances/unfreeze.subresources.kubevirt.io",
     ),
+    "DataVolumes of VolumeSnapshots (machine/volumes/test_volume_snapshots_box, under these very rights)": (
+        "kvedge:controllers: read volumesnapshotcontents.snapshot.storage.k8s.io",
+    ),
     "exports (controller/test_exports, under these very rights)": (
         "kvedge:apis: read virtualmachineexports.export.kubevirt.io",
         "kvedge:controllers: create services",

@@ -16,7 +16,7 @@ _OWN_STATUS = (
     *("VmPeak", "VmSize", "VmHWM", "VmRSS", "VmData", "VmStk", "VmExe", "VmLib", "VmPTE", "VmSwap"),
 )
 _SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "time_for_children", "user", "uts")
-_NUMBERS = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|\d+")
+_NUMBERS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|\d+")
 
 
 def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
@@ -32,7 +32,7 @@ def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
     found |= {
         name: read(name) for name in ("limits", "oom_score_adj", "timerslack_ns", "personality", "coredump_filter")
     }
-    # A copy has the room of its parent's words, of which it may not need all. Numbers are of descriptors and MACs.
+    # A copy has the room of its parent's words, of which it may not need all. Numbers are of descriptors, MACs and guests.
     found["cmdline"] = [_NUMBERS.sub("N", word) for word in read("cmdline").rstrip("\0").split("\0")]
     found["environ"] = sorted(read("environ").rstrip("\0").split("\0"))
     found["cgroup"] = _NUMBERS.sub("N", read("cgroup"))

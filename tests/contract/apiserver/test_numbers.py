@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.types.protection.volume_snapshots import VOLUME_SNAPSHOT_GROUP
 from kvedge.standalone.apiserver.kinds.built_in import BUILT_IN
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.types.builtin_schemas import schema_of
@@ -101,6 +102,8 @@ def is_an_answer(answer: Answer, said: str) -> None:
 @pytest.mark.parametrize("kind", _MAKES, ids=lambda kind: kind.qualified)
 def test_every_number_in_a_kind_may_be_anything(api_server: Server, namespace: str, kind: ServedKind) -> None:
     admin, path = api_server.admin, collection(kind, namespace)
+    if api_server.is_real and kind.group == VOLUME_SNAPSHOT_GROUP:
+        pytest.skip("a kube-apiserver has this kind from an add-on")
     for where, form in numbers_in(schema_of(kind.group, kind.kind) or {}):
         for number in (*EXTREMES, *(AS_TEXT if form == "either" else ())):
             document = placed(_BASES.get(kind.kind, {}), where)
