@@ -32,7 +32,7 @@ def look_at(pid: int, own: dict[str, str]) -> dict[str, object]:
     found |= {
         name: read(name) for name in ("limits", "oom_score_adj", "timerslack_ns", "personality", "coredump_filter")
     }
-    # A copy has the room of its parent's words, of which it may not need all. Numbers are of descriptors, MACs and guests.
+    # A copy has the room of its parent's words, of which it may not need all. Numbers are of descriptors, MACs, guests.
     found["cmdline"] = [_NUMBERS.sub("N", word) for word in read("cmdline").rstrip("\0").split("\0")]
     found["environ"] = sorted(read("environ").rstrip("\0").split("\0"))
     found["cgroup"] = _NUMBERS.sub("N", read("cgroup"))
