@@ -7,7 +7,6 @@ KVM; changes nothing.
 from __future__ import annotations
 
 import errno
-import fcntl
 import grp
 import os
 import platform
@@ -41,6 +40,7 @@ from kvedge.network.errors import NetworkError
 from kvedge.network.pods.foreign_forwarding import FIREWALLD, dropping_chains, has_firewalld
 from kvedge.resources.names import LAUNCHER_GID, LAUNCHER_UID, LIBRARY_DIRECTORIES, SPICE_MODULE
 from kvedge.runtime.linux.clock import is_clock_synchronized
+from kvedge.runtime.linux.file_locks import is_locked
 from kvedge.runtime.linux.libraries import ask_libvirt_version
 
 _WATCHDOG: Final = Path("/sys/class/watchdog/watchdog0")
@@ -205,16 +205,9 @@ def _resolvers() -> Iterator[str]:
 
 def _is_locked(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return is_locked(path)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _leftovers(data_dir: Path, bridge: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from typing import Final
 
 from kvedge.resources.names import LAUNCHER_GID, PR_HELPER_SOCKET
 from kvedge.runtime.clock import Clock
+from kvedge.runtime.linux.file_locks import is_locked
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +57,9 @@ class ReservationHelper:
         """Whether a helper serves the socket, of this handler or of one before it."""
         self._reap()
         try:
-            descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            return is_locked(self.directory / _LOCK)
         except OSError:
             return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
 
     def keep(self) -> None:
         """Start it, unless it runs. Raises OSError when it cannot be."""

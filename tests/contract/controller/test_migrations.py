@@ -123,13 +123,24 @@ class Moving:
         found = self.client.list(Pod, self.namespace, f"{APP}={ATTACHMENT_APP}")
         return [pod for pod in found if pod.metadata.deletion_timestamp is None]
 
+    def has_another(self) -> bool:
+        """Whether the target's node has an attachment Pod, too."""
+        self.goes_on()
+        return len(self.attachments()) == 2
+
     def held_by(self, name: str) -> str:
         entries = {entry.name: entry.hotplug_volume for entry in self.node.vmi().status.volume_status}
         found = entries.get(name)
         return "" if found is None else found.attach_pod_uid
 
     def find_target(self) -> Pod | None:
+        self.goes_on()
         return next((pod for pod in self.node.pods() if MIGRATION_JOB_UID in pod.metadata.labels), None)
+
+    def goes_on(self) -> None:
+        """A migration that has failed is not waited for: what it and its guest say is told."""
+        migration = self.get()
+        assert migration.status.phase != "Failed", (migration.status, self.told(), self.node.vmi().status)
 
     def get(self) -> VirtualMachineInstanceMigration:
         return self.client.get(VirtualMachineInstanceMigration, self.namespace, "move")
@@ -207,7 +218,7 @@ def test_a_guest_moves_and_its_vmi_goes_on_from_the_other_node(moving: Moving) -
 def test_a_volume_that_was_plugged_in_is_held_on_both_nodes_and_then_where_the_guest_is(moving: Moving) -> None:
     old = moving.has_plugged("data")
     target = moving.target_starts()
-    wait_until(lambda: len(moving.attachments()) == 2, "another attachment Pod")
+    wait_until(moving.has_another, "another attachment Pod")
     (new,) = (pod for pod in moving.attachments() if pod.metadata.uid != old.metadata.uid)
     (owner,) = new.metadata.owner_references
     assert owner.uid == target.metadata.uid
@@ -235,7 +246,7 @@ def test_a_volume_that_was_plugged_in_is_held_on_both_nodes_and_then_where_the_g
 def test_a_volume_that_was_plugged_in_stays_with_a_guest_that_stays(moving: Moving) -> None:
     old = moving.has_plugged("data")
     target = moving.target_starts()
-    wait_until(lambda: len(moving.attachments()) == 2, "another attachment Pod")
+    wait_until(moving.has_another, "another attachment Pod")
     (new,) = (pod for pod in moving.attachments() if pod.metadata.uid != old.metadata.uid)
     moving.attaches(new, OTHER_NODE)
     moving.enters("PreparingTarget")

@@ -6,7 +6,6 @@ is safe.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import select
@@ -22,6 +21,7 @@ import msgspec
 
 from kvedge.resources.codec import learn
 from kvedge.runtime.durable_files import write_whole
+from kvedge.runtime.linux.file_locks import is_locked
 from kvedge.runtime.linux.process_stat import ProcessStat, read_stat
 from kvedge.standalone.agent.container.container_files import ContainerFiles
 from kvedge.standalone.agent.container.container_spec import StartedRecord
@@ -245,16 +245,9 @@ def _read_exit(path: Path) -> ExitRecord | None:
 
 def _is_locked(path: Path) -> bool:
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return is_locked(path)
     except FileNotFoundError:
         return False
     except IsADirectoryError as error:
         log.warning("%s is damaged, nobody holds it: %s", path, error)
         return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
