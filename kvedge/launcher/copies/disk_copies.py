@@ -3,17 +3,15 @@
 Each goes into a volume of its own for a snapshot; all go as images into one volume for a backup.
 
 Kept by `domain_run`; asked by `domain_view` what is to be said of it. A thread of its own freezes the guest, begins
-libvirt's backup job, thaws it at once, has one process after the other read a disk from that job, and ends it. Nothing
-here holds the guest up but the freeze: what it writes over meanwhile is put aside beside its layers, and when there is
-hardly room for that, the copy ends.
+libvirt's backup job, thaws it at once, has `disk_reading` read the disks from that job, and ends it. Nothing here holds
+the guest up but the freeze, or the saving of its memory: what it writes over meanwhile is put aside beside its layers,
+and when there is hardly room for that, the copy ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,15 +24,13 @@ from kvedge.launcher.copies.copy_plan import (
     DiskToCopy,
     WantedCopy,
     choose_disks,
-    count_reserve,
-    is_short,
 )
 from kvedge.launcher.copies.copy_record import CopyRecord, CopyStore
+from kvedge.launcher.copies.disk_reading import DiskReading
 from kvedge.launcher.copies.guest_hold import GUEST_ENDED, Aborted, GuestHold
 from kvedge.launcher.copies.memory_checks import check_guest, check_room, check_stands
-from kvedge.launcher.launcher_errors import BadRequest, DiskFull, LauncherError, WrongState
+from kvedge.launcher.launcher_errors import BadRequest, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
-from kvedge.resources.disks.hotplug_places import hotplug_path
 from kvedge.resources.values.name_grammar import is_label
 from kvedge.rpc.launcher_pb2 import (
     DISK_COPY_ACTIVE,
@@ -49,19 +45,14 @@ if TYPE_CHECKING:
     from kvedge.launcher.agent.guest_freezer import GuestFreezer
     from kvedge.launcher.copies.backup_images import BackupImages
     from kvedge.launcher.copies.backup_plan import WantedBackup
-    from kvedge.launcher.copies.copy_process import QuietProcess, Source
     from kvedge.launcher.libvirt.domain_backup import ServedDisk
     from kvedge.launcher.libvirt.libvirt_session import LibvirtSession
 
 log = logging.getLogger(__name__)
 
-# How often it is looked at what is done and whether there is room: what a fast disk takes meanwhile is the reserve.
-_LOOK_SECONDS: Final = 0.2
 _LONGEST_MESSAGE: Final = 1024
 # Of the progress that is told, in per cent: each is a write to the API.
 _STEP: Final = 5
-_SCRATCH: Final = "copy-scratch"
-_SOCKET: Final = "copy.sock"
 _STARTED_AGAIN: Final = "the launcher was started again while the disks were copied"
 _MOMENT_LOST: Final = f"{_STARTED_AGAIN}, and QEMU no longer keeps them as they were"
 # A copy that takes one launcher after the other with it is ended.
@@ -85,17 +76,14 @@ class DiskCopies:
         """
         self._session = session
         self._freezer = freezer
-        directory, layers, self._root = places
-        self._socket = f"{directory}/{_SOCKET}"
-        self._scratch = f"{layers}/{_SCRATCH}"
-        self._store = CopyStore(directory)
+        self._store = CopyStore(places[0])
         self._on_change = on_change
         self._go_on = go_on
         self._changing = threading.Lock()
         self._record = self._store.read()
         self._wait = ""
-        self._percent = 0
         self._aborting = threading.Event()
+        self._reading = DiskReading(session, places, self._aborting)
         self._working = False
         self._hold = GuestHold(session, freezer, self._aborting, self._note_freeze, self._tell_wait)
         # Of the copy that is under way, when it is a backup.
@@ -126,7 +114,7 @@ class DiskCopies:
         """
         self.let_go()
         record = self._record
-        if not record.is_open and not os.path.exists(self._scratch):
+        if not record.is_open and not self._reading.has_rest:
             return
         self._working = True
         if record.is_open and record.started_ms and record.disks and record.adopted < _MOST_ADOPTED:
@@ -146,7 +134,7 @@ class DiskCopies:
         if any(each.served for each in disks) and not self._session.backup.is_active():
             raise WrongState(_MOMENT_LOST)
         for each in disks:
-            self._prepare_image(each)
+            self._reading.prepare_image(each)
         return disks
 
     def _end_rest(self) -> None:
@@ -190,7 +178,8 @@ class DiskCopies:
             again = () if images is not None else tuple((each.volume, each.target, each.block) for each in wanted)
             record = CopyRecord(copy_id, disks=again, memory=memory)
             self._store.keep(record)
-            self._record, self._wait, self._percent, self._images = record, "", 0, images
+            self._record, self._wait, self._images = record, "", images
+            self._reading.percent = 0
             self._aborting.clear()
             self._working = True
         passing_thread("disk-copy", self._copy, lambda: self._begin(disks))
@@ -215,7 +204,7 @@ class DiskCopies:
             message=record.message or self._wait,
             started_unix_ms=record.started_ms,
             ended_unix_ms=record.ended_ms,
-            percent=100 if record.complete else self._percent // _STEP * _STEP,
+            percent=100 if record.complete else self._reading.percent // _STEP * _STEP,
             quiesce=record.quiesce,
             frozen_ms=record.frozen_ms,
             stood_ms=record.stood_ms,
@@ -228,7 +217,7 @@ class DiskCopies:
 
         if not all(each.served for each in disks):
             raise BadRequest("disks", "only disks that the guest can write are backed up")
-        return BackupImages(self._session, backup, self._root)
+        return BackupImages(self._session, backup, self._reading.root)
 
     def _begin(self, disks: Sequence[DiskToCopy]) -> Sequence[DiskToCopy]:
         self._prepare(disks)
@@ -244,9 +233,10 @@ class DiskCopies:
             names = [each.disk.name for each in disks]
             log.info("copying disks", extra={"facts": {"copy": self._record.id, "disks": names}})
             if self._images is None:
-                self._copy_all(disks)
+                self._reading.copy_all(disks, self._record.memory)
             else:
-                self._write_images(self._images, disks)
+                self._reading.write_images(self._images, disks)
+                self._images.complete(self._record.started_ms)
             message = ""
         except Aborted:
             message = "it was called off"
@@ -270,43 +260,16 @@ class DiskCopies:
     def _prepare(self, disks: Sequence[DiskToCopy]) -> None:
         """Make the images, and see that there is room."""
         self._session.backup.end()
-        _remove(self._scratch)
-        os.makedirs(self._scratch, mode=0o700, exist_ok=True)
-        self._check_room()
+        self._reading.make_room()
         if self._images is not None:
             self._images.prepare(disks)
             return
         for each in disks:
-            self._prepare_image(each)
-
-    def _prepare_image(self, each: DiskToCopy) -> None:
-        path = self._path(each)
-        size, allocated = self._session.backup.sizes(each.disk.target)
-        if each.wanted.block:
-            return
-        from kvedge.launcher.copies.copy_process import prepare_image
-
-        prepare_image(path, size)
-        space = os.statvfs(path)
-        if space.f_bavail * space.f_frsize < min(allocated, size):
-            raise DiskFull(f"the copy of volume {each.wanted.volume}", f"{allocated} bytes are allocated")
-
-    def _check_room(self) -> None:
-        space = os.statvfs(self._scratch)
-        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
-        if is_short(free, total):
-            detail = f"{free} bytes are free there, and {count_reserve(total)} are left to the guest"
-            raise DiskFull("what the guest writes over while its disks are copied", detail)
+            self._reading.prepare_image(each)
 
     def _fix_moment(self, disks: Sequence[DiskToCopy]) -> None:
         """Hold the guest still, begin the job, and let the guest go on."""
-        from kvedge.launcher.libvirt.domain_backup import ServedDisk
-
-        served = [
-            ServedDisk(each.disk.target, each.wanted.volume, f"{self._scratch}/{each.wanted.volume}")
-            for each in disks
-            if each.served
-        ]
+        served = self._reading.served_disks(disks)
         if self._record.memory:
             self._fix_moment_of_memory(served)
             return
@@ -317,7 +280,7 @@ class DiskCopies:
         is_ours = quiesce == GUEST_AGENT and not was_frozen and self._freezer.is_on
         try:
             if served:
-                self._session.backup.begin(self._socket, served)
+                self._session.backup.begin(self._reading.socket, served)
             started = _now_ms()
         finally:
             if is_ours and not self._hold.thaw():
@@ -341,7 +304,8 @@ class DiskCopies:
         """
         facts = check_guest(self._session.facts(), is_frozen=self._freezer.is_on)
         runs = facts.life in (Life.RUNNING, Life.BLOCKED)
-        check_room(self._memory_path(), facts)
+        path = self._reading.memory_path(self._record.memory)
+        check_room(path, facts)
         if self._aborting.is_set():
             raise Aborted
         begun = time.monotonic()
@@ -353,9 +317,9 @@ class DiskCopies:
         try:
             if runs:
                 self._session.pause()
-            self._session.memory.save(self._memory_path())
+            self._session.memory.save(path)
             if served:
-                self._session.backup.begin(self._socket, served)
+                self._session.backup.begin(self._reading.socket, served)
             started = _now_ms()
             check_stands(self._session.facts())
         finally:
@@ -382,9 +346,6 @@ class DiskCopies:
         with self._changing:
             self._note(self._record._replace(held=False))
 
-    def _memory_path(self) -> str:
-        return self._root + hotplug_path(self._record.memory, block=False)
-
     def _freeze(self) -> str:
         if self._images is None:
             return self._hold.freeze()
@@ -400,55 +361,13 @@ class DiskCopies:
         if was != self._wait:
             self._on_change()
 
-    def _copy_all(self, disks: Sequence[DiskToCopy]) -> None:
-        from kvedge.launcher.copies.copy_process import image_at, served_at, sync_target
-
-        for number, each in enumerate(disks):
-            source = (
-                served_at(self._socket, each.wanted.volume)
-                if each.served
-                else image_at(each.disk.source, block=_is_device(each.disk.source))
-            )
-            self._copy_one(each, source, (number, len(disks)))
-            sync_target(self._path(each))
-        if self._record.memory:
-            sync_target(self._memory_path())
-        if any(each.served for each in disks) and not self._session.backup.is_active():
-            raise WrongState(GUEST_ENDED)
-
-    def _copy_one(self, each: DiskToCopy, source: Source, place: tuple[int, int]) -> None:
-        from kvedge.launcher.copies.copy_process import CopyProcess
-
-        self._follow(CopyProcess(source, self._path(each), block=each.wanted.block), place)
-
-    def _write_images(self, images: BackupImages, disks: Sequence[DiskToCopy]) -> None:
-        self._follow(images.write(self._socket, disks), (0, 1))
-        if not self._session.backup.is_active():
-            raise WrongState(GUEST_ENDED)
-        images.complete(self._record.started_ms)
-
-    def _follow(self, process: QuietProcess, place: tuple[int, int]) -> None:
-        """Wait for the end of a process, which is so many of so many."""
-        number, count = place
-        try:
-            while not process.look():
-                self._percent = (number * 100 + process.percent) // count
-                if self._aborting.wait(_LOOK_SECONDS):
-                    raise Aborted
-                self._check_room()
-            process.check()
-        finally:
-            process.end()
-
     def _clean_up(self) -> None:
         """End the job and remove what it has made; a guest that stands still because of it goes on."""
         try:
             self._session.backup.end()
         except LauncherError as error:
             log.warning("the backup job does not end", extra={"facts": {"why": str(error)}})
-        _remove(self._scratch)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._socket)
+        self._reading.remove_rest()
         with contextlib.suppress(LauncherError):
             facts = self._session.facts()
             if facts is not None and (facts.life, facts.why) == (Life.PAUSED, Why.IO_ERROR):
@@ -468,22 +387,6 @@ class DiskCopies:
         except OSError as error:
             # Only another launcher would miss it: that one counts the copy as failed.
             log.warning("news of a copy are not written down", extra={"facts": {"why": str(error)}})
-
-    def _path(self, each: DiskToCopy) -> str:
-        return self._root + hotplug_path(each.wanted.target, block=each.wanted.block)
-
-
-def _remove(directory: str) -> None:
-    """Remove a directory with the files in it; libvirt may just remove one of them."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(directory):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{directory}/{name}")
-        os.rmdir(directory)
-
-
-def _is_device(path: str) -> bool:
-    return stat.S_ISBLK(os.stat(path).st_mode)
 
 
 def _now_ms() -> int:
