@@ -49,7 +49,7 @@ class DiskWait:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`silent` is for how many seconds nothing may change."""
+        """`silent` is for how many seconds nothing new may happen."""
         self._session = session
         self._name = name
         self._silent = silent
@@ -61,10 +61,12 @@ class DiskWait:
         """Until it is filled.
 
         Raises:
-            TimedOutError: with what it is instead, when nothing has changed for long.
+            TimedOutError: with what it is instead, when nothing new has happened for long.
             RefusedError: when it failed for good.
         """
-        last, since = "", self._clock()
+        # One that fails before its first byte, and begins again, says the same over and over: that is no getting on.
+        seen: set[str] = set()
+        last, reason, since = "", "", self._clock()
         with self._progress() as progress:
             while True:
                 status: DataVolumeStatus | None = None
@@ -75,12 +77,16 @@ class DiskWait:
                 said = disk_summary(status)
                 if status is not None and status.phase == "Failed":
                     raise RefusedError(f"the disk {self._name} cannot be filled: {said}")
-                if said != last:
-                    last, since = said, self._clock()
+                if said not in seen or (said != last and status is not None and status.progress.endswith("%")):
+                    since = self._clock()
+                seen.add(said)
+                last = said
+                # Between two tries nothing is wrong for a moment.
+                reason = said if ": " in said else reason
                 progress.show(f"{self._name}: {said}")
                 if self._clock() - since > self._silent:
                     raise TimedOutError(
-                        f"nothing happened to the disk {self._name} for {self._silent:g} s: {said};"
+                        f"nothing new happened to the disk {self._name} for {self._silent:g} s: {reason or said};"
                         f" `kvedge describe dv {self._name}` tells more"
                     )
                 self._pause(_LOOK_SECONDS)

@@ -76,6 +76,22 @@ def test_a_disk_that_does_not_get_on_is_told_with_its_reason() -> None:
         PlayedDisk(waiting).wait(Shown())
 
 
+def test_a_disk_that_fails_and_begins_again_for_ever_is_told() -> None:
+    running = {"type": "Running", "status": "False", "message": "no such image"}
+    tries = [{"phase": "Pending", "conditions": [running]}, {"phase": "ImportScheduled"}] * 100
+    server = PlayedDisk(*tries)
+    with pytest.raises(TimedOutError, match="nothing new happened.*Pending: no such image"):
+        server.wait(Shown())
+    assert server.now < 15.0
+
+
+def test_an_import_that_begins_again_gets_on() -> None:
+    once = [importing(f"{n}.00%") for n in range(60)]
+    server = PlayedDisk(*once, *once, {"phase": "Succeeded"})
+    server.wait(Shown())
+    assert server.now > 30.0
+
+
 def test_a_disk_that_failed_is_not_waited_for() -> None:
     failed = {"phase": "Failed", "conditions": [{"type": "Running", "status": "False", "message": "wrong checksum"}]}
     with pytest.raises(RefusedError, match="web-disk cannot be filled: Failed: wrong checksum"):
