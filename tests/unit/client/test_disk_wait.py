@@ -80,7 +80,7 @@ def test_a_disk_that_fails_and_begins_again_for_ever_is_told() -> None:
     running = {"type": "Running", "status": "False", "message": "no such image"}
     tries = [{"phase": "Pending", "conditions": [running]}, {"phase": "ImportScheduled"}] * 100
     server = PlayedDisk(*tries)
-    with pytest.raises(TimedOutError, match="nothing new happened.*Pending: no such image"):
+    with pytest.raises(TimedOutError, match=r"nothing new happened.*Pending: no such image"):
         server.wait(Shown())
     assert server.now < 15.0
 
