@@ -140,7 +140,9 @@ def _qemus(connection: libvirt.virConnect) -> list[psutil.Process]:
     root = connection.getURI().partition("root=")[2]
     found = []
     for process in psutil.process_iter(["name", "cmdline"]):
-        if process.info["name"].startswith("qemu-system") and any(root in item for item in process.info["cmdline"]):
+        # Of a process that ends meanwhile psutil knows no command line.
+        words = process.info["cmdline"] or ()
+        if process.info["name"].startswith("qemu-system") and any(root in word for word in words):
             found.append(process)
     return found
 

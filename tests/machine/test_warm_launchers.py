@@ -147,7 +147,8 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_finds_its_guest(box: 
     (guest,) = box.qemu_pids(uid)
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: launcher(box, "copied-1") not in (before, parent_of(guest)), "another launcher", SECONDS)
-    box.cli("pause", "vmi", "copied-1")
+    # The process is there before it has found its guest, and answers "try again" until it has.
+    wait_until(lambda: box.cli("pause", "vmi", "copied-1", check=False).returncode == 0, "a guest that pauses", SECONDS)
     box.cli("unpause", "vmi", "copied-1")
 
     assert box.qemu_pids(uid) == [guest]
