@@ -190,7 +190,6 @@ NEEDS_VLANS: Final = KnownSpecs(
     "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 )
 WAITING: Final = (
-    KnownSpecs(r"test_id:5258\]", "a restore that goes on once a webhook no longer refuses its VM; here it has failed"),
     KnownSpecs(r"verify swtpm directories", "exports of the claim that keeps what is in a TPM"),
     KnownSpecs(r"updated DataVolumeTemplates on http endpoint when exporting$", "VMs with names beyond 63 characters"),
     KnownSpecs(r"Velero backup hooks", "annotations of launchers by which Velero freezes their guests"),

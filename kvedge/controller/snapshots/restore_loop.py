@@ -14,14 +14,16 @@ from kvedge.controller.datavolumes.data_volume_status import PENDING_POPULATION
 from kvedge.controller.late_work import LateWork
 from kvedge.controller.snapshots.in_place_record import in_place_volumes, is_of_claims, read_record
 from kvedge.controller.snapshots.restore_plan import plan_restore
+from kvedge.controller.snapshots.restore_report import LOOK_SECONDS, wait_for
 from kvedge.controller.snapshots.restored_vm import fill_name
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_loop import SnapshotSources
 from kvedge.controller.snapshots.snapshot_sights import find_driver_snapshots
 from kvedge.controller.snapshots.snapshot_view import RestoreView
 from kvedge.controller.snapshots.snapshot_writes import PassLimits
+from kvedge.controller.vm.create_refusal import is_passing, is_unjudged
 from kvedge.controller.vmi.launcher_pod_status import has_ended
-from kvedge.kube.errors import NotFound
+from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.snapshot_names import RESTORE_NAME
@@ -83,12 +85,20 @@ class RestoreLoop:
         if self._restores.get(*key) is None:
             self._unlock_orphans(key)
             return None
-        return self._writes.settle(
-            lambda: self._restores.get(*key),
-            lambda item: plan_restore(self._view(item), self._sources.clock.now()),
-            self._refusals,
-            _LIMITS,
-        )
+        try:
+            return self._writes.settle(
+                lambda: self._restores.get(*key),
+                lambda item: plan_restore(self._view(item), self._sources.clock.now()),
+                self._refusals,
+                _LIMITS,
+            )
+        except KubeError as error:
+            restore = self._restores.get(*key)
+            if restore is None or restore.is_final or is_passing(error) or not is_unjudged(error):
+                raise
+            # A webhook that cannot be called: nothing is refused, and its user has to know what the restore waits for.
+            self._writes.carry_out(restore, wait_for(self._view(restore), self._sources.clock.now(), str(error)))
+            return Again(LOOK_SECONDS)
 
     def _view(self, restore: VirtualMachineRestore) -> RestoreView:
         namespace, target = restore.metadata.namespace, restore.spec.target.name

@@ -199,23 +199,22 @@ def _plan_exchange(view: RestoreView, content: VirtualMachineSnapshotContent, no
     in_place = None if view.vm is None else plan_in_place(view, view.vm, now)
     if in_place is not None:
         return in_place
-    is_begun = has_begun(view)
-    if view.refusal and not is_begun:
-        return fail_restore(view, now, f"the VM was refused: {view.refusal}")
     if view.vm is None:
-        return SnapshotPlan((Create(make_vm(restore, volumes, content)),), again_after=LOOK_SECONDS)
+        return _try(view, Create(make_vm(restore, volumes, content)), now)
     gone = superseded_data_volumes(view.vm, volumes, content, view.old)
     if gone != restore.status.deleted_data_volumes:
         # Written down before: after the exchange the VM names them no more.
         told = msgspec.structs.replace(restore.status, deleted_data_volumes=gone)
         return report_restore(view, now, told, ("True", "Updating target spec"), ("False", "Waiting for target update"))
-    exchange = Patch(view.vm, exchange_body(restore, volumes, content, view.vm))
-    if not is_begun or not view.refusal:
-        return SnapshotPlan((exchange,))
-    # The disks of before go with a failure: it is tried until the server takes it.
-    why = f"the VM was refused: {view.refusal}"
-    told_wait = wait_for(view, now, why)
-    return SnapshotPlan((exchange, *told_wait.actions), told_wait.told, told_wait.again_after)
+    return _try(view, Patch(view.vm, exchange_body(restore, volumes, content, view.vm)), now)
+
+
+def _try(view: RestoreView, write: Create | Patch, now: datetime) -> SnapshotPlan:
+    """Write the VM until the server takes it: a webhook that refuses it may go, and a quota may get room."""
+    if not view.refusal:
+        return SnapshotPlan((write,), again_after=LOOK_SECONDS)
+    told = wait_for(view, now, f"the VM was refused: {view.refusal}")
+    return SnapshotPlan((write, *told.actions), told.told, told.again_after)
 
 
 def _go_on_in_place(view: RestoreView, content: VirtualMachineSnapshotContent | None, now: datetime) -> SnapshotPlan:

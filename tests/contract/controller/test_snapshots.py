@@ -253,6 +253,61 @@ def test_a_restore_that_is_taken_back_leaves_the_vm_as_it_was(either_server: Eit
     assert claims_of_vm(vm) == {"root": "dv root", "data": "pvc data"}
 
 
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+@contextlib.contextmanager
+def unanswered_webhook(server: EitherServer, namespace: str) -> Iterator[str]:
+    """A webhook that nobody answers, for changes of VMs with the namespace's label; its name."""
+    name = f"deny-{namespace}.example.com"
+    rule = {"operations": ["UPDATE"], "apiGroups": ["kubevirt.io"], "apiVersions": ["*"]}
+    hook = {
+        "name": name,
+        "clientConfig": {"url": "https://127.0.0.1:9/deny"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+        "rules": [{**rule, "resources": ["virtualmachines"]}],
+        "objectSelector": {"matchLabels": {"denied": namespace}},
+    }
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
+    server.admin.request("POST", WEBHOOKS, body)
+    try:
+        yield name
+    finally:
+        server.admin.request("DELETE", f"{WEBHOOKS}/{name}")
+
+
+def test_a_restore_whose_vm_a_webhook_keeps_says_so_and_goes_on_without_it(
+    either_server: EitherServer, namespace: str
+) -> None:
+    server = either_server
+    make_vm(server, namespace)
+    server.admin.patch(VirtualMachine, namespace, "web", MergePatch({"metadata": {"labels": {"denied": namespace}}}))
+    take_snapshot(server, namespace, "before")
+    with unanswered_webhook(server, namespace) as webhook:
+        restore = ask_restore(server, namespace, "back", "web")
+        new = {volume: f"restore-{restore.metadata.uid}-{volume}" for volume in ("root", "data")}
+        for name in new.values():
+            fill(server, namespace, name)
+
+        def waits() -> bool:
+            conditions = server.admin.get(VirtualMachineRestore, namespace, "back").status.conditions
+            told = [each.type for each in conditions if each.status == "False" and webhook in (each.reason or "")]
+            return len(conditions) == 2 and sorted(told) == ["Progressing", "Ready"]
+
+        wait_until(waits, "it says which webhook keeps it")
+        assert vm_of_test(server, namespace).status.restore_in_progress == "back"
+        assert claims_of_vm(vm_of_test(server, namespace)) == {"root": "dv root", "data": "pvc data"}
+    restored(server, namespace, "back")
+    assert claims_of_vm(vm_of_test(server, namespace)) == {"root": f"dv {new['root']}", "data": f"pvc {new['data']}"}
+
+
 def give_volume(server: EitherServer, namespace: str, claim: str) -> str:
     """A volume below a bound claim, as a provisioner makes it; its name."""
     found = server.admin.get(PersistentVolumeClaim, namespace, claim)

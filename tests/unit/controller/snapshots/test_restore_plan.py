@@ -265,7 +265,38 @@ def test_a_vm_that_is_deleted_while_it_is_restored_is_not_made_anew():
     assert not set(NEW.values()) & set(world.volumes)
 
 
-@pytest.mark.parametrize("what", ["failed", "snapshot gone", "refused", "deleted"])
+@pytest.mark.parametrize("target", ["web", "twin"])
+def test_a_vm_that_the_server_refuses_is_told_and_tried_again(target: str):
+    world = taken(target)
+    if target == "twin":
+        world.vm = None
+    world.settle_restore()
+    world.fill(*NEW.values())
+    world.refusal = "admission webhook denied the request"
+    writes = 0
+    for _ in range(4):
+        plan = world.look_at_restore()
+        for action in plan.actions:
+            # Refused by the server: nothing of the VM is written but its status.
+            if not isinstance(getattr(action, "item", None), VirtualMachine) or getattr(action, "subresource", ""):
+                world._do(action)
+            else:
+                writes += 1
+        assert plan.again_after == 5.0 or not writes
+    assert writes >= 2
+    assert world.restore is not None
+    assert not world.restore.is_final
+    told = [(each.type, each.status, each.reason) for each in world.restore.status.conditions]
+    why = "the VM was refused: admission webhook denied the request"
+    assert sorted(told) == [("Progressing", "False", why), ("Ready", "False", why)]
+    assert set(NEW.values()) <= set(world.volumes)
+    world.refusal = ""
+    world.settle_restore()
+    assert status(world).complete
+    assert disks(world) == NEW
+
+
+@pytest.mark.parametrize("what", ["failed", "snapshot gone", "deleted although refused", "deleted"])
 def test_a_restore_that_breaks_off_takes_its_new_disks_along(what: str):
     world = taken()
     world.settle_restore()
@@ -275,16 +306,17 @@ def test_a_restore_that_breaks_off_takes_its_new_disks_along(what: str):
             world.fill(NEW["data"], phase="Failed", message="too small")
         case "snapshot gone":
             world.snapshot = None
-        case "refused":
+        case "deleted although refused":
             world.fill(NEW["data"])
             world.refusal = "admission webhook denied the request"
+            world.delete("restore")
         case "deleted":
             world.delete("restore")
     world.settle_restore()
     assert not set(NEW.values()) & set(world.volumes)
     assert disks(world) == OLD
     assert not vm_of_world(world).status.restore_in_progress
-    assert (world.restore is None) is (what == "deleted")
+    assert (world.restore is None) is what.startswith("deleted")
     if world.restore is not None:
         assert world.restore.has_failed
 
