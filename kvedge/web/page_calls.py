@@ -92,7 +92,7 @@ READS: Final[Mapping[str, Read]] = {
 WRITES: Final[Mapping[str, Write]] = {
     f"{_VM}/edit/check": _to_object_with("yaml", _vm_edit.check_change),
     f"{_VM}/edit/apply": _to_object_with("yaml", _vm_edit.apply_change),
-    f"{_VM}/snapshots/take": _to_object_with("name", vm_history.take),
+    f"{_VM}/snapshots/take": _to_object_all(vm_history.take),
     f"{_VM}/snapshots/restore": _to_object_with("name", vm_history.restore),
     f"{_VM}/snapshots/delete": _to_object_with("name", vm_history.delete),
     f"{_VM}/migrations/begin": _to_object(vm_history.migrate),

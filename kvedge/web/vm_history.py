@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from kvedge.client.errors import FlagError
 from kvedge.client.migrations import cancel, describe_step, find_active, list_migrations
 from kvedge.client.session import Session, check_name
 from kvedge.client.snapshots import (
@@ -21,10 +22,14 @@ from kvedge.client.snapshots import (
     take_snapshot,
 )
 from kvedge.client.subresources import VM, put
+from kvedge.kube.errors import NotFound
 from kvedge.kube.kube_client import Preconditions
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.memory_saves import find_memory_fault
+from kvedge.resources.disks.snapshot_names import SNAPSHOT_MEMORY
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
 from kvedge.resources.types.protection.snapshots import VirtualMachineRestore, VirtualMachineSnapshot
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.shown_text import showable
 
 _SECONDS: Final = 20.0
@@ -37,7 +42,11 @@ def read_snapshots(session: Session, namespace: str, vm: str) -> JsonObject:
     here = _here(session, namespace)
     snapshots = list_snapshots(here, check_name(vm), here.namespace)[::-1]
     restores = [each for each in here.client.list(VirtualMachineRestore, here.namespace) if each.spec.target.name == vm]
+    run = _find_run(here, vm)
     return {
+        # Of a VM that runs: why its memory cannot be saved, and nothing when it can.
+        "runs": run is not None,
+        "noMemory": "" if run is None else showable(find_memory_fault(vm, run), _LONGEST),
         "snapshots": [_snapshot(each) for each in snapshots[:_MOST]],
         "restores": [_restore(each) for each in restores if not each.is_final][:_MOST],
         # Whether it is worth looking again.
@@ -45,10 +54,20 @@ def read_snapshots(session: Session, namespace: str, vm: str) -> JsonObject:
     }
 
 
-def take(session: Session, namespace: str, vm: str, name: str) -> JsonObject:
-    """Ask for a snapshot; without a name it gets one that sorts by time."""
+def take(session: Session, namespace: str, vm: str, body: JsonObject) -> JsonObject:
+    """Ask for a snapshot, with the guest's memory where `memory` is true; without a name it gets one that sorts by
+    time.
+
+    Raises:
+        FlagError: for a body that makes no sense.
+    """
+    name, memory = body.get("name", ""), body.get("memory", False)
+    if not isinstance(name, str):
+        raise FlagError("name", "must be a text", "name: must be a text")
+    if not isinstance(memory, bool):
+        raise FlagError("memory", "must be true or false", "memory: must be true or false")
     named = name or name_snapshot(vm, datetime.now(UTC))
-    take_snapshot(_here(session, namespace), vm, named)
+    take_snapshot(_here(session, namespace), vm, named, memory=memory)
     return {"name": showable(named)}
 
 
@@ -96,6 +115,14 @@ def _here(session: Session, namespace: str) -> Session:
     return replace(session, namespace=check_name(namespace, "namespace"), client=session.client.hurry(_SECONDS))
 
 
+def _find_run(here: Session, vm: str) -> VirtualMachineInstance | None:
+    try:
+        run = here.client.get(VirtualMachineInstance, here.namespace, vm)
+    except NotFound:
+        return None
+    return None if run.is_final else run
+
+
 def _snapshot(found: VirtualMachineSnapshot) -> JsonObject:
     volumes = found.status.snapshot_volumes
     return {
@@ -104,6 +131,7 @@ def _snapshot(found: VirtualMachineSnapshot) -> JsonObject:
         "ready": bool(found.status.ready_to_use),
         "taken": showable(found.status.creation_time or ""),
         "volumes": [showable(name) for name in (volumes.included_volumes if volumes else [])[:_MOST]],
+        "memory": found.metadata.annotations.get(SNAPSHOT_MEMORY) == "true",
         "waits": showable(describe_snapshot(found), _LONGEST),
     }
 

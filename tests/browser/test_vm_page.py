@@ -18,6 +18,7 @@ from tests.support.api_role_fixtures import remove
 from tests.support.builders import small_vmi, vm_of
 
 _VMS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachines"
+_VMIS = "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances"
 _SNAPSHOTS = "/apis/snapshot.kubevirt.io/v1beta1/namespaces/default/virtualmachinesnapshots"
 _RESTORES = "/apis/snapshot.kubevirt.io/v1beta1/namespaces/default/virtualmachinerestores"
 _MERGE = "application/merge-patch+json"
@@ -126,6 +127,41 @@ def test_a_snapshot_is_taken_put_back_and_deleted(
     remove(admin, f"{_RESTORES}/{restore['metadata']['name']}")
     with pytest.raises(NotFound):
         admin.request("GET", f"{_SNAPSHOTS}/before")
+
+
+def test_memory_of_a_guest_that_runs_is_offered_and_where_it_cannot_be_had_why(
+    admin: KubeClient, controller: KubeClient, vm: JsonObject, link: str, tmp_path: Path
+) -> None:
+    run = small_vmi(volumes=[{"name": "root", "persistentVolumeClaim": {"claimName": "shown"}}])
+    run["metadata"] |= {"name": "shown", "namespace": "default"}
+    admin.request("POST", _VMIS, run)
+    running: JsonObject = {"status": {"phase": "Running"}}
+    controller.request("PATCH", f"{_VMIS}/shown", running, None, _MERGE)
+    box = "document.querySelector('#snapshot-memory')"
+
+    async def test() -> None:
+        async with chromium_page(tmp_path) as page:
+            await open_vm(page, link)
+            await page.click("summary", "Snapshots")
+            await page.wait(f"{box} && !{box}.disabled", "memory is offered")
+            await page.click("label", "With the guest's memory")
+            await page.click("button", "Take a snapshot")
+            await page.wait("document.querySelector(\"[aria-label^='Delete shown-']\")", "it is listed")
+            # What was chosen stays.
+            assert await page.evaluate(f"{box}.checked")
+            running["status"]["memory"] = {"guestAtBoot": "64Mi", "guestCurrent": "128Mi"}
+            controller.request("PATCH", f"{_VMIS}/shown", running, None, _MERGE)
+            await page.wait_text("Without memory: spec.domain.memory.guest: it was changed while the guest runs")
+            assert await page.evaluate(f"{box}.disabled && !{box}.checked")
+            is_faultless(page, link)
+
+    try:
+        asyncio.run(test())
+        [taken] = admin.request("GET", _SNAPSHOTS)["items"]
+        assert taken["metadata"]["annotations"]["kvedge.io/snapshot-memory"] == "true"
+        remove(admin, f"{_SNAPSHOTS}/{taken['metadata']['name']}")
+    finally:
+        remove(admin, f"{_VMIS}/shown")
 
 
 def test_who_may_only_view_is_offered_no_change(

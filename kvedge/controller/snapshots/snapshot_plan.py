@@ -23,7 +23,6 @@ from kvedge.controller.snapshots.driver_snapshots import is_of_driver
 from kvedge.controller.snapshots.live_copies import is_live, withdraw
 from kvedge.controller.snapshots.live_plan import indicate, plan_live
 from kvedge.controller.snapshots.memory.memory_backup import wants_memory
-from kvedge.controller.snapshots.memory.memory_rules import find_memory_fault
 from kvedge.controller.snapshots.snapshot_actions import Create, Delete, Patch, SnapshotAction, SnapshotPlan, Told
 from kvedge.controller.snapshots.snapshot_deadline import count_seconds_left
 from kvedge.controller.snapshots.snapshot_report import (
@@ -51,6 +50,7 @@ from kvedge.controller.snapshots.volume_copies import (
     make_copy,
     seal,
 )
+from kvedge.resources.disks.memory_saves import find_memory_fault
 from kvedge.resources.disks.snapshot_names import CONTENT_FINALIZER, SNAPSHOT_FINALIZER, content_name
 from kvedge.resources.types.protection.snapshots import (
     SnapshotVolumes,
@@ -105,7 +105,7 @@ def plan_letting_go(content: VirtualMachineSnapshotContent, unfilled: Sequence[s
 def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left: float | None) -> SnapshotPlan:
     status = view.snapshot.status
     if wants_memory(view.snapshot) and not runs(view.vmi):
-        return fail_snapshot(view, now, find_memory_fault(vm, view.vmi))
+        return fail_snapshot(view, now, find_memory_fault(vm.metadata.name, view.vmi))
     if not holds_lock(view.snapshot, vm) and (obstacle := find_obstacle(view, vm)):
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
         return report_snapshot(view, now, status, (NOT_READY, waiting), again=soonest(left, _LOCK_SECONDS))
@@ -122,7 +122,7 @@ def _plan_beginning(view: SnapshotView, vm: VirtualMachine, now: datetime, left:
         waiting = ("Progressing", "False", f"Source not locked {obstacle}")
         plan = report_snapshot(view, now, msgspec.structs.replace(status, source_uid=None), (NOT_READY, waiting))
         return SnapshotPlan((*plan.actions, *_one(released)), again_after=_LOCK_SECONDS)
-    if wants_memory(view.snapshot) and (fault := find_memory_fault(vm, view.vmi)):
+    if wants_memory(view.snapshot) and (fault := find_memory_fault(vm.metadata.name, view.vmi)):
         return fail_snapshot(view, now, fault)
     content = make_content(view, vm)
     text = f"Successfully created VirtualMachineSnapshotContent {content.metadata.name}"

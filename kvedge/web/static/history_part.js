@@ -47,12 +47,18 @@ async function ask(path, body, done, look) {
 export function snapshotsPart(namespace, name, rights) {
   const path = `${vmPath(namespace, name)}/snapshots`;
   const vm = `${namespace}/${name}`;
-  const part = openingPart(t("Snapshots"), path, async ({ snapshots, restores }) => {
+  let withMemory = false;
+  const part = openingPart(t("Snapshots"), path, async ({ snapshots, restores, runs, noMemory }) => {
     const may = await rights();
     const named = element("input", { type: "text", "aria-label": t("Name of the snapshot"), placeholder: t("Name, or none"), autocomplete: "off" });
-    const act = (step, snapshot, done) => ask(`${path}/${step}`, { name: snapshot }, done, part.look);
-    const restore = async ({ name: one, taken }) => {
-      if (await confirm(t("Put snapshot {snapshot} back into {vm}? What its disks were given since {taken} is not in it.", { snapshot: one, vm, taken: timeOf(taken) }), t("Restore"))) act("restore", one, t("{vm} gets the disks of {snapshot}", { vm, snapshot: one }));
+    // What was chosen stays while the part is read again.
+    const memory = element("input", { type: "checkbox", id: "snapshot-memory", checked: withMemory && !noMemory, disabled: Boolean(noMemory), onchange: () => { withMemory = memory.checked; } });
+    const act = (step, snapshot, done, more = {}) => ask(`${path}/${step}`, { name: snapshot, ...more }, done, part.look);
+    const take = () => act("take", named.value.trim(), t("a snapshot of {vm} is taken", { vm }), { memory: runs && memory.checked });
+    const restore = async ({ name: one, taken, memory: saved }) => {
+      const question = t("Put snapshot {snapshot} back into {vm}? What its disks were given since {taken} is not in it.", { snapshot: one, vm, taken: timeOf(taken) });
+      const goesOn = saved ? ` ${t("Its next start goes on from the memory in it, where that fits.")}` : "";
+      if (await confirm(question + goesOn, t("Restore"))) act("restore", one, t("{vm} gets the disks of {snapshot}", { vm, snapshot: one }));
     };
     const remove = async ({ name: one }) => {
       if (await confirm(t("Delete snapshot {snapshot} of {vm}, with what it holds?", { snapshot: one, vm }), t("Delete"))) act("delete", one, t("snapshot {snapshot} was deleted", { snapshot: one }));
@@ -62,10 +68,11 @@ export function snapshotsPart(namespace, name, rights) {
       ...(may.deleteSnapshot ? [button(t("Delete"), () => remove(one), { "aria-label": t("Delete {name}", { name: one.name }) })] : []),
     ];
     return [
-      may.takeSnapshot ? element("div", { class: "bar" }, named, button(t("Take a snapshot"), () => act("take", named.value.trim(), t("a snapshot of {vm} is taken", { vm })))) : [],
+      may.takeSnapshot ? element("div", { class: "bar" }, named, runs ? [memory, element("label", { for: "snapshot-memory" }, t("With the guest's memory"))] : [], button(t("Take a snapshot"), take)) : [],
+      may.takeSnapshot && runs && noMemory ? element("p", {}, t("Without memory: {why}", { why: said(noMemory) })) : [],
       restores.map((one) => element("p", {}, t("Snapshot {snapshot} is being put back: {why}", { snapshot: one.snapshot, why: said(one.waits) }))),
       snapshots.length
-        ? table(t("Snapshots"), ts("Name", "Phase", "Taken", "Volumes", "Waits for or failed by", "Acts"), snapshots.map((one) => [one.name, one.phase, timeOf(one.taken), one.volumes.join(", "), said(one.waits), element("span", { class: "bar" }, acts(one))]))
+        ? table(t("Snapshots"), ts("Name", "Phase", "Taken", "Volumes", "Waits for or failed by", "Acts"), snapshots.map((one) => [one.name, one.phase, timeOf(one.taken), [...one.volumes, ...(one.memory ? [t("memory")] : [])].join(", "), said(one.waits), element("span", { class: "bar" }, acts(one))]))
         : element("p", {}, t("none")),
     ].flat();
   });

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.controller.snapshots.memory.memory_rules import find_memory_fault
 from kvedge.resources.codec import decode
+from kvedge.resources.disks.memory_saves import find_memory_fault
 from kvedge.resources.types.vmi import HotplugVolumeStatus, MemoryStatus, VirtualMachineInstance, VolumeStatus
 from tests.support.builders import small_vmi
-from tests.unit.controller.snapshots.snapshot_world import the_vm
 
 CLAIM = {"name": "root", "persistentVolumeClaim": {"claimName": "web"}}
 DISK = {"name": "root", "disk": {"bus": "virtio"}}
@@ -23,7 +22,7 @@ def a_run(devices: Any = None, volumes: Any = None, **domain: Any) -> VirtualMac
 
 
 def fault(vmi: VirtualMachineInstance | None) -> str:
-    return find_memory_fault(the_vm(), vmi)
+    return find_memory_fault("web", vmi)
 
 
 def test_a_guest_with_its_disks_on_claims_and_a_seed_is_saved() -> None:

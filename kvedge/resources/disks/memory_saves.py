@@ -1,6 +1,7 @@
 """Of which guests memory cannot be saved: those with state that is neither in their memory nor in the snapshot's disks.
 
-Called by `snapshot_plan`. Pure. Each refusal names the field, and what can be done.
+Called by the plan of snapshots, and by the web console, which offers no other. Pure. Each refusal names the field, and
+what can be done.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Final
 
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.types.devices import Interface
-from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.types.volumes import Volume
 from kvedge.resources.values.quantities import Quantity, parse_bytes
@@ -18,10 +18,10 @@ from kvedge.resources.values.quantities import Quantity, parse_bytes
 _REMEDY: Final = "take the snapshot without memory"
 
 
-def find_memory_fault(vm: VirtualMachine, vmi: VirtualMachineInstance | None) -> str:
-    """Why the memory of this run cannot be saved; empty when it can."""
+def find_memory_fault(vm: str, vmi: VirtualMachineInstance | None) -> str:
+    """Why the memory of this VM's run cannot be saved; empty when it can."""
     if vmi is None or vmi.is_final:
-        return f"VM {vm.metadata.name} does not run and has no memory to save: start it, or {_REMEDY}"
+        return f"VM {vm} does not run and has no memory to save: start it, or {_REMEDY}"
     fault = next(_find_faults(vmi), "")
     return f"{fault}: {_REMEDY}" if fault else ""
 
