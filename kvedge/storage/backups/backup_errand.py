@@ -30,6 +30,8 @@ from kvedge.storage.imports.sinks.import_target import DeviceTarget, FileTarget,
 _RECORD: Final = "kvedge-backup.json"
 _PIECE: Final = 1 << 20
 _FORMAT: Final = 1
+# So much of a disk is read again at most by a worker that goes on where another one was.
+_KEPT_EVERY: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ def _fill(
     before: int,
 ) -> None:
     target = _target(volume, places)
+    begun = position = 0
     try:
         if isinstance(target, FileTarget) and target.present() == volume.size:
             return
@@ -142,25 +145,44 @@ def _fill(
             raise BackupFailure(
                 f"volume {volume.name} has {volume.size} bytes, and its new claim room for {target.limit}", fatal=True
             )
-        target.begin()
-        position = 0
-        with client.stream(file, f"{volume.name}.img") as stream:
+        begun = position = kept = _begin(target, file)
+        name = f"{volume.name}.img"
+        with client.stream_from(file, name, position) if position else client.stream(file, name) as stream:
             while piece := stream.read(_PIECE):
                 if position + len(piece) > volume.size:
                     raise BackupFailure(f"the disk of volume {volume.name} is longer than its record says", fatal=True)
                 target.write(position, piece)
                 position += len(piece)
                 progress.reach(before + position)
+                if isinstance(target, FileTarget) and position - kept >= _KEPT_EVERY:
+                    target.keep_place(file.number, position)
+                    kept = position
         if position != volume.size:
             raise BackupFailure(f"the disk of volume {volume.name} ends after {position} of {volume.size} bytes")
         target.finish(volume.size)
     except BaseException as error:
-        target.discard()
+        # Where restic cannot read the rest alone, the next worker reads all of it.
+        is_stuck = begun > 0 and position == begun and not isinstance(error, SystemExit)
+        if is_stuck or not _goes_on(error):
+            target.discard()
         if isinstance(error, ImportFailure):
             raise BackupFailure(error.message, fatal=error.fatal) from error
         raise
     finally:
         target.close()
+
+
+def _begin(target: FileTarget | DeviceTarget, file: KeptFile) -> int:
+    """From where on the disk is to be written: what an earlier worker has on disk of it is not read again."""
+    there = target.go_on(file.number) if isinstance(target, FileTarget) else 0
+    if not there:
+        target.begin()
+    return there
+
+
+def _goes_on(error: BaseException) -> bool:
+    """Whether the next worker may go on with what is there: the place went away, or this worker is to end."""
+    return isinstance(error, SystemExit) or (isinstance(error, BackupFailure) and not (error.fatal or error.damaged))
 
 
 def _target(volume: BackupVolume, places: BackupPlaces) -> FileTarget | DeviceTarget:

@@ -14,10 +14,11 @@ import os
 import re
 import select
 import shutil
+import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from socket import gethostname
 from typing import Any, BinaryIO, Final, cast
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
+from kvedge.storage.backups.file_asker import FileAsker, NoAnswer, lay_mounter
 from kvedge.storage.backups.lock_rules import CLOCKS_DIFFER, read_lock, read_moment, why_kept
 from kvedge.storage.backups.patience import Patience, Stalled, read_room
 from kvedge.storage.backups.place_access import AccessError, make_environment, make_options
@@ -37,6 +39,8 @@ _LONGEST_WORDS: Final = 32 << 10
 # How long nothing may move, and how long a place may take to say that it is there.
 _STALL_SECONDS: Final = 600.0
 _FIRST_SECONDS: Final = 120.0
+# For a run that nobody asks any more to take its lock back.
+_END_SECONDS: Final = 5.0
 # On a full disk: restic ends by itself at once, or never. It writes packs of 16 MiB and what it must note of them.
 _FULL_SECONDS: Final = 15.0
 _LEAST_ROOM: Final = 32 << 20
@@ -253,6 +257,37 @@ class ResticClient:
             except Stalled as error:
                 raise self._stall(error, said) from error
             finally:
+                process.stdout.close()
+                process.kill()
+                process.wait()
+
+    @contextmanager
+    def stream_from(self, kept: KeptFile, name: str, position: int) -> Iterator[BinaryIO]:
+        """The rest of a large file from there on, without what is before it; each piece is checked as it is read."""
+        locked = self._can_lock()
+        with self._open_words() as said, tempfile.TemporaryDirectory() as place, _channel() as (ours, theirs):
+            programs, empty = Path(place, "bin"), Path(place, "files")
+            for made in (programs, empty):
+                made.mkdir()
+            added = lay_mounter(programs, self._environment["PATH"], theirs.fileno())
+            words = ["mount", *([] if locked else ["--no-lock"]), "--path-template", "%I", str(empty)]
+            process = self._start(words, subprocess.DEVNULL, subprocess.DEVNULL, said, theirs.fileno(), added)
+            theirs.close()
+            try:
+                asker = FileAsker(ours, _watch(process, Patience(process.pid, _STALL_SECONDS)))
+                asker.open(kept.number, name)
+                yield io.BufferedReader(_AskedFile(asker, position), _PIECE)  # enough of a file, too
+            except NoAnswer as error:
+                process.kill()
+                process.wait()
+                raise self._failure(said) from error
+            except Stalled as error:
+                raise self._stall(error, said) from error
+            finally:
+                # It takes its lock along when nobody asks any more.
+                ours.close()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS)
                 process.kill()
                 process.wait()
 
@@ -319,14 +354,26 @@ class ResticClient:
                 os.fchown(said.fileno(), self._user, self._user)
             yield cast("BinaryIO", said)
 
-    def _start(self, words: Sequence[str], stdin: Any, stdout: Any, stderr: BinaryIO) -> subprocess.Popen[bytes]:
+    def _start(
+        self,
+        words: Sequence[str],
+        stdin: Any,
+        stdout: Any,
+        stderr: BinaryIO,
+        channel: int | None = None,
+        added: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
         options = make_options(self._where, self._secret, stderr.name)
         command = [self._program, "--no-cache", *options, *words]
+        kept = () if channel is None else (channel,)
+        environment = {**self._environment, **(added or {})}
         if self._user is None:
-            return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment)
+            return subprocess.Popen(
+                command, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, pass_fds=kept
+            )  # fmt: skip
         return subprocess.Popen(
-            command, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environment, cwd="/", user=self._user,
-            group=self._user, extra_groups=[],
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, cwd="/", user=self._user,
+            group=self._user, extra_groups=[], pass_fds=kept,
         )  # fmt: skip
 
     def _failure(self, said: BinaryIO) -> BackupFailure:
@@ -379,6 +426,44 @@ class _WatchedPipe(io.RawIOBase):
         while not select.select([self._pipe], [], [], _LOOK_SECONDS)[0]:
             self._patience.check()
         return os.readv(self._pipe, [buffer])
+
+
+class _AskedFile(io.RawIOBase):
+    """A file from a place on, as it is asked for."""
+
+    def __init__(self, asker: FileAsker, position: int) -> None:
+        super().__init__()
+        self._asker = asker
+        self._position = position
+
+    def readable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises NoAnswer when restic has ended or cannot read it, Stalled when it has hung."""
+        found = self._asker.read(self._position, len(buffer))
+        buffer[: len(found)] = found
+        self._position += len(found)
+        return len(found)
+
+
+@contextmanager
+def _channel() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+def _watch(process: subprocess.Popen[bytes], patience: Patience) -> Callable[[], None]:
+    """Raises NoAnswer once the process has ended, Stalled when it has hung."""
+
+    def look() -> None:
+        if process.poll() is not None:
+            raise NoAnswer("restic has ended")
+        patience.check()
+
+    return look
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:

@@ -1,15 +1,18 @@
 """Where an image is put: `disk.img` in a claim's file system, or a claim of mode Block.
 
 Called by whatever fills a claim. A file gets its name when it is complete and on disk; until then it has another one,
-which the next attempt removes. A device has no such name: it is written in place, and again from the beginning after
-a kill. The claim may hold anything already: no link in it is followed. Touches the claim alone.
+which the next attempt removes, or goes on with where it can tell how much of it is on disk. A device has no such name:
+it is written in place, and again from the beginning after a kill. The claim may hold anything already: no link in it is
+followed. Touches the claim alone.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,6 +26,10 @@ from kvedge.storage.sparse_file import write_all
 
 # The names of what is not complete: of an image, of what an image is converted from, and of an archive's files.
 UNFINISHED: Final = f".{IMAGE_FILE}.part"
+# How much of it is on disk, where a worker may go on with it.
+_PLACE: Final = f"{UNFINISHED}.place"
+_NEW_PLACE: Final = f"{_PLACE}.new"
+_LONGEST_PLACE: Final = 4096
 SPOOLED: Final = ".kvedge-import.part"
 # User and group of the VM's QEMU may write it, nobody else reads it.
 _MODE: Final = 0o660
@@ -97,10 +104,41 @@ class FileTarget:
 
     def begin(self, zeroed: int = 0) -> None:
         """A new file; all of it reads as zeros."""
+        self._remove(_PLACE)
         self._remove(UNFINISHED)
         if self._file >= 0:
             os.close(self._file)
         self._file = self._make_file(UNFINISHED)
+
+    def go_on(self, content: str) -> int:
+        """Take what an earlier worker has left of the same content; how much of it is on disk, 0 for none."""
+        with suppress(OSError, ValueError, TypeError, LookupError):
+            there = json.loads(self._read_place())
+            position, wanted = int(there["position"]), (there["content"], there["file"])
+            file = os.open(UNFINISHED, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._folder)
+            found = os.fstat(file)
+            is_file = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if is_file and wanted == (content, found.st_ino) and 0 < position <= self.limit:
+                # What came after it may be on disk or not.
+                os.ftruncate(file, position)
+                self._file = file
+                return position
+            os.close(file)
+        return 0
+
+    def keep_place(self, content: str, position: int) -> None:
+        """Have all before `position` on disk, and write down that it is."""
+        os.fdatasync(self._file)
+        place = {"content": content, "file": os.fstat(self._file).st_ino, "position": position}
+        self._remove(_NEW_PLACE)
+        made = self._make_file(_NEW_PLACE)
+        try:
+            write_all(made, 0, json.dumps(place).encode())
+            os.fsync(made)
+        finally:
+            os.close(made)
+        os.rename(_NEW_PLACE, _PLACE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        os.fsync(self._folder)
 
     def write(self, position: int, data: bytes) -> None:
         """Put data there, leaving holes for zeros."""
@@ -122,6 +160,7 @@ class FileTarget:
         mark_disk(self._folder, self._file, self.uid)
         os.fsync(self._file)
         self._remove(SPOOLED)
+        self._remove(_PLACE)
         os.rename(UNFINISHED, IMAGE_FILE, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         os.fsync(self._folder)
         return size
@@ -131,6 +170,7 @@ class FileTarget:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        self._remove(_PLACE)
         self._remove(UNFINISHED)
         self._remove(SPOOLED)
 
@@ -153,6 +193,13 @@ class FileTarget:
     def _make_file(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, 0o600, dir_fd=self._folder)
+
+    def _read_place(self) -> bytes:
+        file = os.open(_PLACE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._folder)
+        try:
+            return os.read(file, _LONGEST_PLACE)
+        finally:
+            os.close(file)
 
     def _remove(self, name: str) -> None:
         with suppress(FileNotFoundError):
