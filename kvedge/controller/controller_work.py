@@ -313,7 +313,9 @@ class ControllerWork:
 
     def _read_rollout(self) -> Rollout:
         current = self._configuration.current
-        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio)
+        is_alone = len(self._nodes.list()) == 1
+        migrates = current.workload_updates.live_migrate
+        return Rollout(current.live_updates.is_on, current.cpu_allocation_ratio, is_alone, migrates)
 
     def _is_declarative(self) -> bool:
         # The deprecated gate leaves a run's volumes to the callers of addvolume.

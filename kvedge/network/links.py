@@ -208,8 +208,8 @@ class Links:
         self.set(name, kind="bridge", **settings)
 
     def enslave(self, name: str, bridge: str) -> None:
-        """Makes the link a port of the bridge."""
-        self.set(name, master=self.index(bridge))
+        """Makes the link a port of the bridge; of none where that is empty."""
+        self.set(name, master=self.index(bridge) if bridge else 0)
 
     def delete(self, name: str) -> None:
         """Removes the link; nothing when it is gone already."""

@@ -90,6 +90,11 @@ MIGRATION_REQUIRED: Final = "MigrationRequired"
 ALARM: Final = "Alarm"
 # On a launcher Pod: the MAC its NIC gets where the node agent makes it, so that no other Pod can take the guest's.
 POD_MAC: Final = "kvedge.io/pod-mac"
+# On a Pod, by whoever joins it to networks: "true" where its NICs are taken to others while it runs.
+SWITCHES_NETWORKS: Final = "kvedge.io/switches-networks"
+# On a VMI, by the controller: the networks that its NICs were taken to while it ran, by interface, as JSON; empty for
+# one on its way there. Each change has the guest ask for its addresses anew.
+SWITCHED_NETWORKS: Final = "kvedge.io/switched-networks"
 # On a launcher Pod: when the controller made it, in milliseconds since 1970; the server keeps whole seconds.
 MADE_UNIX_MS: Final = "kvedge.io/made-unix-ms"
 OWNER_UID: Final = "kvedge.io/owner-uid"

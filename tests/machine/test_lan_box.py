@@ -175,7 +175,7 @@ def hot_vm() -> JsonObject:
         "#!/bin/sh\n"
         "(while :; do"
         f" ip link set eth1 up && (ip addr show eth1 | grep -q {HOT_ADDRESS} || ip addr add {HOT_ADDRESS}/24 dev eth1);"
-        " sleep 1; done) >/dev/null 2>&1 &\n"
+        " cp /sys/class/net/eth1/carrier_changes /www/changes; sleep 1; done) >/dev/null 2>&1 &\n"
     )
     vm = small_vm(HOT, IMAGE)
     spec = vm["spec"]["template"]["spec"]
@@ -184,12 +184,12 @@ def hot_vm() -> JsonObject:
     return vm
 
 
-def edit(box: Box, *lan: JsonObject) -> None:
-    """What `kubectl edit vm` comes to: the template's interfaces are the Pod network's and these on network `hot`."""
+def edit(box: Box, *lan: JsonObject, network: str = "hot") -> None:
+    """What `kubectl edit vm` comes to: the template's interfaces are the Pod network's and these on that network."""
     interfaces = [{"name": "default", "bridge": {}}, *lan]
     networks = [
         {"name": "default", "pod": {}},
-        *({"name": nic["name"], "multus": {"networkName": "hot"}} for nic in lan),
+        *({"name": nic["name"], "multus": {"networkName": network}} for nic in lan),
     ]
     spec = {"domain": {"devices": {"interfaces": interfaces}}, "networks": networks}
     box.client.patch(VirtualMachine, "default", HOT, MergePatch({"spec": {"template": {"spec": spec}}}))
@@ -236,6 +236,7 @@ def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
         edit(box, {"name": "lan", "bridge": {}, "state": "up"})
         wait_until(lambda: reaches(HOT_ADDRESS), "the cable is in again", SLOW)
         assert reaches(own)
+        check_other_network(box, own)
         edit(box, {"name": "lan", "bridge": {}, "state": "absent"})
         wait_until(lambda: row(box, "lan") is None, "the guest has released it", SLOW)
         wait_until(lambda: ports_of(BRIDGE) == [], "its port is gone", SLOW)
@@ -251,6 +252,38 @@ def test_a_nic_is_plugged_into_a_running_guest_and_out_again(box: Box) -> None:
         wait_until(lambda: box.vmi(HOT) is None, "the guest is gone", SLOW)
         wait_until(lambda: ports_of(BRIDGE) == [], "nothing of it is left")
     box.cli("network", "delete", "hot")
+
+
+def check_other_network(box: Box, own: str) -> None:
+    """Another networkName takes the NIC there and back, and the guest sees its cable pulled each time."""
+    box.cli("network", "create", "elsewhere")
+    changes = count_changes(own)
+    edit(box, {"name": "lan", "bridge": {}}, network="elsewhere")
+    wait_until(lambda: ports_of(BRIDGE) == [], "its port is on another bridge", SLOW)
+    wait_until(lambda: count_changes(own) >= changes + 2, "the guest has seen it", SLOW)
+    assert not reaches(HOT_ADDRESS)
+    vm = box.client.get(VirtualMachine, "default", HOT)
+    assert condition(vm.status.conditions, "RestartRequired") is None
+    edit(box, {"name": "lan", "bridge": {}}, network="nowhere")
+    wait_until(lambda: why_elsewhere(box), "the VM asks for a restart", SLOW)
+    assert "there is no network default/nowhere" in str(
+        [event.message for event in box.client.list(Event, "default") if event.reason == "FailedJoinNetwork"]
+    )
+    edit(box, {"name": "lan", "bridge": {}})
+    wait_until(lambda: reaches(HOT_ADDRESS), "the host reaches it again", SLOW)
+    wait_until(lambda: not why_elsewhere(box), "nothing is left to do", SLOW)
+    box.cli("network", "delete", "elsewhere")
+
+
+def count_changes(address: str) -> int:
+    """How often the guest has seen its second NIC's cable pulled or plugged."""
+    return int(fetch(f"http://{address}/changes").strip() or -1)
+
+
+def why_elsewhere(box: Box) -> str:
+    vm = box.client.get(VirtualMachine, "default", HOT)
+    found = condition(vm.status.conditions, "RestartRequired")
+    return found.message if found is not None else ""
 
 
 def check_way(box: Box) -> None:

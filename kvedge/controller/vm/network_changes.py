@@ -1,9 +1,9 @@
 """What a running VM's interfaces on other networks have come to in its template, and what that means for its run.
 
 Called by the VM's plan and for its condition RestartRequired. Pure. An interface on a Multus network with a bridge
-binding, or with a plugin that makes a link, comes and goes while the guest runs, and any interface's link state
-changes; all else of an interface waits for a restart. An interface that is to be absent goes first, and comes back once
-nothing of it is left.
+binding, or with a plugin that makes a link, comes and goes while the guest runs, and is taken to another network where
+that is possible (`can_switch`). Any interface's link state changes; all else of an interface waits for a restart. An
+interface that is to be absent goes first, and comes back once nothing of it is left.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from typing import Any, Final
 import msgspec
 
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.identity import guest_mac
+from kvedge.resources.meta import condition
 from kvedge.resources.types.devices import ABSENT, Interface
 from kvedge.resources.types.guest_nics import is_bridged
 from kvedge.resources.types.vm import VirtualMachine, VirtualMachineInstanceTemplate
-from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
+from kvedge.resources.types.vmi import MULTUS_STATUS, VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import Network
 
 _UP: Final = ("", "up")
 
 
-def plan_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> JsonObject:
+def plan_interfaces(
+    vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = (), *, is_alone: bool = False
+) -> JsonObject:
     """A merge patch of the VMI that brings its interfaces nearer to the VM's; empty when nothing is to do.
 
-    `plugins` are the network binding plugins whose NICs come while a guest runs.
+    `plugins` are the network binding plugins whose NICs come while a guest runs; `is_alone`: there is one node.
     """
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return {}
@@ -40,7 +44,12 @@ def plan_interfaces(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Co
     there = {item.name for item in present}
     coming = [item for item in _find_live(template) if item.name not in there and _comes(item, plugins)]
     interfaces += [_with_mac(item, vm.metadata.uid) for item in coming]
-    networks = _networks_of(kept, vmi.spec.networks) + _networks_of(coming, template.networks)
+    wanted = {network.name: network for network in template.networks}
+    switched = {item.name for item in _find_live(template) if can_switch(vmi, item.name, is_alone=is_alone)}
+    networks = [
+        _on_network(network, wanted.get(network.name)) if network.name in switched else network
+        for network in _networks_of(kept, vmi.spec.networks)
+    ] + _networks_of(coming, template.networks)
     body: JsonObject = {}
     if interfaces != present:
         body["domain"] = {"devices": {"interfaces": [encode(item) for item in interfaces]}}
@@ -80,7 +89,21 @@ def lasting_interfaces(spec: VirtualMachineInstanceSpec) -> VirtualMachineInstan
     return msgspec.structs.replace(spec, domain=domain, networks=networks)
 
 
-def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = ()) -> bool:
+def can_switch(vmi: VirtualMachineInstance, name: str, *, is_alone: bool) -> bool:
+    """Whether an interface of the run may be taken to another network: by a migration, or where it is on the only node.
+
+    Where the Pod does not say which networks it is on, nobody knows when it is there.
+    """
+    row = next((row for row in vmi.status.interfaces if row.name == name), None)
+    if row is not None and MULTUS_STATUS not in row.sources:
+        return False
+    migratable = condition(vmi.status.conditions, LIVE_MIGRATABLE)
+    return is_alone or (migratable is not None and migratable.status == "True")
+
+
+def interfaces_need_restart(
+    vm: VirtualMachine, vmi: VirtualMachineInstance, plugins: Collection[str] = (), *, is_alone: bool = False
+) -> bool:
     """Whether the template says something else of an interface that the guest has, or nothing any more; or has a new
     one of a plugin whose NICs do not come while a guest runs."""
     template = _template(vm)
@@ -96,7 +119,8 @@ def interfaces_need_restart(vm: VirtualMachine, vmi: VirtualMachineInstance, plu
             continue
         if wanted is None or not _says(_without_state(item), _without_state(wanted)):
             return True
-        if networks.get(item.name) != ours.get(item.name):
+        has, asks = ours[item.name], networks.get(item.name)
+        if asks is None or asks != (_on_network(has, asks) if can_switch(vmi, item.name, is_alone=is_alone) else has):
             return True
     return False
 
@@ -129,6 +153,14 @@ def _with_state(item: Interface, asked: Interface | None, template: VirtualMachi
 def _with_mac(item: Interface, uid: str) -> Interface:
     # As at a start: a NIC has one MAC in all runs of its VM.
     return msgspec.structs.replace(item, mac_address=item.mac_address or guest_mac(uid, item.name))
+
+
+def _on_network(network: Network, asked: Network | None) -> Network:
+    """A network of the run under the name that the template has for it."""
+    if network.multus is None or asked is None or asked.multus is None or asked.multus.default:
+        return network
+    named = msgspec.structs.replace(network.multus, network_name=asked.multus.network_name)
+    return msgspec.structs.replace(network, multus=named)
 
 
 def _networks_of(interfaces: Iterable[Interface], networks: Iterable[Network]) -> list[Network]:

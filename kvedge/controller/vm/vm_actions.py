@@ -121,10 +121,13 @@ VmAction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Whether changes of the template reach the running guest, and by how much CPUs are allocated more than once."""
+    """Whether changes of the template reach the running guest, by how much CPUs are allocated more than once, whether
+    there is one node, and whether guests that wait for another Pod are migrated to one."""
 
     is_live: bool = False
     cpu_ratio: int = 10
+    is_alone: bool = False
+    migrates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ def plan_vm(
     failure = Condition(type=FAILURE, status="True", reason="FailedCreate", message=blocked) if blocked else None
     failure = typed.failure or failure
     view = VmView(vm, vmi, None, (), vm.run_strategy, False, failure, data_volumes, hotplug.plugins, typed=typed)
-    view = replace(view, is_live=hotplug.rollout.is_live)
+    rollout = hotplug.rollout
+    view = replace(view, is_live=rollout.is_live, is_alone=rollout.is_alone, migrates=rollout.migrates)
     return _plan_run(view, now, jitter, hotplug)
 
 
@@ -232,7 +233,7 @@ def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonOb
         # What a guest has must not change while it is made on another node: the changes wait for the end of that.
         return
     volumes = plan_volumes(vm, own) if hotplug.is_on else {}
-    interfaces = plan_interfaces(vm, own, hotplug.plugins)
+    interfaces = plan_interfaces(vm, own, hotplug.plugins, is_alone=hotplug.rollout.is_alone)
     for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
         if body:
             yield what, body

@@ -21,6 +21,7 @@ from kvedge.controller.vm.vmi_template import is_measured, needs_restart
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.moved_volumes import MANUAL_RECOVERY_REQUIRED
 from kvedge.resources.disks.volume_facts import lasting_claim
+from kvedge.resources.evacuation import LIVE_MIGRATABLE
 from kvedge.resources.meta import Condition, condition
 from kvedge.resources.names import ALARM, MIGRATION_REQUIRED, VM_GENERATION
 from kvedge.resources.types.data_volumes import DataVolume
@@ -63,6 +64,9 @@ class VmView:
     live_plugins: frozenset[str] = frozenset()
     # Whether changed sockets and selectors reach the running guest.
     is_live: bool = False
+    # Whether there is one node, and whether guests that wait for another Pod are migrated.
+    is_alone: bool = False
+    migrates: bool = False
     # What becomes of exchanged claims; without it nobody has looked, and what was said of them stays.
     move: ClaimMove | None = None
     # The request of a dump of the guest's memory, once somebody has looked at it.
@@ -226,10 +230,16 @@ def _restart_required(view: VmView) -> Condition | None:
     if message is None:
         # Not every guest can be migrated to a Pod that is on other networks, and not every cluster does it.
         waits = condition(vmi.status.conditions, MIGRATION_REQUIRED)
-        if waits is None or waits.status != "True":
+        if waits is None or waits.status != "True" or _is_migrated(view, vmi):
             return None
         message = waits.message
     return Condition(type=RESTART_REQUIRED, status="True", reason=RESTART_REQUIRED, message=message)
+
+
+def _is_migrated(view: VmView, vmi: VirtualMachineInstance) -> bool:
+    """Whether a guest that waits for another Pod comes to one by itself."""
+    migratable = condition(vmi.status.conditions, LIVE_MIGRATABLE)
+    return view.migrates and not view.is_alone and migratable is not None and migratable.status == "True"
 
 
 def restart_message(view: VmView) -> str | None:
@@ -239,7 +249,8 @@ def restart_message(view: VmView) -> str | None:
         return None
     if move.restart:
         return move.restart
-    if needs_restart(view.vm, vmi, view.live_plugins, claims_move=move.is_carried, typed=view.typed):
+    live = {"claims_move": move.is_carried, "is_alone": view.is_alone}
+    if needs_restart(view.vm, vmi, view.live_plugins, **live, typed=view.typed):
         return "a non-live-updatable field was changed in the template spec"
     if not is_measured(view.vm, vmi):
         return None

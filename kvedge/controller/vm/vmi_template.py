@@ -111,12 +111,13 @@ def needs_restart(
     plugins: Collection[str] = (),
     *,
     claims_move: bool = False,
+    is_alone: bool = False,
     typed: TypedVm = UNTYPED,
 ) -> bool:
     """Whether the VM's template has changed since this VMI was made from it, in what a running guest keeps.
 
     `plugins` are the network binding plugins whose NICs come while it runs; with `claims_move` other claims of its
-    volumes come then, too. `typed` is the VM with its instance type and preference.
+    volumes come then, too. `is_alone`: there is one node. `typed` is the VM with its instance type and preference.
     """
     marks = vmi.metadata.annotations
     if not is_measured(vm, vmi):
@@ -131,7 +132,7 @@ def needs_restart(
     lasting = {volume.name for volume in vmi.spec.volumes if not is_hotpluggable(volume)}
     if not claims_move and any(each.volume_name in lasting for each in find_exchanges(vm, vmi)):
         return True
-    return disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi, plugins)
+    return disks_have_changed(vm, vmi) or interfaces_need_restart(vm, vmi, plugins, is_alone=is_alone)
 
 
 def _with_claims_of(vmi: VirtualMachineInstance, spec: VirtualMachineInstanceSpec) -> VirtualMachineInstanceSpec:

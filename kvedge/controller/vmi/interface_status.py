@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kvedge.resources.names import SWITCHES_NETWORKS
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.guest_nics import POD_NIC, pod_interfaces
 from kvedge.resources.types.pod_networks import (
@@ -57,7 +58,7 @@ def with_joined_networks(vmi: VirtualMachineInstance, pod: Pod | None) -> list[I
 def plan_networks(vmi: VirtualMachineInstance, pod: Pod) -> str | None:
     """The annotation that the launcher Pod of a guest that runs is to have by now; None when it has it."""
     present = pod.metadata.annotations.get(NETWORKS, "")
-    wanted = make_changed_wish(vmi, present)
+    wanted = make_changed_wish(vmi, present, switches=pod.metadata.annotations.get(SWITCHES_NETWORKS) == "true")
     return None if wanted == present or pod.metadata.deletion_timestamp is not None else wanted or _NONE
 
 

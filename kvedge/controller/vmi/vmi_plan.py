@@ -29,6 +29,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
 )
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over, launcher_of, list_active, target_of
 from kvedge.controller.vmi.pending_networks import with_pending_networks
+from kvedge.controller.vmi.switched_networks import look_elsewhere, mark_switched
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
 from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
 from kvedge.controller.vmi.vmi_status import Facts, after_hand_over, before_hand_over
@@ -158,7 +159,8 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     vmi, pod = view.vmi, launcher_of(view.vmi, view.pods)
     assert pod is not None
     status = after_hand_over(vmi, pod, view.node, now, view.claims)
-    conditions, again = with_pending_networks(vmi, status, now)
+    elsewhere = look_elsewhere(vmi, pod)
+    conditions, again = with_pending_networks(vmi, status, now, elsewhere)
     active = list_active(vmi, view.pods)
     status = msgspec.structs.replace(status, conditions=conditions, active_pods=active)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
@@ -166,13 +168,15 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     # The guest gives its functions back before it moves: the Pod that it comes to has others.
     target = target_of(vmi, view.pods) if is_moving(vmi) else None
     others = _order_networks(vmi, pod) or _tell_devices(vmi, config, pod, target) or _tell_eviction(vmi, pod)
-    written = patch_vmi(vmi, status, end_label(vmi))
+    # Before the Pod is ordered: a NIC that is back where its guest hears of it was elsewhere.
+    meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
+    written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
     actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
 
 
 def _order_networks(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
-    """Order the Pod to join a network to which its guest comes, and to leave one whose NIC the guest has released."""
+    """Order the Pod to join a network to which its guest comes, and to leave one that it has left."""
     wanted = None if vmi.status.phase != "Running" else plan_networks(vmi, pod)
     if wanted is None:
         return ()

@@ -11,11 +11,11 @@ from typing import NamedTuple, TypeAlias
 
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.guest_nics import pod_interfaces
-from kvedge.resources.types.pod_networks import absent_interfaces, is_there, lan_interfaces
+from kvedge.resources.types.pod_networks import absent_interfaces, is_there, lan_interfaces, switched_networks
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import NIC_ACTION_ATTACH, NIC_ACTION_DETACH, NIC_ACTION_SERVE, DomainStatus, NicTrouble
 
-# The NICs that the launcher was told of: name and state of each.
+# The NICs that the launcher was told of: name and state of each, and the network that it was taken to, if it was.
 ToldNics: TypeAlias = frozenset[tuple[str, str]]
 
 
@@ -35,6 +35,8 @@ def summarize_nics(vmi: VirtualMachineInstance, *, joins: bool = False) -> ToldN
     wanted |= {
         (item.name, item.state) for _, item, _ in lan_interfaces(vmi) if joins or is_there(vmi.status, item.name)
     }
+    # A NIC that was taken to another network has the guest ask for its addresses anew.
+    wanted |= set(switched_networks(vmi).items())
     return frozenset(wanted | {(item.name, item.state) for _, item in absent_interfaces(vmi)})
 
 

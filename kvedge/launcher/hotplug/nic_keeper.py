@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvedge.launcher.hotplug.device_keeper import LOOK_AGAIN_SECONDS, DeviceKeeper
 from kvedge.launcher.hotplug.document_process import DiskDocument, make_documents
-from kvedge.launcher.hotplug.nic_plan import NicAction, NicStep, NicWishes, plan_nics, read_nic_wishes
+from kvedge.launcher.hotplug.nic_plan import (
+    NicAction,
+    NicStep,
+    NicWishes,
+    find_switched,
+    plan_nics,
+    read_nic_wishes,
+)
 from kvedge.launcher.launcher_errors import LauncherError
+from kvedge.launcher.libvirt.domain_facts import DOWN_SECONDS
 from kvedge.rpc.launcher_pb2 import (
     NIC_ACTION_ATTACH,
     NIC_ACTION_DETACH,
@@ -60,6 +68,10 @@ class NicKeeper(DeviceKeeper[NicStep]):
         self._root = root
         self._request = SyncRequest()
         self._wishes = NicWishes({}, frozenset())
+        # On which networks the NICs are that were taken to others; None until the first Sync tells.
+        self._networks: dict[str, str] | None = None
+        # Those of which the guest has not heard yet: their links go down for a moment, and it asks for addresses anew.
+        self._unheard: frozenset[str] = frozenset()
 
     def follow(self, request: SyncRequest, present: DomainFacts | None) -> None:
         """Want what this VMI has; once this returns nothing is done any more for what was wanted before.
@@ -73,7 +85,10 @@ class NicKeeper(DeviceKeeper[NicStep]):
         wishes = read_nic_wishes(request.vmi_json, prepared)
         with self._handing_over():
             self._request, self._wishes = request, wishes
-            if present is not None and plan_nics(wishes, present.nics):
+            if self._networks is not None:
+                self._unheard |= find_switched(wishes, self._networks)
+            self._networks = dict(wishes.switched)
+            if present is not None and plan_nics(wishes, present.nics, self._unheard):
                 self.start()
         self.look_soon()
 
@@ -97,9 +112,12 @@ class NicKeeper(DeviceKeeper[NicStep]):
         if facts is None:
             return LOOK_AGAIN_SECONDS
         with self._acting:
-            request, steps = self._request, plan_nics(self._wishes, facts.nics)
+            request, steps = self._request, plan_nics(self._wishes, facts.nics, self._unheard)
+            # A NIC whose link is down anyway needs nothing more, nor one that has gone.
+            self._unheard &= {step.name for step in steps if step.action is NicAction.LINK and step.down}
         due = self._choose_due(steps)
         documents = self._documents(due, request)
+        refreshes = False
         for step in due:
             with self._acting:
                 if self._request is not request:
@@ -108,7 +126,10 @@ class NicKeeper(DeviceKeeper[NicStep]):
                 if self._is_leaving():
                     return LOOK_AGAIN_SECONDS
                 self._do(step, documents.get(step.name, DiskDocument()))
-        return self._pause_before(steps)
+                if step.name in self._unheard and step.name not in self._attempts:
+                    self._unheard -= {step.name}
+                    refreshes = True
+        return DOWN_SECONDS if refreshes else self._pause_before(steps)
 
     def _documents(self, steps: list[NicStep], request: SyncRequest) -> dict[str, DiskDocument]:
         coming = {step.name for step in steps if step.action is NicAction.ATTACH}

@@ -78,6 +78,10 @@ class CopyProgress(NamedTuple):
     total: int = 0
 
 
+# Some guests see nothing of a link that was down for less. KubeVirt's.
+DOWN_SECONDS: Final = 0.1
+
+
 class DomainNic(NamedTuple):
     """One NIC of the domain: `name` is the VMI's, `is_down` that the guest sees no carrier, `is_function` that it is a
     virtual function of a card, which the guest has for itself.

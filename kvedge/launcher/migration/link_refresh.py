@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kvedge.launcher.launcher_errors import LauncherError
-from kvedge.launcher.libvirt.domain_facts import Life
+from kvedge.launcher.libvirt.domain_facts import DOWN_SECONDS, Life
 from kvedge.rpc.launcher_pb2 import SyncRequest
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from kvedge.launcher.migration.migration_record import MigrationRecord
 
 log = logging.getLogger(__name__)
-
-# Some guests see nothing of a link that was down for less. KubeVirt's.
-DOWN_SECONDS: Final = 0.1
 
 
 class LinkRefresh:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_addresses import AddressesError
 from kvedge.network.lan.lan_config import parse_lan_config
 from kvedge.network.lan.lan_plan import LanPort, lan_port
-from kvedge.network.lan.lan_ports import attach_lan, detach_lan
+from kvedge.network.lan.lan_ports import attach_lan, detach_lan, switch_lan
 from kvedge.network.lan.macvtap_config import parse_macvtap_config
 from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.lan.macvtap_ports import attach_macvtap, detach_macvtaps
@@ -63,6 +64,21 @@ def attach_nic(config: NodeNetworkConfig, port: Port, path: Path | None = None) 
         attach_macvtap(config, port, path)
     else:
         attach_lan(config, port, path)
+
+
+def switch_nic(config: NodeNetworkConfig, present: Port, wanted: Port) -> None:
+    """Take a NIC that a Pod has to another network, without its guest's losing it.
+
+    Raises:
+        NetworkError: when that cannot be while the guest runs.
+    """
+    if isinstance(present, MacvtapPort) or isinstance(wanted, MacvtapPort):
+        raise NetworkError(
+            "cannot move a NIC of a guest that runs",
+            why="one of the two networks is a macvtap, which is a link of its own",
+            remedy="restart the VM, which starts on its new network",
+        )
+    switch_lan(config, wanted)
 
 
 def detach_nics(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:

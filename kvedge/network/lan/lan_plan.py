@@ -207,7 +207,7 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
             steps += _joining_steps(name, link, bridge, port.network)
         elif _is_up(link) and _has_lost_vlan(bridge, port.network):
             steps.append(SetLink(name, up=False))
-    return [*steps, *_delete_unused(config, seen, ports)]
+    return [*steps, *unused_steps(config, seen, ports)]
 
 
 def plan_lan_detaching(config: NodeNetworkConfig, seen: LanSeen, netns: str, kept: Collection[str] = ()) -> list[Step]:
@@ -219,13 +219,13 @@ def plan_lan_detaching(config: NodeNetworkConfig, seen: LanSeen, netns: str, kep
     steps: list[Step] = [DeleteLink(name) for name in gone]
     if seen.has_table and left and gone:
         steps.append(ChangeElements(lan_table_of(config), remove=_all_keys(gone)))
-    return [*steps, *_delete_unused(config, seen, left)]
+    return [*steps, *unused_steps(config, seen, left)]
 
 
 def plan_lan_removal(config: NodeNetworkConfig, seen: LanSeen) -> list[Step]:
     """Everything of ours, finished or not."""
     ends: list[Step] = [DeleteLink(link.name) for link in _our_ends(config, seen.links)]
-    return [*ends, *_delete_unused(config, seen, {})]
+    return [*ends, *unused_steps(config, seen, {})]
 
 
 def lan_troubles(config: NodeNetworkConfig, seen: LanSeen) -> list[str]:
@@ -366,8 +366,8 @@ def _all_keys(ports: dict[str, LanPort]) -> dict[str, tuple[bytes, ...]]:
     return keys
 
 
-def _delete_unused(config: NodeNetworkConfig, seen: LanSeen, ports: dict[str, LanPort]) -> Iterator[Step]:
-    """Bridges that kvedge made, and the table, once no port needs them."""
+def unused_steps(config: NodeNetworkConfig, seen: LanSeen, ports: Mapping[str, LanPort]) -> Iterator[Step]:
+    """Removes bridges that kvedge made, and the table, once none of `ports`, which are all, needs them."""
     used: Collection[str] = {port.network.bridge for port in ports.values()}
     for link in seen.links:
         if is_made(config, link) and link.name not in used:

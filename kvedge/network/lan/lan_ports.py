@@ -30,6 +30,7 @@ from kvedge.network.lan.lan_plan import (
     plan_lan_port,
     plan_lan_removal,
 )
+from kvedge.network.lan.lan_switch_plan import plan_lan_switch
 from kvedge.network.links import Links
 from kvedge.network.netns import netns_path, run_in_netns
 from kvedge.network.nft.nft_edge import is_whole, list_tables
@@ -93,6 +94,18 @@ def attach_lan(config: NodeNetworkConfig, wanted: LanPort, path: Path | None = N
             _apply(links, plan_lan_inside(links.list_links(), wanted, ipv6=read_sysctl(_IPV6) is not None))
 
     run_in_netns(path, attach_inside)
+
+
+def switch_lan(config: NodeNetworkConfig, wanted: LanPort) -> None:
+    """Takes a NIC that the Pod has to another network; inside it stays as it is.
+
+    Raises NetworkError: when the bridge cannot be joined, or the guest would have to be told of the change.
+    """
+    with _changing, Links() as links:
+        seen = _look(links, config)
+        seen = replace(seen, is_whole=seen.has_table and is_whole(lan_table_of(config)))
+        for step in plan_lan_switch(config, seen, wanted):
+            apply_step(links, step)
 
 
 def detach_lan(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:

@@ -83,6 +83,7 @@ _PRESENT_FOR_GOOD: Final = (
     "HotplugNICs",
     "InstancetypeReferencePolicy",
     "LiveMigration",
+    "LiveUpdateNADRef",
     "MigrationPriorityQueue",
     "NUMA",
     "NetworkBindingPlugins",

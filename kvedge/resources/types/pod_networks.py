@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.names import SWITCHED_NETWORKS
 from kvedge.resources.types.devices import ABSENT, Interface
 from kvedge.resources.types.guest_nics import interface_mac, is_bridged
 from kvedge.resources.types.vmi import (
@@ -76,6 +77,7 @@ class JoinedNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 # Made at the import: msgspec learns a type in one thread, before others use it.
 _SELECTIONS: Final = msgspec.json.Decoder(list[Selection])
 _ENTRIES: Final = msgspec.json.Decoder(list[dict[str, Any]])
+_SWITCHED: Final = msgspec.json.Decoder(dict[str, str])
 _JOINED: Final = msgspec.json.Decoder(list[JoinedNetwork])
 
 
@@ -114,6 +116,25 @@ def is_there(status: VirtualMachineInstanceStatus, name: str) -> bool:
     """Whether the Pod has joined the network of this interface, or the guest has its NIC, as the status says."""
     row = next((row for row in status.interfaces if row.name == name), None)
     return row is not None and (MULTUS_STATUS in row.sources or DOMAIN_SOURCE in row.sources)
+
+
+def switched_networks(vmi: VirtualMachineInstance) -> dict[str, str]:
+    """The networks that its NICs were taken to while it ran, by interface; empty for one that is not there yet."""
+    try:
+        return _SWITCHED.decode(vmi.metadata.annotations.get(SWITCHED_NETWORKS) or "{}")
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+
+
+def find_elsewhere(vmi: VirtualMachineInstance, joined: Iterable[JoinedNetwork]) -> list[tuple[str, str]]:
+    """The interfaces whose Pod is on another network than they are to be, each with `namespace/name` of that one."""
+    names = {each.interface: each.name for each in joined}
+    found = []
+    for _, item, network_name in lan_interfaces(vmi):
+        wanted = "/".join(attachment_of(network_name, vmi.metadata.namespace))
+        if names.get(pod_nic(item.name), wanted) not in (wanted, network_name):
+            found.append((item.name, wanted))
+    return found
 
 
 def sriov_interfaces(vmi: VirtualMachineInstance) -> list[tuple[int, Interface, str]]:
@@ -157,8 +178,11 @@ def make_wanted_networks(vmi: VirtualMachineInstance, plugin_networks: Mapping[s
     return _encode_wanted(wanted)
 
 
-def make_changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
+def make_changed_wish(vmi: VirtualMachineInstance, present: str, *, switches: bool = False) -> str:
     """The annotation of a launcher Pod that runs, `present` itself where it has the guest's networks.
+
+    `switches`: its NICs are taken to other networks while it runs. Elsewhere they stay where they are: whoever joins
+    the Pod would take a NIC away to make another one, and the guest's with it.
 
     The Pod leaves a network once the guest has released its NIC. What others have there stays: what plugins have of
     their own and the networks of SR-IOV as they were at the Pod's start, and what a mesh or an administrator has added
@@ -170,11 +194,18 @@ def make_changed_wish(vmi: VirtualMachineInstance, present: str) -> str:
         # Multus' short form, or no form at all: it is put right for a guest that needs it.
         entries = []
     wanted = msgspec.to_builtins(_guest_networks(vmi))
+    if not switches:
+        wanted = [_where_it_was(each, entries) for each in wanted]
     fixed = {pod_nic(item.name) for _, item, _ in sriov_interfaces(vmi)}
     if wanted == [each for each in entries if _is_guests(each, fixed)]:
         return present
     kept = [each for each in entries if not _is_guests(each, fixed)]
     return msgspec.json.encode([*wanted, *kept]).decode() if wanted or kept else ""
+
+
+def _where_it_was(entry: JsonObject, entries: Iterable[JsonObject]) -> JsonObject:
+    before = next((each for each in entries if each.get("interface") == entry["interface"]), entry)
+    return {**entry, "name": before.get("name", ""), "namespace": before.get("namespace", "")}
 
 
 def _is_guests(entry: JsonObject, fixed: Container[str]) -> bool:

@@ -24,7 +24,15 @@ from kvedge.network.insight.cut_off_reader import NodeLinks, ends_of
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig
 from kvedge.network.lan.lan_plan import LanPort, lan_port, lan_port_name, lan_prefix, lan_table_of
-from kvedge.network.lan.lan_ports import attach_lan, detach_lan, heal_lan, lan_ports, lan_ports_here, remove_lan
+from kvedge.network.lan.lan_ports import (
+    attach_lan,
+    detach_lan,
+    heal_lan,
+    lan_ports,
+    lan_ports_here,
+    remove_lan,
+    switch_lan,
+)
 from kvedge.network.lan.lan_rules import lan_keys
 from kvedge.network.lan.node_lans import (
     NODE_LANS,
@@ -186,6 +194,27 @@ def test_a_vlan_of_a_bridge_is_a_network_of_its_own(config: NodeNetworkConfig, v
     give(other, ADDRESSES[1])
     assert ping(one, ADDRESSES[1])
     assert vlans_of(one, config).endswith(f"{lan_port_name(config, one.netns, NIC)} 7 PVID Egress Untagged")
+
+
+def test_a_nic_goes_to_another_bridge_with_all_that_is_bound_to_it(config: NodeNetworkConfig, host_bridge: str) -> None:
+    one, other = two(config, LAN, MADE)
+    before = inside_of(one)
+    assert not ping(one, ADDRESSES[1])
+    switch_lan(config, replace(one, network=MADE))
+    assert lan_ports(config, one.netns) == [replace(one, network=MADE)]
+    wait_until(lambda: ping(one, ADDRESSES[1]), "it reaches its new neighbour", 30)
+    for port in (one, other):
+        switch_lan(config, replace(port, network=LAN))
+    wait_until(lambda: ping(one, ADDRESSES[1]), "they are on the operator's bridge", 30)
+    assert (MADE.bridge in links_of_host(), host_bridge) == (False, LAN.bridge)
+    assert inside_of(one) == before
+
+
+def test_a_nic_goes_to_another_vlan_of_its_bridge(config: NodeNetworkConfig, vlan_bridge: str) -> None:
+    one, other = two(config, LanConfig(bridge=vlan_bridge, vlan=7), LanConfig(bridge=vlan_bridge, vlan=8))
+    switch_lan(config, replace(one, network=other.network))
+    wait_until(lambda: ping(one, ADDRESSES[1]), "it reaches its new neighbour", 30)
+    assert "7" not in vlans_of(one, config).split()
 
 
 def test_a_trunk_is_in_its_vlans_and_in_no_other(config: NodeNetworkConfig, vlan_bridge: str) -> None:

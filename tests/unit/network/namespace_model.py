@@ -211,7 +211,10 @@ class NamespaceModel:
             link = replace(link, vlan_filtering=step.vlan_filtering)
         if step.snooping is not None:
             link = replace(link, snooping=step.snooping)
-        if step.master is not None:
+        if step.master == "":
+            self._forget_port(link)
+            link = replace(link, master=0)
+        elif step.master is not None:
             bridge = self.link(step.master)
             if link.master != bridge.index:
                 self._forget_port(link)

@@ -1,7 +1,8 @@
-"""A Pod that runs follows its annotation onto networks and off them, as where Multus attaches dynamically.
+"""A Pod that runs follows its annotation onto networks, off them, and from one to another.
 
 Called by the Pod loop in the worker that has the Pod's key. The annotation is the controller's order for a launcher
-whose guest gets a NIC, or has released one. What cannot be joined is told by an event, and tried again by itself.
+whose guest gets a NIC, has released one, or is to have one elsewhere. What cannot be done is told by an event, and
+tried again by itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.patches import at_version
 from kvedge.kube.reconcile_loop import backoff
+from kvedge.resources.names import SWITCHES_NETWORKS
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS
 from kvedge.standalone.agent.pod.local_pods import LocalPod
@@ -58,9 +60,10 @@ def tell_networks(client: KubeClient, informer: Informer[Pod], local: LocalPod) 
     if local.joined_for is None and not told:
         # This agent has not looked yet.
         return
-    if meta.annotations.get(NETWORK_STATUS, "") == told:
+    wanted = {NETWORK_STATUS: told, SWITCHES_NETWORKS: "true" if told else ""}
+    if all(meta.annotations.get(key, "") == value for key, value in wanted.items()):
         return
-    change = {"metadata": {"annotations": {NETWORK_STATUS: told or None}}}
+    change = {"metadata": {"annotations": {key: value or None for key, value in wanted.items()}}}
     try:
         local.pod = client.patch(Pod, meta.namespace, meta.name, at_version(change, meta.resource_version))
     except NotFound:

@@ -15,6 +15,7 @@ from kvedge.controller.vm.vmi_template import needs_restart, template_hash
 from kvedge.controller.vm.volume_changes import permanent_spec
 from kvedge.resources.codec import JsonObject, decode, encode_json
 from kvedge.resources.identity import guest_mac
+from kvedge.resources.meta import Condition
 from kvedge.resources.names import TEMPLATE_HASH, VM_GENERATION
 from kvedge.resources.types.devices import Interface
 from kvedge.resources.types.vm import VirtualMachine
@@ -235,3 +236,40 @@ def test_an_interface_of_a_plugin_that_makes_no_link_waits_for_a_restart(plugins
     vm, vmi = a_pair([DEFAULT, {"name": "lan", "binding": {"name": "macvtap"}}], [DEFAULT])
     vmi.metadata.annotations |= {TEMPLATE_HASH: template_hash(vm), VM_GENERATION: "0"}
     assert needs_restart(vm, vmi, plugins) is needed
+
+
+MOVES = [Condition(type="LiveMigratable", status="True")]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "is_alone", "source", "is_carried"),
+    [
+        (MOVES, False, "domain, multus-status", True),
+        ([], True, "domain, multus-status", True),
+        ([], False, "domain, multus-status", False),
+        (MOVES, True, "domain", False),
+    ],
+    ids=["it can be migrated", "the only node", "it cannot leave its node", "the Pod does not say what it is on"],
+)
+def test_another_network_reaches_the_run_where_its_nic_can_be_taken_there(
+    conditions: list[Condition], is_alone: bool, source: str, is_carried: bool
+) -> None:
+    before, _ = a_pair([DEFAULT, LAN], [DEFAULT, LAN])
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT, LAN], ("default",), "blue")
+    vmi.status.interfaces.append(InterfaceStatus(name="lan", info_source=source))
+    vmi.status.conditions = conditions
+    body = plan_interfaces(vm, vmi, is_alone=is_alone)
+    expected = {"spec": {"networks": [network("default"), network("lan", "blue")]}} if is_carried else {}
+    assert body == expected
+    vmi.metadata.annotations = {TEMPLATE_HASH: template_hash(before), VM_GENERATION: "0"}
+    assert needs_restart(vm, vmi, is_alone=is_alone) is not is_carried
+
+
+def test_a_network_that_is_no_longer_multus_waits_for_a_restart() -> None:
+    before, _ = a_pair([DEFAULT, LAN], [DEFAULT, LAN])
+    vm, vmi = a_pair([DEFAULT, LAN], [DEFAULT, LAN], ("default",))
+    assert vm.spec.template is not None
+    vm.spec.template.spec.networks = [decode(Network, {"name": "lan", "pod": {}})]
+    vmi.status.conditions = MOVES
+    assert plan_interfaces(vm, vmi) == {}
+    assert restarts(vm, vmi, before)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from kvedge.controller.vm.vm_actions import PatchVmStatus
+from kvedge.controller.vm.vm_actions import Hotplug, PatchVmStatus, Rollout
 from kvedge.controller.vm.vm_plan import plan_vm
 from kvedge.controller.vmi.pending_networks import PATIENCE_SECONDS, with_pending_networks
+from kvedge.controller.vmi.switched_networks import Elsewhere
 from kvedge.resources.meta import Condition
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
 from tests.support.builders import NOW, a_vm, a_vmi, vmi_with
@@ -77,6 +78,20 @@ def test_the_vm_asks_for_a_restart_once_another_pod_is_wanted() -> None:
     (status,) = [action for action in plan_vm(vm, vmi, NOW, 0.5).actions if isinstance(action, PatchVmStatus)]
     conditions = {item["type"]: item for item in status.body["status"]["conditions"]}
     assert conditions["RestartRequired"]["message"] == "the Pod has not joined"
+    vmi.status.conditions = [waits, Condition(type="LiveMigratable", status="True")]
+    moves = Hotplug(rollout=Rollout(migrates=True))
+    (status,) = [action for action in plan_vm(vm, vmi, NOW, 0.5, moves).actions if isinstance(action, PatchVmStatus)]
+    assert "RestartRequired" not in {item["type"] for item in status.body["status"]["conditions"]}
     vmi.status.conditions = [Condition(type="MigrationRequired", status="False")]
     (status,) = [action for action in plan_vm(vm, vmi, NOW, 0.5).actions if isinstance(action, PatchVmStatus)]
     assert "RestartRequired" not in {item["type"] for item in status.body["status"]["conditions"]}
+
+
+def test_a_pod_on_another_network_is_waited_for_only_where_its_nics_follow() -> None:
+    vmi = a_guest("domain, multus-status")
+    wanted = (("lan", "default/blue"),)
+    (at_once,), again = with_pending_networks(vmi, vmi.status, NOW, Elsewhere(wanted))
+    assert (at_once.status, at_once.reason, again) == ("True", "AutoMigrationDueToLiveUpdate", None)
+    assert "the Pod is on another network than default/blue, that of interface lan" in at_once.message
+    (waits,), again = with_pending_networks(vmi, vmi.status, NOW, Elsewhere(wanted, follows=True))
+    assert (waits.status, again) == ("False", PATIENCE_SECONDS)

@@ -11,6 +11,7 @@ from kvedge.launcher.hotplug.document_process import DiskDocument
 from kvedge.launcher.hotplug.nic_keeper import NicKeeper
 from kvedge.launcher.launcher_errors import LibvirtFailed, Unanswered
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, DomainNic, Life, Why
+from kvedge.resources.names import SWITCHED_NETWORKS
 from kvedge.rpc import launcher_pb2 as m
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ class Kept:
             raise Unanswered("the devices' documents were not made: killed")
         return {name: DiskDocument(name) for name in question["nics"]}
 
-    def want(self, **states: str) -> None:
+    def want(self, switched: str = "", **states: str) -> None:
         interfaces = [{"name": name, "state": state} for name, state in states.items()]
-        vmi = {"spec": {"domain": {"devices": {"interfaces": interfaces}}}}
+        marks = {SWITCHED_NETWORKS: switched} if switched else {}
+        vmi = {"metadata": {"annotations": marks}, "spec": {"domain": {"devices": {"interfaces": interfaces}}}}
         prepared = [
             m.GuestInterface(name=name, tap=f"tap-{name}", mac="m", mtu=1400)
             for name, state in states.items()
@@ -96,6 +98,37 @@ def test_a_nic_comes_changes_its_link_and_goes() -> None:
     assert kept.look() == ["detach lan"]
     assert kept.look() == []
     assert kept.keeper.troubles() == []
+
+
+def test_a_guest_hears_that_its_nic_was_taken_to_another_network_once() -> None:
+    kept = Kept()
+    kept.want(default="up")
+    kept.want(default="up", switched='{"default":""}')
+    assert kept.look() == []
+    kept.want(default="up", switched='{"default":"shop/blue"}')
+    assert kept.look() == ["default down"]
+    assert kept.look() == ["default up"]
+    kept.want(default="up", switched='{"default":"shop/blue"}')
+    assert kept.look() == []
+    # And back while nobody looked.
+    kept.want(default="up", switched='{"default":"shop/red"}')
+    assert [kept.look(), kept.look(), kept.look()] == [["default down"], ["default up"], []]
+
+
+def test_a_link_that_is_down_stays_down_on_another_network() -> None:
+    kept = Kept()
+    kept.want(default="down")
+    assert kept.look() == ["default down"]
+    kept.want(default="down", switched='{"default":"shop/blue"}')
+    assert kept.look() == []
+    kept.want(default="up", switched='{"default":"shop/blue"}')
+    assert [kept.look(), kept.look()] == [["default up"], []]
+
+
+def test_a_launcher_that_is_started_again_disturbs_nobody() -> None:
+    kept = Kept()
+    kept.want(default="up", switched='{"default":"shop/blue"}')
+    assert kept.look() == []
 
 
 def test_what_a_sidecar_has_made_is_not_plugged_in_again() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from kvedge.launcher.launcher_errors import LibvirtFailed
-from kvedge.launcher.libvirt.domain_facts import DomainFacts, DomainNic, Life, Why
-from kvedge.launcher.migration.link_refresh import DOWN_SECONDS, LinkRefresh
+from kvedge.launcher.libvirt.domain_facts import DOWN_SECONDS, DomainFacts, DomainNic, Life, Why
+from kvedge.launcher.migration.link_refresh import LinkRefresh
 from kvedge.launcher.migration.migration_record import IncomingRecord, MigrationRecord
 from kvedge.rpc import launcher_pb2 as m
 

@@ -3,16 +3,18 @@
 Called by the Pod's place when it is made, again and again until all are joined, and when the Pod's annotation has
 changed while it runs. Reads that annotation and the NetworkAttachmentDefinitions that it names; the links are made by
 `kvedge.network.lan`. What a Pod has joined it keeps as it is, whatever becomes of the definition, as a running guest is
-on it, until the annotation no longer names it.
+on it, until the annotation no longer names it, or has another network for the same NIC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+import msgspec
+
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError
-from kvedge.network.lan.lan_nics import Port, attach_nic, detach_nics, wanted_nic
+from kvedge.network.lan.lan_nics import Port, attach_nic, detach_nics, switch_nic, wanted_nic
 from kvedge.network.lan.lan_plan import LanPort
 from kvedge.network.lan.lan_ports import lan_ports
 from kvedge.network.lan.macvtap_ports import macvtap_ports
@@ -21,6 +23,7 @@ from kvedge.resources.types.attachments import NetworkAttachmentDefinition
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import (
     DEFAULT_NETWORK,
+    NETWORK_STATUS,
     NETWORKS,
     JoinedNetwork,
     Selection,
@@ -28,6 +31,7 @@ from kvedge.resources.types.pod_networks import (
     check_namespace,
     missing_network,
     network_status,
+    parse_status,
     parse_wanted,
 )
 
@@ -58,9 +62,10 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
 
 
 def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Reader) -> tuple[str, str]:
-    """Give a Pod that runs the NICs that its annotation names by now, and take the others.
+    """Give a Pod that runs the NICs that its annotation names by now, where it names them, and take the others.
 
-    What to tell of them, and why one could not be joined: it holds up no other one.
+    What to tell of them, and why one could not be joined: it holds up no other one. A NIC that cannot be taken to
+    another network stays where it is.
 
     Raises:
         PodNetworkError: when the annotation cannot be read; nothing is changed then.
@@ -68,17 +73,30 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
         KubeError: when the API cannot be asked.
     """
     wanted, has = _leave_others(config, pod, own)
+    joined = {each.interface: each.name for each in parse_status(pod.metadata.annotations.get(NETWORK_STATUS, ""))}
     ports, complaint = [], ""
     for selection in wanted:
+        present, before = has.get(selection.interface), joined.get(selection.interface, selection.reference)
+        is_elsewhere = present is not None and before != selection.reference
         try:
-            port = _port(selection, pod, own, has, read)
-            attach_nic(config, port)
+            port = _port(selection, pod, own, {} if is_elsewhere else has, read)
+            if present is not None and is_elsewhere:
+                switch_nic(config, present, port)
+            else:
+                attach_nic(config, port)
         except (PodNetworkError, NetworkError) as error:
             at = f"network {selection.reference}: " if isinstance(error, NetworkError) else ""
             complaint = complaint or f"{at}{error}"
+            if present is not None:
+                ports.append((_on_network(selection, before), present))
         else:
             ports.append((selection, port))
     return _describe_networks(config, own, ports), complaint
+
+
+def _on_network(selection: Selection, reference: str) -> Selection:
+    namespace, _, name = reference.partition("/")
+    return msgspec.structs.replace(selection, namespace=namespace, name=name)
 
 
 def leave_networks(config: NodeNetworkConfig, netns: str, kept: Collection[str] = ()) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvedge.kube.work_queue import Key
+from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
 from kvedge.network.lan.lan_plan import LanPort, lan_port
@@ -19,9 +20,10 @@ from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig
 from kvedge.resources.lan_reservations import RESERVATIONS
 from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.names import SWITCHES_NETWORKS
 from kvedge.resources.types.attachments import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from kvedge.resources.types.core import Pod
-from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS
+from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS, JoinedNetwork, network_status
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.local_pods import LocalPod
 from kvedge.standalone.agent.pod.network_following import follow, tell_networks
@@ -170,6 +172,37 @@ def test_a_network_that_a_running_pod_cannot_join_holds_up_no_other(host: Host) 
     assert "there is no network shop/blue" in complaint
 
 
+def test_a_nic_is_taken_to_the_network_that_its_pod_names_by_now(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    switched: list[LanConfig] = []
+    refused: list[str] = []
+
+    def switch(_config: object, _present: object, wanted: LanPort) -> None:
+        if refused:
+            raise NetworkError("cannot move a NIC", why=refused[0])
+        switched.append(wanted.network)
+
+    monkeypatch.setattr(pod_networks, "switch_nic", switch)
+    host.networks["shop", "blue"] = lan_config_text(LanConfig(bridge="br1"))
+    host.has = [lan_port(OWN.netns, "pod1", "02:00:00:00:00:01", LAN)]
+    before = JoinedNetwork(name="shop/red", interface="pod1")
+    running = pod('[{"name": "blue", "interface": "pod1"}]')
+    running.metadata.annotations[NETWORK_STATUS] = network_status([before])
+
+    def follow_now() -> tuple[str, str]:
+        told, complaint = follow_networks(CONFIG, running, OWN, host.read)
+        return json.loads(told)[1]["name"], complaint
+
+    refused = ["its MTU is too small"]
+    assert follow_now() == ("shop/red", "network shop/blue: cannot move a NIC: its MTU is too small")
+    del host.networks["shop", "blue"]
+    assert follow_now()[0] == "shop/red"
+    host.networks["shop", "blue"] = lan_config_text(LanConfig(bridge="br1"))
+    refused.clear()
+    assert follow_now() == ("shop/blue", "")
+    assert switched == [LanConfig(bridge="br1")]
+    assert host.given == []
+
+
 class PlayedPlaces:
     """Answers as a test wants."""
 
@@ -216,7 +249,7 @@ def test_what_a_pod_has_joined_is_told_on_it(
 ) -> None:
     local = a_local("")
     local.joined_for, local.network_status = joined_for, told
-    local.pod.metadata.annotations = {} if before is None else {NETWORK_STATUS: before}
+    local.pod.metadata.annotations = {} if before is None else {NETWORK_STATUS: before, SWITCHES_NETWORKS: "true"}
     patches: list[Any] = []
 
     def patch(_kind: object, _namespace: str, _name: str, body: Any) -> Pod:
@@ -225,7 +258,7 @@ def test_what_a_pod_has_joined_is_told_on_it(
 
     tell_networks(SimpleNamespace(patch=patch), SimpleNamespace(observe=lambda _: None), local)  # type: ignore[arg-type]
     assert [each.body["metadata"]["annotations"] for each in patches] == (
-        [{NETWORK_STATUS: told or None}] if written else []
+        [{NETWORK_STATUS: told or None, SWITCHES_NETWORKS: "true" if told else None}] if written else []
     )
 
 
