@@ -42,6 +42,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
 )
 from kvedge.standalone.apiserver.wire.large_work import Lane, LargeWork
 from kvedge.standalone.apiserver.wire.media_types import APPLY_PATCH
+from kvedge.standalone.apiserver.wire.spdy_carriers import wants_spdy
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class Dispatcher:
         if (target.group, target.resource) != ("", "pods"):
             return False
         if target.subresource in ("exec", "attach", "portforward"):
-            return wants_upgrade(request)
+            return wants_upgrade(request) or wants_spdy(request)
         return target.subresource == "log" and target.verb == "get" and is_true(request.query.get("follow", ""))
 
     def _charge(self, request: web.BaseRequest, caller: Caller) -> None:

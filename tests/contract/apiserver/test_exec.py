@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import json
 import os
 import ssl
 import threading
+import zlib
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from socket import create_connection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +23,7 @@ from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.routes import exec_routes, remote_streams
 from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSession, NoExec
+from kvedge.standalone.apiserver.wire.spdy_frames import DICTIONARY
 from tests.contract.apiserver.conftest import load_pair
 from tests.support.api_client import ApiClient, eventually
 from tests.support.raw_websocket import RawWebSocket, UpgradeRefused
@@ -158,7 +164,7 @@ async def test_a_command_that_cannot_be_run_says_why_on_the_error_channel(box: B
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        pytest.param("command=a&stdout=true", "kubectl 1.31", id="no websocket"),
+        pytest.param("command=a&stdout=true", "to a websocket with v5", id="no websocket"),
         pytest.param("stdout=true", "at least one command", id="no command"),
         pytest.param("command=&stdout=true", "at least one command", id="an empty command"),
         pytest.param("command=a", "at least one of stdin, stdout, stderr", id="no stream"),
@@ -303,3 +309,113 @@ async def test_who_attaches_to_the_container_of_guestfs_gets_a_shell_in_it_and_i
     other = box.admin.ask("GET", f"{EXEC.replace('exec', 'attach')}?stdin=true&stdout=true")
     assert other.status == 400
     assert "has no standard input" in other.message
+
+
+SPDY = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+
+
+class SpdyClient:
+    """As kubectl before 1.31: a connection of its own, and the streams that it opens."""
+
+    def __init__(
+        self, box: Box, query: str, user: str = "admin", *groups: str, offers: str = "v4.channel.k8s.io"
+    ) -> None:
+        place = urlsplit(box.url)
+        raw = create_connection((place.hostname, place.port), 30)
+        self.connection = box.context(user, *(["system:masters"] if user == "admin" else [])).wrap_socket(
+            raw, server_hostname=place.hostname
+        )
+        lines = [f"POST {EXEC}?{query} HTTP/1.1", f"Host: {place.netloc}", "Content-Length: 0"]
+        lines += [f"{name}: {value}" for name, value in {**SPDY, "X-Stream-Protocol-Version": offers}.items()]
+        self.connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        self.head = b""
+        while not self.head.endswith(b"\r\n\r\n"):
+            self.head += self.connection.recv(1)
+        self._compress = zlib.compressobj(zdict=DICTIONARY)
+
+    @property
+    def status(self) -> int:
+        return int(self.head.split()[1])
+
+    def open(self, kind: str, number: int, more: int = 0) -> None:
+        block = (1).to_bytes(4) + b"".join(len(text).to_bytes(4) + text for text in (b"streamtype", kind.encode()))
+        packed = self._compress.compress(block + bytes(more)) + self._compress.flush(zlib.Z_SYNC_FLUSH)
+        body = number.to_bytes(4) + bytes(6) + packed
+        self.connection.sendall(b"\x80\x03\x00\x01" + len(body).to_bytes(4) + body)
+
+    def read_all(self) -> dict[int, bytes]:
+        """What has come on each stream once the server ends the connection."""
+        heard = b""
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while piece := self.connection.recv(65536):
+                heard += piece
+        told: dict[int, bytes] = {}
+        while len(heard) >= 8:
+            size = int.from_bytes(heard[5:8])
+            if not heard[0] & 0x80:
+                stream = int.from_bytes(heard[:4])
+                told[stream] = told.get(stream, b"") + heard[8 : 8 + size]
+            heard = heard[8 + size :]
+        return told
+
+
+OpenSpdy = Callable[..., SpdyClient]
+
+
+@pytest.fixture
+def spdy(box: Box) -> Iterator[OpenSpdy]:
+    """Opens clients of SPDY, and closes them in the end."""
+    with contextlib.ExitStack() as stack:
+
+        def open_client(query: str, user: str = "admin", **more: str) -> SpdyClient:
+            made = SpdyClient(box, query, user, **more)
+            stack.enter_context(contextlib.closing(made.connection))
+            return made
+
+        yield open_client
+
+
+def test_a_command_runs_over_spdy_and_tells_how_it_ended(box: Box, spdy: OpenSpdy) -> None:
+    client = spdy("command=a&stdout=true&stderr=true", offers="v5.channel.k8s.io, v4.channel.k8s.io")
+    assert (client.status, b"x-stream-protocol-version: v4.channel.k8s.io" in client.head.lower()) == (101, True)
+    for number, kind in ((1, "error"), (3, "stdout"), (5, "stderr")):
+        client.open(kind, number)
+    eventually(lambda: box.processes.asked)
+    box.processes.end(b'{"exit_code": 3}')
+    told = client.read_all()
+    assert told[3] == b"hello"
+    assert json.loads(told[1])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+
+
+@pytest.mark.parametrize("end", ["vanishes", "talks nonsense"])
+def test_a_client_of_spdy_that_goes_ends_its_command(box: Box, spdy: OpenSpdy, end: str) -> None:
+    client = spdy("command=a&stdout=true")
+    client.open("error", 1)
+    client.open("stdout", 3)
+    eventually(lambda: box.processes.asked)
+    if end == "vanishes":
+        client.connection.close()
+    else:
+        client.connection.sendall(b"\x80\x09\x00\x01\x00\x00\x00\x00")
+    eventually(box.processes.is_let_go)
+
+
+def test_headers_of_spdy_that_grow_too_large_start_nothing(box: Box, spdy: OpenSpdy) -> None:
+    client = spdy("command=a&stdout=true")
+    client.open("error", 1, more=1 << 20)
+    assert client.read_all() == {}
+    assert box.processes.asked == []
+
+
+def test_who_may_not_run_commands_gets_no_spdy_and_old_channels_are_refused(spdy: OpenSpdy) -> None:
+    assert spdy("command=a&stdout=true", "nobody").status == 403
+    assert spdy("command=a&stdout=true", offers="channel.k8s.io").status == 400
+
+
+def test_commands_over_spdy_count_like_all_others(spdy: OpenSpdy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exec_routes, "_MOST_OF_ONE", 1)
+    first = spdy("command=a&stdout=true")
+    assert (first.status, spdy("command=a&stdout=true").status) == (101, 429)
+    # It has not opened a stream, and holds its place until it goes.
+    first.connection.close()
+    eventually(lambda: spdy("command=a&stdout=true").status == 101)

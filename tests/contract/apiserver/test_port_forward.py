@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import socket
 import ssl
@@ -21,7 +22,7 @@ from kvedge.standalone.apiserver.access.pki import Subject
 from kvedge.standalone.apiserver.api_server import ApiServerConfig, EmbeddedApi
 from kvedge.standalone.apiserver.routes.forwarding import forward_routes, forward_tunnel
 from kvedge.standalone.apiserver.routes.forwarding.forward_source import NoForward
-from kvedge.standalone.apiserver.routes.forwarding.spdy_frames import DICTIONARY
+from kvedge.standalone.apiserver.wire.spdy_frames import DICTIONARY
 from tests.contract.apiserver.conftest import load_pair
 from tests.support.api_client import ApiClient
 from tests.support.raw_websocket import RawWebSocket, UpgradeRefused
@@ -115,11 +116,19 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
+# By which kubectl reaches the port: a websocket, and SPDY as it was before 1.31.
+BY_WEBSOCKET, BY_SPDY = "true", "false"
+by_both = pytest.mark.parametrize("websockets", [BY_WEBSOCKET, BY_SPDY], ids=["websocket", "SPDY"])
+
+
 @contextlib.contextmanager
-def kubectl(box: Box, pod: str, *ports: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def kubectl(
+    box: Box, pod: str, *ports: str, websockets: str = BY_WEBSOCKET
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`kubectl port-forward`, and the first line that it prints."""
     command = ["kubectl", "--kubeconfig", str(box.kubeconfig), "port-forward", f"pod/{pod}", *ports]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, "KUBECTL_PORT_FORWARD_WEBSOCKETS": websockets}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
     with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
         try:
             yield process, process.stdout.readline()
@@ -131,8 +140,9 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="ther
 
 
 @needs_kubectl
-def test_kubectl_reaches_a_port_of_a_pod(box: Box, port: int) -> None:
-    with kubectl(box, "p", f":{port}") as (_, told):
+@by_both
+def test_kubectl_reaches_a_port_of_a_pod(box: Box, port: int, websockets: str) -> None:
+    with kubectl(box, "p", f":{port}", websockets=websockets) as (_, told):
         assert "Forwarding from 127.0.0.1:" in told, told
         local = told.split()[2].rpartition(":")[2]
         for _ in range(3):
@@ -144,10 +154,11 @@ def test_kubectl_reaches_a_port_of_a_pod(box: Box, port: int) -> None:
 
 
 @needs_kubectl
-def test_a_port_at_which_nobody_listens_is_told_with_its_pod(box: Box) -> None:
+@by_both
+def test_a_port_at_which_nobody_listens_is_told_with_its_pod(box: Box, websockets: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         free = held.getsockname()[1]
-    with kubectl(box, "p", f":{free}") as (process, told):
+    with kubectl(box, "p", f":{free}", websockets=websockets) as (process, told):
         local = told.split()[2].rpartition(":")[2]
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(local)), 10) as client:
             client.recv(1)
@@ -170,7 +181,7 @@ def test_a_pod_without_a_network_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
-        ("p", 400, "kubectl 1.31"),
+        ("p", 400, "to a websocket or SPDY/3.1"),
         ("waits", 400, "pod is not running. Current status=Pending"),
         ("hosts", 400, "spec.hostNetwork"),
         ("none", 404, "not found"),

@@ -211,13 +211,28 @@ def test_what_cannot_be_is_explained(shared: Box, pod: Pod, arguments: list[str]
     assert words in done.stderr.decode()
 
 
-def test_a_client_that_speaks_spdy_is_told_what_to_use(shared: Box, pod: Pod) -> None:
+def test_a_client_that_speaks_spdy_has_all_of_it(shared: Box, pod: Pod) -> None:
+    """As kubectl before 1.31: output and errors apart, input with its end, how the command ended, a terminal."""
     environment = {**os.environ, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+
+    def run_there(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        line = command(shared, "exec", *arguments)
+        return subprocess.run(line, capture_output=True, timeout=60, check=False, env=environment, input=given)
+
+    done = run_there("talks", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout) == (3, b"out\n")
+    assert done.stderr.startswith(b"err\n")
+    large = bytes(range(256)) * 4096
+    done = run_there("-i", "talks", "--", "cat", given=large)
+    assert (done.returncode, done.stdout == large) == (0, True)
+    done = run_there("talks", "--", "no-such-program")
+    assert "cannot run the command: No such file or directory" in done.stderr.decode()
+    shared.create("fades", "echo before; sleep 3; echo late; sleep 1; exit 0")
+    shared.in_phase("fades", "Running")
     done = subprocess.run(
-        command(shared, "exec", "talks", "--", "true"), capture_output=True, timeout=60, check=False, env=environment
+        command(shared, "attach", "fades"), capture_output=True, timeout=60, check=False, env=environment
     )
-    assert done.returncode != 0
-    assert "use kubectl 1.31 or newer" in done.stderr.decode()
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, b"late"), done.stderr
 
 
 def test_a_pod_that_is_over_takes_no_commands(shared: Box) -> None:

@@ -138,6 +138,11 @@ def test_virtctl_downloads_the_disk_of_a_stopped_vm(box: Box, virtctl: Kubectl, 
     assert digest(gzip.decompress(packed.read_bytes())) == disk
     assert digest(subprocess.run(["gzip", "-dc", packed], check=True, capture_output=True).stdout) == disk
     # An export that a download has made goes with it, and takes everything along.
+    by_port = tmp_path / "by-port.img"
+    options = ("--port-forward", "--format=raw", f"--output={by_port}")
+    told = virtctl.try_run("vmexport", "download", "by-port", "--pvc=plant-disk", *options)
+    assert told.returncode == 0, f"{told.stdout}\n{told.stderr}"
+    assert digest(by_port.read_bytes()) == disk
     wait_until(lambda: export(box.client, "by-vm") is None, "the export is gone")
     wait_until(lambda: not box.client.list(Pod, "default"), "its Pod is gone")
 

@@ -1,15 +1,16 @@
-"""pods/exec and pods/attach: a command in a container, or what a container prints, over a websocket.
+"""pods/exec and pods/attach: a command in a container, or what a container prints, over a websocket or SPDY.
 
 Called by the dispatcher. The node agent starts the command (`ExecSource`); the bytes are moved here, in the event loop,
-by descriptors that do not block (`remote_streams`). SPDY, which older clients speak, is not served.
+by descriptors that do not block (`remote_streams`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -26,7 +27,8 @@ from kvedge.standalone.apiserver.routes.exec_source import ExecRequest, ExecSess
 from kvedge.standalone.apiserver.routes.log_pieces import LogPieces
 from kvedge.standalone.apiserver.routes.log_source import LogRequest, LogSource
 from kvedge.standalone.apiserver.routes.pod_routes import choose_container
-from kvedge.standalone.apiserver.routes.remote_streams import AttachStream, ExecStream, say_farewell
+from kvedge.standalone.apiserver.routes.remote_streams import AttachStream, Channels, ExecStream, say_farewell
+from kvedge.standalone.apiserver.routes.spdy_channels import CHANNELS, SpdyChannels
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import (
     BadRequest,
@@ -35,6 +37,8 @@ from kvedge.standalone.apiserver.wire.api_errors import (
     NotFound,
 )
 from kvedge.standalone.apiserver.wire.outlasting import outlast
+from kvedge.standalone.apiserver.wire.spdy_carriers import switch_to_spdy, wants_spdy
+from kvedge.standalone.apiserver.wire.spdy_frames import SpdyError
 
 _LARGEST_MESSAGE: Final = 1 << 20
 # A command line of the kernel's own largest size.
@@ -44,10 +48,11 @@ _MOST_OF_ONE: Final = 32
 _MOST: Final = 128
 # To begin one takes the node agent a moment; others' commands do not wait for one that takes longer.
 _BEGIN_AT_ONCE: Final = 8
-_NO_SPDY: Final = (
-    "exec and attach are served over WebSockets: use kubectl 1.31 or newer,"
-    " or set KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true for 1.29 and 1.30"
+_NO_STREAM: Final = (
+    f"exec and attach need a connection that is upgraded, to a websocket with {' or '.join(words.PROTOCOLS)} or to"
+    f" SPDY/3.1 with {words.V4}: kubectl asks for one"
 )
+_FAREWELL_SECONDS: Final = 10.0
 
 
 class ExecRoutes:
@@ -77,15 +82,19 @@ class ExecRoutes:
             return await self._run(request, wanted)
 
     async def _run(self, request: web.BaseRequest, wanted: ExecRequest) -> web.StreamResponse:
-        socket = await _accept(request)
+        async with _accept(request, tty=wanted.terminal) as accepted:
+            await self._serve_command(accepted.channels, request, wanted)
+        return accepted.response
+
+    async def _serve_command(self, channels: Channels, request: web.BaseRequest, wanted: ExecRequest) -> None:
         if self._exec_source is None:
-            return await say_farewell(socket, words.failure_message("no node agent runs here"))
+            return await say_farewell(channels, words.failure_message("no node agent runs here"))
         try:
             session = await _begin_session(self._begin_threads, self._exec_source, wanted)
         except NoExec as error:
-            return await say_farewell(socket, words.failure_message(str(error)))
+            return await say_farewell(channels, words.failure_message(str(error)))
         try:
-            return await ExecStream(socket, session, request).serve(self._stopping)
+            await ExecStream(channels, session, request).serve(self._stopping)
         finally:
             session.close()
 
@@ -107,8 +116,9 @@ class ExecRoutes:
             metadata["namespace"], metadata["name"], metadata["uid"], container, follow=True, tail_lines=0
         )
         with self._take_place(context):
-            socket = await _accept(request)
-            return await AttachStream(socket, LogPieces(self._log_source, wanted)).serve(self._stopping)
+            async with _accept(request) as accepted:
+                await AttachStream(accepted.channels, LogPieces(self._log_source, wanted)).serve(self._stopping)
+            return accepted.response
 
     def _take_place(self, context: RequestContext) -> AbstractContextManager[None]:
         return self._places.take(context.caller.user, most=_MOST, of_one=_MOST_OF_ONE)
@@ -180,16 +190,52 @@ def exec_request(pod: JsonObject, container: str, request: web.BaseRequest, inst
     )
 
 
-async def _accept(request: web.BaseRequest) -> web.WebSocketResponse:
-    """The websocket of a request.
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """A client whose channels are open, and the answer to its request."""
+
+    channels: Channels
+    response: web.StreamResponse
+
+
+@asynccontextmanager
+async def _accept(request: web.BaseRequest, *, tty: bool = False) -> AsyncIterator[_Accepted]:
+    """A client's channels, for as long as they are used.
 
     Raises:
         BadRequest: the client speaks something else.
+        ConnectionError: it has gone before they were open.
     """
+    if not wants_spdy(request):
+        socket = await _accept_websocket(request)
+        yield _Accepted(socket, socket)
+        return
+    carrier = await switch_to_spdy(request, words.V4)
+    try:
+        channels = SpdyChannels(carrier, _find_channels(request, tty=tty))
+        try:
+            await channels.open()
+        except SpdyError as error:
+            raise ConnectionResetError(str(error)) from error
+        yield _Accepted(channels, carrier.response)
+    finally:
+        await carrier.close(_FAREWELL_SECONDS)
+
+
+def _find_channels(request: web.BaseRequest, *, tty: bool) -> set[int]:
+    """The channels that a client opens for what it asks for, as in Kubernetes: a terminal has no errors of its own."""
+    asked = {name for name in ("stdin", "stdout", "stderr") if is_true(request.query.get(name, ""))}
+    if tty:
+        asked = asked - {"stderr"} | {"resize"}
+    return {CHANNELS[name] for name in (*asked, "error")}
+
+
+async def _accept_websocket(request: web.BaseRequest) -> web.WebSocketResponse:
+    """The websocket of a request. Raises BadRequest when the client speaks something else."""
     socket = web.WebSocketResponse(protocols=words.PROTOCOLS, max_msg_size=_LARGEST_MESSAGE, compress=False)
     found = socket.can_prepare(request)
     if not found.ok or found.protocol is None:
-        raise BadRequest(_NO_SPDY)
+        raise BadRequest(_NO_STREAM)
     await socket.prepare(request)
     # An empty message, by which clients know that the channels are there.
     await socket.send_bytes(bytes([words.STDOUT]))

@@ -1,4 +1,4 @@
-"""The two ends of `kubectl exec` and `attach` put together: a websocket, and a process' streams or a container's log.
+"""The two ends of `kubectl exec` and `attach` put together: channels, and a process' streams or a container's log.
 
 Used by `exec_routes`, in the event loop. Reads and writes descriptors that do not block, and owns none of them.
 """
@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSMessage, WSMsgType, web
 
 from kvedge.standalone.apiserver.requests.request_target import is_true
 from kvedge.standalone.apiserver.routes import remote_command as words
@@ -28,33 +28,44 @@ _STUCK_SECONDS: Final = 300.0
 _REST_SECONDS: Final = 0.2
 
 
-async def say_farewell(socket: web.WebSocketResponse, message: bytes) -> web.WebSocketResponse:
+class Channels(Protocol):
+    """The channels of one client: a websocket has them by the first byte of each message."""
+
+    async def send_bytes(self, message: bytes, /) -> None:
+        """Send a message; raises ConnectionError when the client has gone."""
+
+    async def close(self) -> object:
+        """End them."""
+
+    def __aiter__(self) -> AsyncIterator[WSMessage]:
+        """The client's messages, until it goes."""
+
+
+async def say_farewell(socket: Channels, message: bytes) -> None:
     """Send the last message and close."""
     with contextlib.suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await socket.send_bytes(message)
             await socket.close()
-    return socket
 
 
 async def _serve_until_first(
-    socket: web.WebSocketResponse,
+    socket: Channels,
     sending: Coroutine[Any, Any, bytes],
     listening: Coroutine[Any, Any, None],
     stopping: asyncio.Event,
-) -> web.WebSocketResponse:
+) -> None:
     """Send and listen until either ends; what `sending` brings is the last message."""
     tasks = [asyncio.create_task(each, name="remote command") for each in (sending, listening, stopping.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         sent = tasks[0]
         if sent.done() and sent.exception() is None:
-            return await say_farewell(socket, cast("bytes", sent.result()))
-        if stopping.is_set():
-            return await say_farewell(socket, words.failure_message("this server stops"))
-        if tasks[1].done() and isinstance(tasks[1].exception(), InputStuck):
-            return await say_farewell(socket, words.failure_message(str(tasks[1].exception())))
-        return socket
+            await say_farewell(socket, cast("bytes", sent.result()))
+        elif stopping.is_set():
+            await say_farewell(socket, words.failure_message("this server stops"))
+        elif tasks[1].done() and isinstance(tasks[1].exception(), InputStuck):
+            await say_farewell(socket, words.failure_message(str(tasks[1].exception())))
     finally:
         for task in tasks:
             task.cancel()
@@ -66,16 +77,16 @@ class InputStuck(Exception):
 
 
 class ExecStream:
-    """Moves bytes between a websocket and a process until the process, or its client, goes."""
+    """Moves bytes between channels and a process until the process, or its client, goes."""
 
-    def __init__(self, socket: web.WebSocketResponse, session: ExecSession, request: web.BaseRequest) -> None:
+    def __init__(self, socket: Channels, session: ExecSession, request: web.BaseRequest) -> None:
         self._socket = socket
         self._session = session
         self._wanted = {stream for stream in ("stdout", "stderr") if is_true(request.query.get(stream, ""))}
 
-    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
+    async def serve(self, stopping: asyncio.Event) -> None:
         """Until the end, or until `stopping`."""
-        return await _serve_until_first(self._socket, self._send_until_end(), self._listen(), stopping)
+        await _serve_until_first(self._socket, self._send_until_end(), self._listen(), stopping)
 
     async def _send_until_end(self) -> bytes:
         """Send what the process prints; the last message, once it has ended and everything was sent."""
@@ -192,15 +203,15 @@ async def _await_ready(descriptor: int, *, writes: bool = False) -> None:
 class AttachStream:
     """Sends what a container prints until it, or the client, ends."""
 
-    def __init__(self, socket: web.WebSocketResponse, pieces: LogPieces) -> None:
+    def __init__(self, socket: Channels, pieces: LogPieces) -> None:
         self._socket = socket
         self._pieces = pieces
 
-    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
+    async def serve(self, stopping: asyncio.Event) -> None:
         """Until the end, or until `stopping`."""
         self._pieces.start()
         try:
-            return await _serve_until_first(self._socket, self._send(), self._listen(), stopping)
+            await _serve_until_first(self._socket, self._send(), self._listen(), stopping)
         finally:
             self._pieces.stop()
 

@@ -365,7 +365,6 @@ def test_gates_without_effect_are_told() -> None:
     assert told(gates(enabled, ["NodeRestriction", "NUMA", "Snapshot"]), Issue.NO_EFFECT) == [
         "feature gate AlignCPUs: kvedge does not have the feature yet",
         "feature gate Passt: KubeVirt has given the feature up",
-        "feature gate LiveUpdateNADRef: kvedge does not have the feature yet",
         "feature gate Root: it is about parts that only KubeVirt has",
         "feature gate NodeRestriction is always on here: a node only writes what is its own",
         "feature gate NUMA is always on, in KubeVirt too",

@@ -1,7 +1,7 @@
-"""pods/portforward: connections of a client to ports of a Pod, over a websocket.
+"""pods/portforward: connections of a client to ports of a Pod, by SPDY in a websocket or on the connection itself.
 
 Called by the dispatcher. The node agent makes sockets in the Pod's network (`ForwardSource`); they are connected, and
-bytes moved, in the event loop (`forward_tunnel`). SPDY without a websocket, which older clients speak, is not served.
+bytes moved, in the event loop (`forward_tunnel`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from kvedge.standalone.apiserver.routes.forwarding.forward_tunnel import Forward
 from kvedge.standalone.apiserver.store.object_hub import ObjectHub
 from kvedge.standalone.apiserver.wire.api_errors import BadRequest
 from kvedge.standalone.apiserver.wire.outlasting import outlast
+from kvedge.standalone.apiserver.wire.spdy_carriers import (
+    Carrier,
+    WebSocketCarrier,
+    switch_to_spdy,
+    wants_spdy,
+)
 
-PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"
+STREAMS: Final = "portforward.k8s.io"
+PROTOCOL: Final = f"SPDY/3.1+{STREAMS}"
 # A piece of kubectl's has 32 KiB. Each frame of a message costs its time in the event loop.
 _LARGEST_MESSAGE: Final = 128 << 10
 # Each may have MOST_CONNECTIONS.
@@ -32,9 +39,8 @@ _MOST_OF_ONE: Final = 8
 _MOST: Final = 32
 _SOCKETS_AT_ONCE: Final = 4
 _CONNECT_SECONDS: Final = 10.0
-_NO_SPDY: Final = (
-    "port forwarding is served over WebSockets: use kubectl 1.31 or newer, or set KUBECTL_PORT_FORWARD_WEBSOCKETS=true"
-    " for 1.30; virtctl port-forward and kvedge port-forward reach a guest by themselves"
+_NO_STREAM: Final = (
+    "port forwarding needs a connection that is upgraded, to a websocket or SPDY/3.1: kubectl port-forward asks for one"
 )
 # As kubelets do: what listens in the Pod for its own is meant, and a guest behind masquerade.
 _PLACES: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
@@ -62,8 +68,8 @@ class ForwardRoutes:
         _check(pod)
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         with self._places.take(context.caller.user, most=_MOST, of_one=_MOST_OF_ONE):
-            websocket = await _accept(request)
-            return await ForwardTunnel(websocket, lambda port: self._connect(uid, port), name).serve(self._stopping)
+            carrier = await _accept(request)
+            return await ForwardTunnel(carrier, lambda port: self._connect(uid, port), name).serve(self._stopping)
 
     async def _connect(self, uid: str, port: int) -> socket.socket:
         """A socket that is connected with a port of a Pod.
@@ -118,15 +124,17 @@ def _check(pod: JsonObject) -> None:
         raise BadRequest("spec.hostNetwork: the pod has this box's own network, of which no port is forwarded")
 
 
-async def _accept(request: web.BaseRequest) -> web.WebSocketResponse:
-    """The websocket of a request.
+async def _accept(request: web.BaseRequest) -> Carrier:
+    """What carries a client's streams.
 
     Raises:
         BadRequest: the client speaks something else.
     """
+    if wants_spdy(request):
+        return await switch_to_spdy(request, STREAMS)
     websocket = web.WebSocketResponse(protocols=(PROTOCOL,), max_msg_size=_LARGEST_MESSAGE, compress=False)
     found = websocket.can_prepare(request)
     if not found.ok or found.protocol is None:
-        raise BadRequest(_NO_SPDY)
+        raise BadRequest(_NO_STREAM)
     await websocket.prepare(request)
-    return websocket
+    return WebSocketCarrier(websocket)

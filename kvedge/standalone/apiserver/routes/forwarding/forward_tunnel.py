@@ -1,4 +1,4 @@
-"""One `kubectl port-forward`: streams of SPDY in a websocket, each pair of them a connection in the Pod's network.
+"""One `kubectl port-forward`: streams of SPDY, each pair of them a connection in the Pod's network.
 
 Used by `forward_routes`, in the event loop. A client opens two streams for each connection, as in Kubernetes: one for
 its bytes and one by which it hears why there is none.
@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from kvedge.standalone.apiserver.routes.forwarding.forward_source import NoForward
-from kvedge.standalone.apiserver.routes.forwarding.spdy_frames import (
+from kvedge.standalone.apiserver.wire.spdy_carriers import Carrier
+from kvedge.standalone.apiserver.wire.spdy_frames import (
     CANCEL,
     REFUSED_STREAM,
     Event,
@@ -44,8 +45,6 @@ _MOST_WAITING: Final = 2
 # A server that takes nothing for so long loses its connection, as the others of the tunnel wait for it.
 _STUCK_SECONDS: Final = 60.0
 _FAREWELL_SECONDS: Final = 5.0
-# A browser's word for a message that breaks the protocol.
-_PROTOCOL_ERROR: Final = 1002
 _LARGEST_PORT: Final = 65535
 
 
@@ -63,9 +62,9 @@ class _Connection:
 class ForwardTunnel:
     """Serves one client until it, or this server, goes."""
 
-    def __init__(self, websocket: web.WebSocketResponse, connect: Connect, pod: str) -> None:
+    def __init__(self, carrier: Carrier, connect: Connect, pod: str) -> None:
         """`connect` gives a socket that is connected with a port of the Pod; `pod` is how users know it."""
-        self._websocket = websocket
+        self._carrier = carrier
         self._connect = connect
         self._pod = pod
         self._reader = SpdyReader()
@@ -74,7 +73,7 @@ class ForwardTunnel:
         self._half: dict[str, tuple[int, str]] = {}
         self._connections: dict[int, _Connection] = {}
 
-    async def serve(self, stopping: asyncio.Event) -> web.WebSocketResponse:
+    async def serve(self, stopping: asyncio.Event) -> web.StreamResponse:
         """Until the end."""
         tasks = [asyncio.create_task(each, name="port forward") for each in (self._listen(), stopping.wait())]
         try:
@@ -84,20 +83,15 @@ class ForwardTunnel:
             for task in (*tasks, *moving):
                 task.cancel()
             await asyncio.gather(*tasks, *moving, return_exceptions=True)
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
-                await self._websocket.close()
-        return self._websocket
+        return await self._carrier.close(_FAREWELL_SECONDS)
 
     async def _listen(self) -> None:
         try:
-            async for message in self._websocket:
-                if message.type is WSMsgType.BINARY:
-                    for event in self._reader.receive(message.data):
-                        await self._take(event)
+            while data := await self._carrier.read():
+                for event in self._reader.receive(data):
+                    await self._take(event)
         except SpdyError as error:
-            with contextlib.suppress(ConnectionError):
-                await self._websocket.close(code=_PROTOCOL_ERROR, message=str(error).encode()[:100])
+            await self._carrier.refuse(str(error))
 
     async def _take(self, event: Event) -> None:
         if isinstance(event, Opened):
@@ -174,7 +168,7 @@ class ForwardTunnel:
     async def _send(self, frame: bytes) -> None:
         # A client that has gone is seen where it is listened to.
         with contextlib.suppress(ConnectionError):
-            await self._websocket.send_bytes(frame)
+            await self._carrier.send(frame)
 
 
 async def _give_all(connected: socket.socket, waiting: asyncio.Queue[bytes | None]) -> None:

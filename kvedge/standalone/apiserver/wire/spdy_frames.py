@@ -1,7 +1,7 @@
-"""SPDY/3.1 as clients of `kubectl port-forward` speak it: bytes become events, and answers become bytes.
+"""SPDY/3.1 as clients of `kubectl port-forward` and `exec` speak it: bytes become events, and answers become bytes.
 
-Used by `forward_tunnel`. No I/O. Flow control by windows is not part of it, as the clients have none. Source: the draft
-draft-mbelshe-httpbis-spdy-00, and what KEP-4006 makes of it in a websocket.
+Used by `forward_tunnel` and `spdy_channels`. No I/O. Flow control by windows is not part of it, as the clients have
+none. Source: the draft draft-mbelshe-httpbis-spdy-00, and what KEP-4006 makes of it in a websocket.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvedge.standalone.apiserver.routes.forwarding.spdy_frames import (
+from kvedge.standalone.apiserver.wire.spdy_frames import (
     DICTIONARY,
     LARGEST_FRAME,
     LARGEST_HEADERS,
