@@ -30,6 +30,10 @@ elif sys.argv[1:2] == ["launcher-virsh"]:
     from kvedge.launcher.virsh.virsh_command import main as show_domain
 
     sys.exit(show_domain(sys.argv[2:]))
+elif sys.argv[1:2] == ["launcher-freezer"]:
+    from kvedge.launcher.backup_freezer import main as freeze_guest
+
+    sys.exit(freeze_guest(sys.argv[2:]))
 elif sys.argv[1:2] == ["image-worker"]:
     from kvedge.storage.images.image_worker import main as get_image
 

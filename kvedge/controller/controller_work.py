@@ -179,6 +179,7 @@ class ControllerWork:
         self._alarms = AlarmLoop(sources, board, self._tellers.names)
         self._common_types = CommonTypesLoop(client, self._wants_common_types)
         self._configuration.on_change(lambda found: self._common_types.look_again())
+        self._configuration.on_change(self._vmi_loop.note_configuration)
         self._informers: dict[str, Informer[Any]] = {
             "attachment pods": self._attachments,
             "claims": self._claims,

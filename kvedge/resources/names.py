@@ -153,6 +153,12 @@ IMAGE_VOLUMES_DIRECTORY: Final = "/var/run/kubevirt-image-volume"
 CAPABILITIES_DIRECTORY: Final = "/var/run/kubevirt-capabilities"
 # Below the seed of capabilities: what the node puts first on the PATH of a launcher's container.
 TOOLS_FOLDER: Final = "bin"
+# The one that freezes the guest for a backup, named as KubeVirt's.
+FREEZER_TOOL: Final = "virt-freezer"
+# What Go's strconv takes for true.
+GO_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+# On a VM, a VMI or the KubeVirt object: "true" keeps backups of launchers' Pods from freezing guests.
+SKIP_BACKUP_HOOKS: Final = "kubevirt.io/skip-backup-hooks"
 # In the environment of a launcher's container: the argv that starts its kvedge, as a shell has it.
 PROGRAM_VARIABLE: Final = "LAUNCHER_PROGRAM"
 SERIAL_SOCKET: Final = "virt-serial0"

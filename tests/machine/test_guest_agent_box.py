@@ -255,6 +255,20 @@ def test_a_frozen_guest_is_shown_and_thaws_by_itself(box: Box) -> None:
     wait_status(box, "it is thawed", lambda status: status.fs_freeze_status == "")
 
 
+def test_a_backup_freezes_the_guest_by_the_annotations_of_its_launcher(box: Box) -> None:
+    """As Velero does it: the command of the annotation, in the container that it names."""
+    kubectl = Kubectl(box.kubeconfig)
+    vmi = box.wait_phase(NAME, "Running")
+    (pod,) = box.pods(vmi)
+    marks = pod.metadata.annotations
+    for when, state in (("pre", "frozen"), ("post", "")):
+        container = marks[f"{when}.hook.backup.velero.io/container"]
+        command = json.loads(marks[f"{when}.hook.backup.velero.io/command"])
+        done = kubectl.try_run("exec", pod.metadata.name, "-c", container, "--", *command)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        wait_status(box, f"it is {state or 'thawed'}", lambda status, state=state: status.fs_freeze_status == state)
+
+
 def test_an_agent_that_misbehaves_is_told_by_an_event(box: Box) -> None:
     """Once, however long it goes on; then the real one comes back."""
     # Beforehand, so that it takes the guest no time to say it.

@@ -56,6 +56,8 @@ class ClusterConfig:
     functions_by_others: bool = False
     # Ready-made instance types are there unless the KubeVirt object says no: this is one box.
     brings_common_types: bool = False
+    # Backups by Velero freeze no guest of a VM that does not say.
+    skips_backup_hooks: bool = False
     # CPU and memory of containers that support VMs.
     support: Support = field(default_factory=dict)
 
@@ -77,5 +79,6 @@ class ClusterConfig:
             container_paths=configuration.gates.is_on(CONTAINER_PATHS),
             functions_by_others=EXTERNAL_RESOURCES in configuration.gates.enabled,
             image_volumes=uses_image_volumes(nodes, configuration.gates),
+            skips_backup_hooks=configuration.skips_backup_hooks,
             support=configuration.support,
         )

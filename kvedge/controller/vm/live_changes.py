@@ -22,6 +22,7 @@ _DOING: Final = {
     Live.CPUS: "plugging CPUs into the run",
     Live.PLACEMENT: "trying to patch where the run may be",
     Live.MEMORY: "changing the memory of the run",
+    Live.BACKUPS: "telling the run whether backups freeze its guest",
 }
 
 

@@ -15,7 +15,9 @@ import msgspec
 from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, without_guest_memory
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.names import SKIP_BACKUP_HOOKS
 from kvedge.resources.types.domain import Cpu, DomainSpec
+from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import CpuTopology, VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.values.quantities import format_milli, parse_quantity
 from kvedge.resources.vmi_facts import PLUGS_CPUS, Topology, UnreadableCpus, topology_of
@@ -47,6 +49,16 @@ def plan_placement(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInst
     """A merge patch that gives the VMI the template's selectors, affinity and tolerations; empty when it has them."""
     body = merge_difference(_placement(vmi.spec), _placement(template))
     return {"spec": body} if body else {}
+
+
+def plan_backup_word(vm: VirtualMachine, vmi: VirtualMachineInstance) -> JsonObject:
+    """A merge patch that has the VMI say what the VM, or else its template, says of backups; empty when it does."""
+    template = vm.spec.template
+    in_template = template.metadata.annotations.get(SKIP_BACKUP_HOOKS) if template is not None else None
+    wanted = vm.metadata.annotations.get(SKIP_BACKUP_HOOKS, in_template)
+    if wanted == vmi.metadata.annotations.get(SKIP_BACKUP_HOOKS):
+        return {}
+    return {"metadata": {"annotations": {SKIP_BACKUP_HOOKS: wanted}}}
 
 
 def plan_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance, cpu_ratio: int) -> JsonObject:

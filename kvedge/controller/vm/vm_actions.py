@@ -94,6 +94,7 @@ class Live(Enum):
     CPUS = "HotPlugCPUError"
     PLACEMENT = "AffinityChangeError"
     MEMORY = "HotPlugMemoryError"
+    BACKUPS = "BackupHooksError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kvedge.controller.vm.network_changes import plan_interfaces, without_absent
 from kvedge.controller.vm.run_strategy_rules import START_REQUEST, RunDecision, RunState, decide_run, open_requests
 from kvedge.controller.vm.start_failure_rules import next_start_failure
 from kvedge.controller.vm.start_revision import find_superseded_revision, lacks_revision, start_revision
-from kvedge.controller.vm.template_changes import plan_placement, plan_sockets
+from kvedge.controller.vm.template_changes import plan_backup_word, plan_placement, plan_sockets
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.vm_actions import (
     AdoptVmi,
@@ -234,7 +234,8 @@ def _live_changes(view: VmView, hotplug: Hotplug) -> Iterator[tuple[Live, JsonOb
         return
     volumes = plan_volumes(vm, own) if hotplug.is_on else {}
     interfaces = plan_interfaces(vm, own, hotplug.plugins, is_alone=hotplug.rollout.is_alone)
-    for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces)):
+    backups = {} if own.is_final else plan_backup_word(vm, own)
+    for what, body in ((Live.VOLUMES, volumes), (Live.INTERFACES, interfaces), (Live.BACKUPS, backups)):
         if body:
             yield what, body
     # Without its types nobody knows what the VM is by now; a VMI that was adopted was made from something else.

@@ -25,7 +25,14 @@ from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_me
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.moves.crossing import IS_RECEIVER, WAIT_AS_RECEIVER
-from kvedge.resources.names import RESERVED_LABELS, TEMPLATE_HASH, VM_FINALIZER, VM_GENERATION, VMI_FINALIZER
+from kvedge.resources.names import (
+    RESERVED_LABELS,
+    SKIP_BACKUP_HOOKS,
+    TEMPLATE_HASH,
+    VM_FINALIZER,
+    VM_GENERATION,
+    VMI_FINALIZER,
+)
 from kvedge.resources.types.devices import Devices, Input, Interface
 from kvedge.resources.types.domain import Firmware
 from kvedge.resources.types.vm import VirtualMachine
@@ -51,6 +58,8 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> V
     disks = {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
     if read_resume(vm.metadata.annotations, disks):
         marks[RESUME_MEMORY] = vm.metadata.annotations[RESUME_MEMORY]
+    if SKIP_BACKUP_HOOKS in vm.metadata.annotations:
+        marks[SKIP_BACKUP_HOOKS] = vm.metadata.annotations[SKIP_BACKUP_HOOKS]
     if vm.run_strategy == WAIT_AS_RECEIVER:
         marks[IS_RECEIVER] = "true"
     return VirtualMachineInstance(

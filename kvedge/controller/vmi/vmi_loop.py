@@ -27,6 +27,7 @@ from kvedge.controller.vmi_claims import index_by_claim, vmis_of
 from kvedge.kube.figures.vmi_figures import VMI_FIGURES
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
+from kvedge.resources.configuration.configuration import Configuration
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.storage import PersistentVolumeClaim
@@ -62,6 +63,7 @@ class VmiLoop:
         self._podless_since: dict[str, float] = {}
         # By a VMI's UID: the names and nodes of Pods that reported their launcher's end before they were gone.
         self._ended: dict[str, frozenset[tuple[str, str]]] = {}
+        self._skips_backup_hooks = False
         self.loop = ReconcileLoop("vmi", self.reconcile, _WORKERS)
 
     def start(self) -> None:
@@ -82,6 +84,13 @@ class VmiLoop:
         # VMIs whose Pods are gone already.
         for vmi in self._vmis.find_indexed("node", name):
             self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
+
+    def note_configuration(self, configuration: Configuration) -> None:
+        """Look at all VMIs again when backups are to freeze their guests by now, or not any more."""
+        if configuration.skips_backup_hooks != self._skips_backup_hooks:
+            self._skips_backup_hooks = configuration.skips_backup_hooks
+            for vmi in self._vmis.list():
+                self.loop.add(Key(vmi.metadata.namespace, vmi.metadata.name))
 
     def note_cdi_config_change(self) -> None:
         """Look at all VMIs with claims again: their file systems may take more or less."""

@@ -18,6 +18,7 @@ from kvedge.controller.vmi.awaited_plan import plan_awaited
 from kvedge.controller.vmi.claim_rules import ClaimWait, binding_wait, claim_wait, lacks_state_claim
 from kvedge.controller.vmi.eviction_marks import plan_annotation
 from kvedge.controller.vmi.interface_status import plan_network_info, plan_networks
+from kvedge.controller.vmi.launcher_pod.backup_hooks import plan_hooks
 from kvedge.controller.vmi.launcher_pod.launcher_pod_manifest import launcher_pod
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes
 from kvedge.controller.vmi.launcher_pod_status import (
@@ -167,7 +168,12 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     left, later = plan_left_pods(view, now)
     # The guest gives its functions back before it moves: the Pod that it comes to has others.
     target = target_of(vmi, view.pods) if is_moving(vmi) else None
-    others = _order_networks(vmi, pod) or _tell_devices(vmi, config, pod, target) or _tell_eviction(vmi, pod)
+    others = (
+        _order_networks(vmi, pod)
+        or _tell_devices(vmi, config, pod, target)
+        or _tell_eviction(vmi, pod)
+        or _tell_backups(vmi, pod, config)
+    )
     # Before the Pod is ordered: a NIC that is back where its guest hears of it was elsewhere.
     meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
     written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
@@ -195,6 +201,12 @@ def _tell_devices(vmi: VirtualMachineInstance, config: ClusterConfig, *pods: Pod
 def _tell_eviction(vmi: VirtualMachineInstance, pod: Pod) -> tuple[PatchPod, ...]:
     """Tell those who evict that the guest is about to leave the Pod."""
     told = None if is_over(pod) else plan_annotation(vmi, pod)
+    return () if told is None else (PatchPod(pod, told),)
+
+
+def _tell_backups(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> tuple[PatchPod, ...]:
+    """Tell backups of the Pod whether they freeze the guest, as that is said by now."""
+    told = None if is_over(pod) else plan_hooks(vmi, pod, config.version, skips=config.skips_backup_hooks)
     return () if told is None else (PatchPod(pod, told),)
 
 

@@ -205,6 +205,8 @@ class Configuration:
     reference_policy: str = REFERENCE
     # By what viewers reach the screens of VMs that do not say; of the object's annotations.
     graphics: str = ""
+    # Whether backups by Velero freeze no guest of a VM that does not say; of the object's annotations.
+    skips_backup_hooks: bool = False
     # Whether ready-made instance types and preferences are there; None: on one box, and not in a cluster.
     common_types: bool | None = None
     # CPU and memory of containers that support VMs.

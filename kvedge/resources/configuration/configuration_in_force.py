@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kvedge.resources.configuration.configuration import DEFAULTS, Configuration, Finding, Issue
 from kvedge.resources.configuration.configuration_reading import Reading, read_configuration
-from kvedge.resources.names import EVEN_PARITY, GRAPHICS, GRAPHICS_VALUES
+from kvedge.resources.names import EVEN_PARITY, GO_TRUE, GRAPHICS, GRAPHICS_VALUES, SKIP_BACKUP_HOOKS
 from kvedge.resources.types.kubevirt import KubeVirt
 
 
@@ -45,14 +45,21 @@ def next_in_force(before: InForce, objects: Iterable[KubeVirt]) -> InForce:
         return InForce()
     meta = kubevirt.metadata
     # Annotations have no part in the generation.
-    parity, graphics = EVEN_PARITY in meta.annotations, known_graphics(meta.annotations)
     if (before.uid, before.generation) == (meta.uid, meta.generation):
-        if (before.configuration.even_parity, before.configuration.graphics) == (parity, graphics):
-            return before
-        return replace(before, configuration=replace(before.configuration, even_parity=parity, graphics=graphics))
+        configuration = _with_annotations(before.configuration, meta.annotations)
+        return before if configuration == before.configuration else replace(before, configuration=configuration)
     reading: Reading = read_configuration(kubevirt.spec)
     is_bad = bool(reading.of(Issue.INVALID))
     keeps = is_bad and before.uid == meta.uid
     configuration = before.configuration if keeps else reading.configuration
-    configuration = replace(configuration, even_parity=parity, graphics=graphics)
+    configuration = _with_annotations(configuration, meta.annotations)
     return InForce(configuration, meta.uid, meta.generation, reading.findings, keeps)
+
+
+def _with_annotations(configuration: Configuration, annotations: Mapping[str, str]) -> Configuration:
+    return replace(
+        configuration,
+        even_parity=EVEN_PARITY in annotations,
+        graphics=known_graphics(annotations),
+        skips_backup_hooks=annotations.get(SKIP_BACKUP_HOOKS) in GO_TRUE,
+    )

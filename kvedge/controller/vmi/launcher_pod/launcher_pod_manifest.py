@@ -14,6 +14,7 @@ from typing import Final
 
 from kvedge.controller.confinement import make_container_context, make_pod_context
 from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod.backup_hooks import make_hooks
 from kvedge.controller.vmi.launcher_pod.hook_containers import sidecars_of
 from kvedge.controller.vmi.launcher_pod.launcher_pod_probes import pod_probe
 from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import overhead_bytes, pod_resources
@@ -167,6 +168,7 @@ def _annotations(vmi: VirtualMachineInstance, config: ClusterConfig) -> dict[str
     is_masqueraded = any(nic.masquerade is not None for _, nic in pod_interfaces(vmi))
     return {
         **passed,
+        **make_hooks(vmi, skips=config.skips_backup_hooks),
         **({NETWORKS: networks} if networks else {}),
         **({DEFAULT_NETWORK: default} if default else {}),
         **({POD_MAC: interface_mac(vmi, bridged[0])} if bridged else {}),

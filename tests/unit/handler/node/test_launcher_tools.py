@@ -48,4 +48,5 @@ def test_it_is_left_alone_while_it_is_right_and_mended_when_it_is_not(virsh: Pat
         spoil()
         write_tools(seed)
         assert (virsh.stat().st_size, virsh.stat().st_mode) == (first.st_size, first.st_mode)
-    assert [path.name for path in virsh.parent.iterdir()] == ["virsh"]
+    assert sorted(path.name for path in virsh.parent.iterdir()) == ["virsh", "virt-freezer"]
+    assert (virsh.parent / "virt-freezer").read_text() == virsh.read_text().replace("virsh", "freezer")
