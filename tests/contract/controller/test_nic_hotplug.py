@@ -11,7 +11,8 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.patches import MergePatch
 from kvedge.resources.codec import JsonObject, encode
-from kvedge.resources.meta import condition
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.names import SKIP_BACKUP_HOOKS, SWITCHED_NETWORKS, SWITCHES_NETWORKS
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORK_STATUS, NETWORKS, JoinedNetwork, network_status, pod_nic
@@ -35,11 +36,11 @@ def node(either_server: EitherServer, namespace: str) -> Iterator[PlayedNode]:
         role.stop()
 
 
-def template(*lan: JsonObject) -> JsonObject:
+def template(*lan: JsonObject, of: str = "red") -> JsonObject:
     interfaces = [{"name": "default", "bridge": {}}, *lan]
     networks = [
         {"name": "default", "pod": {}},
-        *({"name": nic["name"], "multus": {"networkName": "red"}} for nic in lan),
+        *({"name": nic["name"], "multus": {"networkName": of}} for nic in lan),
     ]
     return {"spec": {"template": {"spec": {"domain": {"devices": {"interfaces": interfaces}}, "networks": networks}}}}
 
@@ -55,16 +56,20 @@ class Scene:
         node.starts(node.pod())
         node.runs()
 
-    def edit(self, *lan: JsonObject) -> None:
-        self.client.patch(VirtualMachine, self.namespace, "web", MergePatch(template(*lan)))
+    def edit(self, *lan: JsonObject, of: str = "red") -> None:
+        self.client.patch(VirtualMachine, self.namespace, "web", MergePatch(template(*lan, of=of)))
 
     def asked(self) -> list[str]:
         """The NICs that the launcher's Pod is to have."""
         return [each["interface"] for each in json.loads(self.node.pod().metadata.annotations.get(NETWORKS, "[]"))]
 
-    def multus_says(self, *names: str) -> None:
-        told = network_status([JoinedNetwork(name="red", interface=pod_nic(name)) for name in names])
-        change: Any = {"metadata": {"annotations": {NETWORK_STATUS: told}}}
+    def networks(self) -> list[str]:
+        """The networks that the launcher's Pod is to have."""
+        return [each["name"] for each in json.loads(self.node.pod().metadata.annotations.get(NETWORKS, "[]"))]
+
+    def multus_says(self, *names: str, of: str = "red", more: str = "") -> None:
+        told = network_status([JoinedNetwork(name=of, interface=pod_nic(name)) for name in names])
+        change: Any = {"metadata": {"annotations": {NETWORK_STATUS: told, **({more: "true"} if more else {})}}}
         self.client.patch(Pod, self.namespace, self.node.pod().metadata.name, MergePatch(change))
 
     def sources(self) -> str | None:
@@ -116,3 +121,66 @@ def test_a_nic_comes_and_goes_from_the_template_to_the_pod_and_back(
     scene.handler_says(first)
     wait_until(lambda: scene.interfaces() == (["default"], ["default"]), "VM and run have forgotten it")
     assert scene.condition("RestartRequired") == ""
+
+
+LAN = {"name": "lan", "bridge": {}}
+
+
+def plug_in(scene: Scene, mark: str = "") -> None:
+    """A NIC that is in, of a guest that can be migrated; `mark` is on the Pod of a node that switches networks."""
+    scene.edit(LAN)
+    wait_until(lambda: scene.networks() == ["red"], "the Pod is to join the network")
+    scene.multus_says("lan", more=mark)
+    rows = [
+        InterfaceStatus(name="default", pod_interface_name="eth0", info_source="domain"),
+        InterfaceStatus(name="lan", pod_interface_name=pod_nic("lan"), info_source="domain, multus-status"),
+    ]
+    movable = Condition(type="LiveMigratable", status="True")
+    kept = [each for each in scene.node.vmi().status.conditions if each.type != "MigrationRequired"]
+    body: JsonObject = {"status": {"interfaces": [encode(row) for row in rows]}}
+    body["status"]["conditions"] = [encode(each) for each in (*kept, movable)]
+    scene.client.patch(VirtualMachineInstance, scene.namespace, "web", MergePatch(body))
+    wait_until(lambda: scene.condition("MigrationRequired") == "", "nothing is waited for")
+
+
+def test_another_network_reaches_the_pod_where_its_nics_are_taken_there(
+    either_server: EitherServer, node: PlayedNode
+) -> None:
+    scene = Scene(either_server, node)
+    plug_in(scene, SWITCHES_NETWORKS)
+    scene.edit(LAN, of="blue")
+    wait_until(lambda: scene.networks() == ["blue"], "the Pod is to be there")
+    wait_until(lambda: scene.condition("MigrationRequired") == "False", "it is told what is waited for")
+    assert node.vmi().metadata.annotations[SWITCHED_NETWORKS] == '{"lan":""}'
+    scene.multus_says("lan", of=f"{scene.namespace}/blue")
+    wait_until(
+        lambda: node.vmi().metadata.annotations[SWITCHED_NETWORKS] == f'{{"lan":"{scene.namespace}/blue"}}',
+        "the launcher is told",
+    )
+    wait_until(lambda: scene.condition("MigrationRequired") == "", "nothing is waited for")
+    assert scene.condition("RestartRequired") == ""
+
+
+def test_elsewhere_another_network_asks_for_a_migration_at_once(either_server: EitherServer, node: PlayedNode) -> None:
+    scene = Scene(either_server, node)
+    plug_in(scene)
+    scene.edit(LAN, of="blue")
+    wait_until(lambda: scene.condition("MigrationRequired") == "True", "another Pod is wanted")
+    assert scene.networks() == ["red"], "the Pod that runs is left as it is"
+    (wanted,) = [each.multus.network_name for each in node.vmi().spec.networks if each.multus is not None]
+    assert wanted == "blue"
+    scene.edit(LAN)
+    wait_until(lambda: scene.condition("MigrationRequired") == "", "it is where it was wanted before")
+
+
+def test_the_word_about_backups_reaches_a_launcher_that_runs(either_server: EitherServer, node: PlayedNode) -> None:
+    scene = Scene(either_server, node)
+
+    def has_hooks() -> bool:
+        return "pre.hook.backup.velero.io/command" in node.pod().metadata.annotations
+
+    assert has_hooks()
+    for said, has in (("true", False), (None, True)):
+        change: Any = {"metadata": {"annotations": {SKIP_BACKUP_HOOKS: said}}}
+        scene.client.patch(VirtualMachine, scene.namespace, "web", MergePatch(change))
+        wait_until(lambda has=has: has_hooks() is has, f"the VM says {said}")
