@@ -21,6 +21,7 @@ from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.migrations import VMI_NAME_LABEL, MigrationState, VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.runtime.clock import parse_rfc3339
 
 _FIRST_LOOK: Final = 0.1
@@ -30,7 +31,7 @@ _NOT_SEEN: Final = "not seen by the controller yet"
 
 def list_migrations(session: Session, vm: str) -> list[VirtualMachineInstanceMigration]:
     """All migrations of a VM that are still listed."""
-    selector = f"{VMI_NAME_LABEL}={check_name(vm)}"
+    selector = f"{VMI_NAME_LABEL}={as_label_value(check_name(vm))}"
     return session.client.list(VirtualMachineInstanceMigration, session.namespace, selector)
 
 

@@ -23,6 +23,9 @@ from kvedge.runtime.clock import Clock, SystemClock, rfc3339
 
 log = logging.getLogger(__name__)
 
+# Of an object in its event's name, which has a stamp beside it and 253 characters in all.
+_LONGEST_NAME: Final = 230
+
 # Things that wait to be sent; more are dropped, and the log says how many.
 _MOST_PENDING: Final = 1000
 # Events that are remembered as sent, so that a repeat counts up.
@@ -158,7 +161,7 @@ class EventRecorder:
             api_version=what.api_version, kind=what.kind, namespace=what.namespace, name=what.name, uid=what.uid
         )
         return Event(
-            metadata=ObjectMeta(namespace=what.namespace or "default", name=f"{what.name}.{stamp:x}"),
+            metadata=ObjectMeta(namespace=what.namespace or "default", name=f"{what.name[:_LONGEST_NAME]}.{stamp:x}"),
             involved_object=involved,
             type=what.type,
             reason=what.reason,

@@ -191,7 +191,6 @@ NEEDS_VLANS: Final = KnownSpecs(
 )
 WAITING: Final = (
     KnownSpecs(r"verify swtpm directories", "exports of the claim that keeps what is in a TPM"),
-    KnownSpecs(r"updated DataVolumeTemplates on http endpoint when exporting$", "VMs with names beyond 63 characters"),
     KnownSpecs(
         r"test_id:165[34]", "a VMI that stays Succeeded for a second, for which these specs look once a second", _BOX
     ),

@@ -450,3 +450,19 @@ def check_metrics(text: str, name: str) -> bool:
     assert not found["kubevirt_vmi_storage_read_traffic_bytes_total"].labels["drive"].startswith("ua-")
     assert found["kubevirt_vmi_info"].labels["phase"] == "running"
     return True
+
+
+def test_a_vm_with_the_longest_name_runs_and_a_longer_one_is_refused(box: Box) -> None:
+    """libvirt keeps `default_NAME.xml.new`, and a file's name has at most 255 bytes."""
+    longest = "t" * 239
+    with pytest.raises(KubeError, match="no more than 239 characters in this namespace"):
+        box.apply(small_vm(f"{longest}t", IMAGE))
+    box.apply(small_vm(longest, IMAGE))
+    try:
+        vmi = box.wait_phase(longest, "Running")
+        (pod,) = box.pods(vmi)
+        label = pod.metadata.labels["vmi.kubevirt.io/id"]
+        assert (len(label), label.rpartition("-")[0]) == (63, "t" * 54)
+        wait_until(lambda: any(each.startswith("Started") for each in events(box, longest)), "its events are kept")
+    finally:
+        box.remove_vm(longest)

@@ -39,6 +39,7 @@ from kvedge.resources.types.protection.volume_snapshots import (
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import parse_bytes
 from kvedge.resources.vmi_facts import has_agent, is_paused
 
@@ -109,7 +110,7 @@ def make_driver_snapshot(
     meta = ObjectMeta(
         name=backup.volume_snapshot_name or "",
         namespace=namespace,
-        labels={SOURCE_VM_NAME: vm, SOURCE_VM_NAMESPACE: namespace},
+        labels={SOURCE_VM_NAME: as_label_value(vm), SOURCE_VM_NAMESPACE: namespace},
         owner_references=[owner_reference(content)],
     )
     claim = str(backup.persistent_volume_claim.metadata.get("name", ""))

@@ -36,6 +36,7 @@ from kvedge.resources.types.vmi import (
     UtilityVolume,
     VirtualMachineInstance,
 )
+from kvedge.resources.values.label_values import as_label_value
 
 _MOST_OF_NAME: Final = 40
 _BACKUP: Final = "Backup"
@@ -78,7 +79,7 @@ def make_copy_claim(
     meta = ObjectMeta(
         name=backup.volume_snapshot_name or "",
         namespace=namespace,
-        labels={SOURCE_VM_NAME: vm, SOURCE_VM_NAMESPACE: namespace},
+        labels={SOURCE_VM_NAME: as_label_value(vm), SOURCE_VM_NAMESPACE: namespace},
         owner_references=[owner_reference(content)],
     )
     return PersistentVolumeClaim(metadata=meta, spec=claim_like(claim))

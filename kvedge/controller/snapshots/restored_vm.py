@@ -38,6 +38,7 @@ from kvedge.resources.types.protection.snapshots import (
     VolumeRestore,
 )
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.label_values import as_label_value
 
 IN_PLACE: Final = "InPlace"
 
@@ -98,7 +99,7 @@ def make_volume(
         namespace=namespace,
         labels={
             **({} if extra is None else extra.labels),
-            RESTORED_VM_NAME: source_vm,
+            RESTORED_VM_NAME: as_label_value(source_vm),
             RESTORED_VM_NAMESPACE: namespace,
         },
         annotations={

@@ -28,6 +28,7 @@ from kvedge.resources.types.data_volumes import (
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent, VolumeBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import parse_bytes
 
 _STORAGE: Final = "storage"
@@ -71,7 +72,7 @@ def make_copy(
     meta = ObjectMeta(
         name=backup.volume_snapshot_name or "",
         namespace=namespace,
-        labels={SOURCE_VM_NAME: vm, SOURCE_VM_NAMESPACE: namespace},
+        labels={SOURCE_VM_NAME: as_label_value(vm), SOURCE_VM_NAMESPACE: namespace},
         annotations={BIND_IMMEDIATELY: "true"},
         owner_references=[owner_reference(content)],
     )

@@ -21,6 +21,7 @@ from kvedge.resources.types.storage import (
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance, VirtualMachineInstanceSpec
 from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
 
 # On the claim: the name of the VM.
@@ -89,7 +90,7 @@ def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> Persist
         metadata=ObjectMeta(
             namespace=vmi.metadata.namespace,
             name=state_claim_name(vmi.metadata.name),
-            labels={STATE_LABEL: vmi.metadata.name},
+            labels={STATE_LABEL: as_label_value(vmi.metadata.name)},
             owner_references=[_owner(vmi)],
         ),
         spec=PersistentVolumeClaimSpec(
@@ -106,7 +107,7 @@ def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bo
     One without an owner was left behind, or brought back, for whatever VM has the name.
     """
     if not claim.metadata.owner_references:
-        return claim.metadata.labels.get(STATE_LABEL) == vmi.metadata.name
+        return claim.metadata.labels.get(STATE_LABEL) == as_label_value(vmi.metadata.name)
     owner = _owner(vmi)
     return any((each.kind, each.uid) == (owner.kind, owner.uid) for each in claim.metadata.owner_references)
 

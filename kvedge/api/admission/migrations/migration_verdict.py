@@ -27,9 +27,10 @@ from kvedge.resources.types.migrations import (
     VirtualMachineInstanceMigration,
 )
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 
 _SPEC: Final = Field("spec")
-_LONGEST_NAME: Final = 63
+_LONGEST_NAME: Final = 253
 # The nodes that have them are asked for in one URL, of which a server takes 8 KiB.
 _MOST_LABELS: Final = 16
 
@@ -52,8 +53,8 @@ def label_migration(document: JsonObject) -> JsonObject:
     """The migration with the label and the finalizer that each one has."""
     metadata, name = member_of(document, "metadata"), member_of(document, "spec").get("vmiName")
     made = dict(metadata)
-    if isinstance(name, str) and name and is_label_value(name):
-        made["labels"] = {**_labels(document), VMI_NAME_LABEL: name}
+    if isinstance(name, str) and name and is_label_value(as_label_value(name)):
+        made["labels"] = {**_labels(document), VMI_NAME_LABEL: as_label_value(name)}
     finalizers = _finalizers(document)
     if MIGRATION_FINALIZER not in finalizers:
         made["finalizers"] = [*finalizers, MIGRATION_FINALIZER]
@@ -72,8 +73,8 @@ def judge_spec(request: AdmissionRequest, document: JsonObject) -> tuple[Cause, 
     spec, at = migration.spec, _SPEC.at("vmiName")
     if not spec.vmi_name:
         causes.append(required_cause(at, "vmiName is missing"))
-    elif not is_label_value(spec.vmi_name):
-        text = f"it becomes the value of the label {VMI_NAME_LABEL}, which has at most {_LONGEST_NAME} characters"
+    elif len(spec.vmi_name) > _LONGEST_NAME or not is_label_value(as_label_value(spec.vmi_name)):
+        text = f"it is no name of a VMI, which has at most {_LONGEST_NAME} characters"
         causes.append(invalid_value(at, spec.vmi_name, text))
     causes += added_labels_causes(migration)
     if spec.priority is not None and not request.user.is_controller:

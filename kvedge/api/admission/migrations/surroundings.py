@@ -15,6 +15,7 @@ from kvedge.resources.names import SCHEDULABLE
 from kvedge.resources.types.core import Node
 from kvedge.resources.types.migrations import VMI_NAME_LABEL, VirtualMachineInstanceMigration
 from kvedge.resources.types.vmi import VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 
 # One node is the VMI's own, so that two say whether there is another one.
 _ENOUGH_NODES: Final = "2"
@@ -31,7 +32,7 @@ def look_around(client: KubeClient, migration: VirtualMachineInstanceMigration) 
         vmi = client.get(VirtualMachineInstance, namespace, name)
     except NotFound:
         return Around(None, (), (), ())
-    others = client.list(VirtualMachineInstanceMigration, namespace, f"{VMI_NAME_LABEL}={name}")
+    others = client.list(VirtualMachineInstanceMigration, namespace, f"{VMI_NAME_LABEL}={as_label_value(name)}")
     wanted = {SCHEDULABLE: "true", **migration.spec.added_node_selector}
     return Around(vmi, others, _nodes(client, {}), _nodes(client, wanted))
 

@@ -17,8 +17,9 @@ from kvedge.resources.types.vm import VirtualMachine
 # The last one is of a VM whose guest comes from another box.
 RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")
 RUNNING_IS_DEPRECATED: Final = "spec.running is deprecated, please use spec.runStrategy instead."
-# The VMI, its Pod's labels and the guest's host name are made from the name.
-_LONGEST_NAME: Final = 63
+# libvirt keeps the domain NAMESPACE_NAME in files of that name with .xml.new behind it, and a file's name has at most
+# 255 bytes. KubeVirt takes a longer one, whose guest never starts.
+_LONGEST_DOMAIN: Final = 255 - len("_.xml.new")
 # As many as a VM may have volumes.
 _MOST_TEMPLATES: Final = 256
 
@@ -54,9 +55,10 @@ def template_is_given(vm: VirtualMachine) -> Iterator[Cause]:
 
 
 def name_fits(vm: VirtualMachine) -> Iterator[Cause]:
-    """The name becomes a label's value, which is at most 63 characters long."""
-    if len(vm.metadata.name) > _LONGEST_NAME:
-        yield Cause("metadata.name", f"metadata.name: must be no more than {_LONGEST_NAME} characters")
+    """The name becomes a file's, together with its namespace's. What becomes a label's value is cut."""
+    most = _LONGEST_DOMAIN - len(vm.metadata.namespace)
+    if len(vm.metadata.name) > most:
+        yield Cause("metadata.name", f"metadata.name: must be no more than {most} characters in this namespace")
 
 
 def data_volume_templates_are_complete(vm: VirtualMachine) -> Iterator[Cause]:

@@ -35,7 +35,7 @@ _SPEC: Final = Field("spec")
 _TEMPLATE: Final = _SPEC.at("virtualMachineTemplate")
 # Where a path of the VM begins in a text.
 _PATH: Final = re.compile(r"(?<![\w.])spec\.")
-# A VM's name is at most 63 characters long, of which its number needs some.
+# A VM's name becomes a label's value whole up to 63 characters, of which its number needs some.
 _LONGEST_NAME: Final = 55
 
 

@@ -29,7 +29,7 @@ from kvedge.resources.types.protection.clones import (
 from kvedge.resources.types.protection.snapshots import TypedReference, VirtualMachineSnapshot
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.key_patterns import MOST_INSTRUCTIONS, KeyFilter
-from kvedge.resources.values.name_grammar import is_subdomain
+from kvedge.resources.values.name_grammar import LABEL_LENGTH, is_subdomain
 from kvedge.resources.values.pattern_reader import PatternError
 
 _SPEC: Final = Field("spec")
@@ -150,7 +150,7 @@ def _names_a_target(spec: VirtualMachineCloneSpec) -> Iterator[Cause]:
     if target.kind != _VM.kind:
         yield Cause(at.at("kind"), "Target kind is not supported")
         return
-    yield from names_a_vm(target, at)
+    yield from names_a_vm(target, at, LABEL_LENGTH)
     if source is not None and (source.kind, source.name) == (target.kind, target.name):
         text = "Target name cannot be equal to source name when both are VirtualMachines"
         yield Cause(at.at("name"), text)

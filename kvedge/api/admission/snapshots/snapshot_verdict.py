@@ -51,8 +51,8 @@ _REPLACED: Final = ("/metadata/labels", "/metadata/annotations")
 _FILLED: Final = {PRE_POPULATED, STATIC_VOLUME, ALLOW_ADOPTION, EXTERNAL_POPULATION, POPULATED_FOR, POD_PHASE}
 # As many as a VM may have volumes.
 _MOST: Final = 256
-# A VM's name becomes a label's value.
-_LONGEST_NAME: Final = 63
+# Of any object.
+_LONGEST_NAME: Final = 253
 
 
 def judge_snapshot(request: AdmissionRequest, document: JsonObject) -> Verdict:
@@ -102,8 +102,8 @@ def is_unchanged(old: JsonObject, document: JsonObject) -> Iterator[Cause]:
         yield unsupported_cause("spec", "spec in immutable after creation")
 
 
-def names_a_vm(reference: TypedReference, at: Field) -> Iterator[Cause]:
-    """A reference that a VM can have."""
+def names_a_vm(reference: TypedReference, at: Field, longest: int = _LONGEST_NAME) -> Iterator[Cause]:
+    """A reference that a VM can have, whose name has so many characters at most."""
     if reference.api_group is None:
         yield required_cause(at.at("apiGroup"), "missing apiGroup")
     elif reference.api_group != _GROUP:
@@ -112,8 +112,8 @@ def names_a_vm(reference: TypedReference, at: Field) -> Iterator[Cause]:
         yield Cause(at.at("kind"), "invalid kind")
     if not reference.name:
         yield required_cause(at.at("name"), f"{at.at('name')}: which VM must be given")
-    elif len(reference.name) > _LONGEST_NAME or not is_subdomain(reference.name):
-        yield invalid_value(at.at("name"), reference.name, f"it is no name of a VM: at most {_LONGEST_NAME} characters")
+    elif len(reference.name) > longest or not is_subdomain(reference.name):
+        yield invalid_value(at.at("name"), reference.name, f"it is no name of a VM: at most {longest} characters")
 
 
 def _deadline_is_one(spec: VirtualMachineSnapshotSpec) -> Iterator[Cause]:

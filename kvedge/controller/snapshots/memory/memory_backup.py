@@ -37,6 +37,7 @@ from kvedge.resources.types.storage import (
 )
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import BackupStatus, VirtualMachineInstance
+from kvedge.resources.values.label_values import as_label_value
 
 MEMORY: Final = "guest.memory"
 INDICATION: Final = "Memory"
@@ -95,7 +96,7 @@ def make_memory_claim(content: VirtualMachineSnapshotContent, backup: VolumeBack
     meta = ObjectMeta(
         name=backup.volume_snapshot_name or "",
         namespace=namespace,
-        labels={SOURCE_VM_NAME: vm, SOURCE_VM_NAMESPACE: namespace},
+        labels={SOURCE_VM_NAME: as_label_value(vm), SOURCE_VM_NAMESPACE: namespace},
         owner_references=[owner_reference(content)],
     )
     found = decode(PersistentVolumeClaim, {"metadata": {}, "spec": backup.persistent_volume_claim.spec})

@@ -66,7 +66,7 @@ def test_a_migration_gets_its_label_and_its_finalizer_whatever_its_author_wrote(
     [
         pytest.param({"vmiName": ""}, "spec.vmiName", "vmiName is missing", id="no VMI"),
         pytest.param({"vmiName": 7}, "spec.vmiName", "spec.vmiName: Expected", id="a number"),
-        pytest.param({"vmiName": "x" * 64}, "spec.vmiName", "at most 63 characters", id="a name that fits no label"),
+        pytest.param({"vmiName": "x" * 254}, "spec.vmiName", "at most 253 characters", id="a name that no VMI has"),
         pytest.param({"vminame": "w"}, "spec.vminame", "unknown field", id="misspelt"),
         pytest.param(
             {"addedNodeSelector": {"a b": "c"}}, "spec.addedNodeSelector", 'Invalid value: "a b"', id="no label's key"

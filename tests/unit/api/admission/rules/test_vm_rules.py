@@ -1,0 +1,24 @@
+"""Rules for what a VM has beside its template."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvedge.api.admission.rules.vm_rules import name_fits
+from tests.support.builders import a_vm
+
+
+@pytest.mark.parametrize(
+    ("namespace", "length", "said"),
+    [
+        ("default", 63, []),
+        ("default", 239, []),
+        ("default", 240, ["metadata.name: must be no more than 239 characters in this namespace"]),
+        ("n" * 63, 183, []),
+        ("n" * 63, 184, ["metadata.name: must be no more than 183 characters in this namespace"]),
+    ],
+)
+def test_a_name_fits_into_a_files_beside_its_namespace(namespace: str, length: int, said: list[str]) -> None:
+    vm = a_vm()
+    vm.metadata.namespace, vm.metadata.name = namespace, "x" * length
+    assert [cause.message for cause in name_fits(vm)] == said
