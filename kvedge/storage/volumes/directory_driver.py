@@ -30,7 +30,7 @@ from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.linux.files import syncfs
 from kvedge.runtime.linux.loop_devices import attach_loop, detach_loop, loop_of, refresh_size
 from kvedge.storage.volumes.place_identity import PlaceIdentity
-from kvedge.storage.volumes.place_notes import NOTES, drop_note, write_note
+from kvedge.storage.volumes.place_notes import NOTES, drop_note, read_notes, write_note
 from kvedge.storage.volumes.tree_copy import copy_tree, erase_tree, shares_blocks, tree_bytes
 from kvedge.storage.volumes.volume_driver import (
     ERASED,
@@ -74,6 +74,11 @@ class DirectoryDriver:
     _swept: bool = field(default=False, init=False)
     # The first call that prepares a place sweeps it, before anything is made there.
     _sweeping: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @property
+    def where(self) -> str:
+        """The place in words."""
+        return str(self.place.path)
 
     def prepare(self) -> None:
         """See that the place is there and the same, and erase what was left half made or half removed.
@@ -204,6 +209,10 @@ class DirectoryDriver:
             length = file.lstat().st_size if file.is_file() and not file.is_symlink() else 0
             return max(self._size(name), length + -length % _GRAIN, _GRAIN), is_block
 
+    def path(self, name: str, *, block: bool) -> Path:
+        """Where a volume is once it is attached."""
+        return self.devices / name if block else self._path(name)
+
     def attach(self, name: str) -> Path:
         """The volume's directory; of a device the link to its loop device, which is made when there is none."""
         with _translate_errors(self.place.path):
@@ -256,6 +265,11 @@ class DirectoryDriver:
         with _translate_errors(self.place.path):
             self.place.check()
             drop_note(self.place.path, name)
+
+    def notes(self) -> Iterator[tuple[str, bytes, float]]:
+        """All notes, each with when it was written."""
+        with _translate_errors(self.place.path):
+            yield from read_notes(self.place.path)
 
     def _bytes_of(self, name: str) -> int:
         """What the disk of a volume takes; other files of a volume are not counted, as that would take long."""

@@ -7,7 +7,7 @@ another name, have it on disk, and only then give it its own name. Touches nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,6 +25,11 @@ REMOVING_STEPS: Final = (PUT_AWAY, ERASED)
 
 # Before the UID of a VolumeSnapshot: what a driver calls the snapshot, which no volume is ever called.
 SNAPSHOT_PREFIX: Final = "snapshot-"
+
+# Where devices of volumes have a name that stays, whatever number the kernel gives them.
+DEVICES: Final = Path("/dev/kvedge")
+# Where file systems of volumes are mounted, a directory for each place.
+MOUNTS: Final = Path("/run/kvedge/volumes")
 
 Stepped = Callable[[str], None]
 
@@ -77,13 +82,14 @@ class VolumeUsage:
 class PlaceSpace:
     """The room of a place in bytes: in all, free for volumes, and taken by the disks of its volumes and snapshots.
 
-    `snapshots` is the part of `held` that snapshots have.
+    `snapshots` is the part of `held` that snapshots have, `index_percent` how full is what a pool writes about itself.
     """
 
     total: int
     free: int
     held: int
     snapshots: int = 0
+    index_percent: int = 0
 
 
 class VolumeDriver(Protocol):
@@ -92,6 +98,10 @@ class VolumeDriver(Protocol):
     Every method may be repeated after it was interrupted, and raises VolumeDriverError, PlaceMissing among them, when
     it cannot. All sizes are in bytes.
     """
+
+    @property
+    def where(self) -> str:
+        """The place in words."""
 
     def prepare(self) -> None:
         """See that the place is there and the same as before, and finish what was interrupted."""
@@ -129,6 +139,12 @@ class VolumeDriver(Protocol):
     def usage(self, name: str) -> VolumeUsage:
         """What a volume holds."""
 
+    def describe(self, name: str) -> tuple[int, bool]:
+        """How large a volume may become, and whether it is a device."""
+
+    def path(self, name: str, *, block: bool) -> Path:
+        """Where a volume is once it is attached."""
+
     def attach(self, name: str) -> Path:
         """Make a volume usable on this host; its directory or its device."""
 
@@ -146,3 +162,6 @@ class VolumeDriver(Protocol):
 
     def drop_note(self, name: str) -> None:
         """Remove a note, if it is there."""
+
+    def notes(self) -> Iterator[tuple[str, bytes, float]]:
+        """All notes, each with when it was written."""
