@@ -30,6 +30,9 @@ DEFAULT_DATA_DIR: Final = Path("/var/lib/kvedge")
 DEFAULT_SERVICE_CIDR: Final = "10.100.0.0/16"
 # A StorageClass's name, as one label.
 _CLASS_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+# Before the volume group and the thin pool of a place; lvm2's own names.
+_THIN: Final = "lvm-thin:"
+_THIN_POOL: Final = re.compile(rf"{_THIN}[A-Za-z0-9_+.][A-Za-z0-9_+.-]{{0,126}}/[A-Za-z0-9_+.][A-Za-z0-9_+.-]{{0,126}}")
 # What `kvedge node` can run, in the order in which it starts them: handlers ask the api role for their certificates.
 NODE_ROLES: Final = ("api", "controller", "handler")
 
@@ -71,7 +74,7 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
         str,
         _describe(
             "Further places for the volumes of one box, each with a StorageClass of its name: NAME=DIRECTORY with "
-            "commas; the directory is a mounted disk's, or a directory on one",
+            "commas, of a mounted disk, or a directory on one; NAME=lvm-thin:GROUP/POOL is a thin pool of LVM",
             "none; the class kvedge keeps its volumes in the data directory",
         ),
     ] = ""
@@ -186,8 +189,18 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
 
     @property
     def places_of_volumes(self) -> dict[str, Path]:
-        """Further places for volumes, by the name of their StorageClass."""
-        return {name: Path(path) for name, _, path in (each.partition("=") for each in _names(self.volume_places))}
+        """Further places for volumes that are directories, by the name of their StorageClass."""
+        return {name: Path(place) for name, place in self._places.items() if not place.startswith(_THIN)}
+
+    @property
+    def thin_pools_of_volumes(self) -> dict[str, tuple[str, str]]:
+        """Further places for volumes that are thin pools: volume group and pool by the name of the StorageClass."""
+        thin = {name: place.removeprefix(_THIN) for name, place in self._places.items() if place.startswith(_THIN)}
+        return {name: (group, pool) for name, (group, _, pool) in ((k, v.partition("/")) for k, v in thin.items())}
+
+    @property
+    def _places(self) -> dict[str, str]:
+        return {name: place for name, _, place in (each.partition("=") for each in _names(self.volume_places))}
 
     @property
     def user_kubeconfig(self) -> Path:
@@ -355,14 +368,18 @@ class _Wrong:
 
 
 def _wrong_places(settings: Settings) -> Iterator[_Wrong]:
-    key, seen = "volume-places", set[str]()
+    key, seen, pools = "volume-places", set[str](), set[str]()
     for each in _names(settings.volume_places):
         name, _, path = each.partition("=")
         if not _CLASS_NAME.fullmatch(name) or name in seen or name == "kvedge":
             yield _Wrong(key, f"{name!r} must be the name of a StorageClass, each once, and not kvedge: fast=/mnt/ssd")
         elif path.startswith("lvm"):
-            reason = "LVM is not supported: name the directory where a file system of the volume group is mounted"
-            yield _Wrong(key, f"{each}: {reason}")
+            if not _THIN_POOL.fullmatch(path):
+                reason = f"a thin pool is named by volume group and pool: {name}={_THIN}GROUP/POOL"
+                yield _Wrong(key, f"{each}: {reason}")
+            elif path in pools:
+                yield _Wrong(key, f"{each}: the pool is a place already, and each is one place only")
+            pools.add(path)
         elif not Path(path).is_absolute() or ".." in Path(path).parts:
             yield _Wrong(key, f"{each} must name an absolute path: {name}=/mnt/{name}")
         seen.add(name)

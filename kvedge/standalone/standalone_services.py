@@ -58,11 +58,9 @@ from kvedge.standalone.names.other_servers import OtherServers
 from kvedge.standalone.networking.listening_ports import listening_ports
 from kvedge.standalone.networking.networking_service import NetworkingConfig, NetworkingService
 from kvedge.standalone.networking.policy_gate import PolicyGate
-from kvedge.standalone.volumes.box_places import BoxPlaces, directory_place
-from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
+from kvedge.standalone.volumes.box_places import BoxPlaces, drivers_of
 from kvedge.standalone.volumes.volume_service import VolumeConfig, VolumeService
 from kvedge.storage.images.image_store import ImageStore
-from kvedge.storage.volumes.place_identity import PLACES_MEMORY
 
 log = logging.getLogger(__name__)
 
@@ -141,11 +139,7 @@ class _Box:
     def make_volumes(self) -> Service:
         """What claims are bound to."""
         kubeconfig = self.kubeconfig("volumes", "kvedge:volumes", VOLUMES)
-        memory, own = self.settings.state_path / PLACES_MEMORY, self.settings.data_path / "volumes"
-        drivers = {DEFAULT_NAME: directory_place(own, memory / DEFAULT_NAME, made_here=True)}
-        for name, path in self.settings.places_of_volumes.items():
-            drivers[name] = directory_place(path, memory / name, made_here=False)
-        places = BoxPlaces(drivers, self.settings.volume_overcommit)
+        places = BoxPlaces(drivers_of(self.settings), self.settings.volume_overcommit)
         return VolumeService(VolumeConfig(self.node, places), KubeClient.from_kubeconfig(kubeconfig, "kvedge-volumes"))
 
     @property

@@ -26,6 +26,12 @@ _LIMITS: Final[Mapping[str, int]] = {
     "fs/file-max": 65536,
     "kernel/pid_max": 32768,
 }
+# By a program of each, the packages that thin pools need.
+_LVM_PROGRAMS: Final[Mapping[str, str]] = {
+    "lvs": "lvm2",
+    "thin_check": "thin-provisioning-tools",
+    "mkfs.ext4": "e2fsprogs",
+}
 # Options of a file system that counts what a directory holds.
 _PROJECT_QUOTA: Final = frozenset({"prjquota", "pquota", "prjjquota"})
 
@@ -76,9 +82,22 @@ def check_volumes(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]
     counts = f", although {disk.path} counts projects" if disk.options & _PROJECT_QUOTA else ""
     detail = f"the disk of a claim is kept to its size; other files in a claim are not: kvedge sets no quota{counts}"
     yield Finding("volume sizes", Level.INFO, detail)
-    mapper = "" if "dm_mod" in facts.modules else "; this kernel has no device-mapper, which LVM needs"
-    detail = f"kvedge keeps volumes in directories, not in thin volumes of LVM{mapper}"
-    yield Finding("LVM", Level.INFO, detail)
+    yield _check_thin_pools(facts, options.thin_pools)
+
+
+def _check_thin_pools(facts: HostFacts, pools: tuple[str, ...]) -> Finding:
+    lacking = [text for command, text in _LVM_PROGRAMS.items() if command not in facts.commands]
+    what, level = f"volumes in {', '.join(pools)}", Level.FAIL
+    if not pools:
+        what, level = "volumes can lie in thin pools of LVM (volume-places: NAME=lvm-thin:GROUP/POOL)", Level.INFO
+    if "dm_mod" not in facts.modules or "dm_thin_pool" not in facts.modules:
+        module = "thin pools (dm_thin_pool)" if "dm_mod" in facts.modules else "device-mapper"
+        remedy = "boot a kernel of the distribution's with dm_thin_pool" if pools else ""
+        return Finding("LVM", level, f"{what}; this kernel has no {module}", remedy)
+    if lacking:
+        remedy = f"apt-get install {' '.join(lacking)}" if pools else ""
+        return Finding("LVM", level, f"{what}; not installed: {', '.join(lacking)}", remedy)
+    return Finding("LVM", Level.OK if pools else Level.INFO, what)
 
 
 def check_memory(facts: HostFacts, options: DoctorOptions) -> Iterator[Finding]:

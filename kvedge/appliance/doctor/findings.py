@@ -42,6 +42,8 @@ class DoctorOptions:
     port: int
     emulation: str
     load_balancer_pool: str = ""
+    # Volume group and pool of places for volumes, as lvm2 writes them.
+    thin_pools: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> DoctorOptions:
@@ -53,6 +55,7 @@ class DoctorOptions:
             settings.port,
             settings.emulation,
             settings.load_balancer_pool,
+            tuple("/".join(where) for where in settings.thin_pools_of_volumes.values()),
         )
 
 

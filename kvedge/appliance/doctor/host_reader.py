@@ -45,7 +45,11 @@ from kvedge.runtime.linux.libraries import ask_libvirt_version
 
 _WATCHDOG: Final = Path("/sys/class/watchdog/watchdog0")
 _DEVICES: Final = ("/dev/kvm", "/dev/net/tun", "/dev/vhost-net")
-_COMMANDS: Final = ("qemu-img", "qemu-pr-helper", "modprobe", "passt", "swtpm", "swtpm_setup")
+_VOLUME_COMMANDS: Final = ("lvs", "thin_check", "mkfs.ext4")
+_COMMANDS: Final = (
+    *("qemu-img", "qemu-pr-helper", "modprobe", "passt", "swtpm", "swtpm_setup"),
+    *_VOLUME_COMMANDS,
+)
 _EMULATORS: Final = {"x86_64": "qemu-system-x86_64", "aarch64": "qemu-system-aarch64"}
 _SECONDS: Final = 10
 

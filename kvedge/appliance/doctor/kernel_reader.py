@@ -15,7 +15,8 @@ from typing import Final
 
 import psutil
 
-_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net", "loop", "dm_mod", "vfio_pci")
+_NETWORK_MODULES: Final = ("tun", "bridge", "veth", "nf_tables", "nft_connlimit", "vhost_net")
+_MODULES: Final = (*_NETWORK_MODULES, "loop", "dm_mod", "dm_thin_pool", "vfio_pci")
 _LIMITS: Final = ("fs/inotify/max_user_instances", "fs/inotify/max_user_watches", "fs/file-max", "kernel/pid_max")
 
 

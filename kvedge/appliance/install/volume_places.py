@@ -7,7 +7,9 @@ it does not hold. Only a volume and kvedge's notes on it are touched: a place ma
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,8 +18,11 @@ from kvedge.runtime.linux.loop_devices import detach_loop, loop_of
 from kvedge.runtime.settings import Settings
 from kvedge.storage.volumes.directory_driver import BLOCK_FILE, OWN_ENTRIES
 from kvedge.storage.volumes.place_identity import IDENTITY_FILE, PLACES_MEMORY, PlaceIdentity
+from kvedge.storage.volumes.thin_driver import ThinDriver, thin_place
+from kvedge.storage.volumes.thin_identity import ThinIdentity
+from kvedge.storage.volumes.thin_volumes import NOTES_VOLUME, lv_name
 from kvedge.storage.volumes.tree_copy import erase_tree
-from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX
+from kvedge.storage.volumes.volume_driver import SNAPSHOT_PREFIX, VolumeDriverError
 
 # The place in a data directory.
 VOLUMES: Final = "volumes"
@@ -85,8 +90,61 @@ def own_place(data_dir: Path) -> VolumePlace:
     )
 
 
-def places_of(settings: Settings) -> list[VolumePlace]:
+@dataclass(frozen=True, slots=True, eq=False)
+class ThinPlace:
+    """A place of this box that is a thin pool of LVM; what is not ours in it, and the pool itself, stay."""
+
+    driver: ThinDriver
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path("/dev", self.driver.identity.where)
+
+    def trouble(self) -> str:
+        """Why it cannot be looked at. Empty where no volume of this box can be."""
+        try:
+            self.volumes()
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
+    def volumes(self) -> list[Path]:
+        """The volumes in it, and their snapshots.
+
+        Raises:
+            OSError: they cannot be had.
+        """
+        if not self.driver.identity.is_remembered():
+            return []
+        with _translate_errors():
+            return sorted(Path("/dev", self.driver.identity.group, lv_name(name)) for name in self.driver.names())
+
+    def purge(self) -> None:
+        """Remove all of them, with what kvedge noted of them.
+
+        Raises:
+            OSError: one is in use.
+        """
+        if not self.driver.identity.is_remembered():
+            return
+        with _translate_errors():
+            for name in (*self.driver.names(), NOTES_VOLUME):
+                self.driver.remove(name)
+
+
+@contextlib.contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except VolumeDriverError as error:
+        raise OSError(errno.EIO, str(error)) from error
+
+
+def places_of(settings: Settings) -> list[VolumePlace | ThinPlace]:
     """Where a box keeps volumes: the place in its data directory, and those of the setting volume-places."""
     memory = settings.state_path / PLACES_MEMORY
     others = [VolumePlace(PlaceIdentity(path, memory / name)) for name, path in settings.places_of_volumes.items()]
-    return [own_place(settings.data_path), *others]
+    pools = settings.thin_pools_of_volumes.items()
+    thin = [ThinPlace(thin_place(name, ThinIdentity(*where, memory / name))) for name, where in pools]
+    return [own_place(settings.data_path), *others, *thin]

@@ -32,20 +32,15 @@ def recover(
     they do not run. Disks without a note become claims named recovered-UID. Kept snapshots of claims become
     VolumeSnapshots. `kvedge state restore` brings back more where there is a file of `kvedge state backup`.
     """
-    from kvedge.appliance.install.volume_places import places_of
     from kvedge.cli.host.box_settings import operators_settings
     from kvedge.standalone.box_node import read_node_name
     from kvedge.standalone.box_state.recover_run import Recovery
-    from kvedge.standalone.volumes.box_places import DEVICES
-    from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME
-    from kvedge.storage.volumes.directory_driver import DirectoryDriver
+    from kvedge.standalone.volumes.box_places import drivers_of
     from kvedge.storage.volumes.volume_driver import VolumeDriverError
 
     settings = operators_settings(config, data_dir=data_dir).settings
     session = open_session(kubeconfig, namespace)
-    names = [DEFAULT_NAME, *settings.places_of_volumes]
-    identities = [place.identity for place in places_of(settings)]
-    drivers = {name: DirectoryDriver(identity, DEVICES) for name, identity in zip(names, identities, strict=True)}
+    drivers = drivers_of(settings)
     node = read_node_name(settings.state_path) or settings.effective_node_name
     recovery = Recovery(session.client, drivers, node, session.namespace)
     failed = 0

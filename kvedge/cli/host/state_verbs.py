@@ -77,7 +77,7 @@ def backup(
         # The backup is whole, whatever a disk says.
         with contextlib.suppress(OSError):
             volumes += disk.volumes()
-    if volumes or settings.places_of_volumes:
+    if volumes or settings.volume_places:
         where = ", ".join(str(disk.path) for disk in disks)
         rest = len(volumes) - _MOST_SHOWN
         shown = ", ".join(path.name for path in volumes[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

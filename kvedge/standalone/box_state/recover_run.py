@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from kvedge.kube.errors import AlreadyExists, KubeError
 from kvedge.kube.kube_client import KubeClient
@@ -21,9 +20,8 @@ from kvedge.standalone.box_state.recover_plan import FoundVolume, Made, Present,
 from kvedge.standalone.box_state.recovered_snapshots import FoundSnapshot
 from kvedge.standalone.volumes.kept_manifests import read_note
 from kvedge.standalone.volumes.space_plan import orphan_snapshots, orphans
-from kvedge.storage.volumes.directory_driver import DirectoryDriver
-from kvedge.storage.volumes.place_notes import read_notes
-from kvedge.storage.volumes.volume_driver import VolumeDriverError
+from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION, driver_name
+from kvedge.storage.volumes.volume_driver import VolumeDriver
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Recovery:
     """One box that is recovered: its places, and the API that makes the objects."""
 
     client: KubeClient
-    places: Mapping[str, DirectoryDriver]
+    places: Mapping[str, VolumeDriver]
     node: str
     namespace: str
 
@@ -53,10 +51,10 @@ class Recovery:
             names = driver.names()
             found += self._look(place, driver, sorted(orphans(names, volumes)))
             lying[place] = names
-            for name, content, written in self._notes(driver):
+            for name, content, written in driver.notes():
                 note = read_note(content)
                 if note is None:
-                    troubles.append(f"{driver.place.path}: note {name} is damaged, or of a newer kvedge: not used")
+                    troubles.append(f"{driver.where}: note {name} is damaged, or of a newer kvedge: not used")
                 else:
                     notes.append(FoundNote(note, place, written))
         # After the places: a content is made before its snapshot is taken.
@@ -84,7 +82,7 @@ class Recovery:
             VolumeDriverError: a device cannot be had.
         """
         for item in plan.make:
-            if isinstance(item, PersistentVolume) and item.spec.volume_mode == "Block":
+            if isinstance(item, PersistentVolume):
                 self._attach(item)
             try:
                 self.client.create(item)
@@ -95,21 +93,13 @@ class Recovery:
             else:
                 told(item, "")
 
-    def _look(self, place: str, driver: DirectoryDriver, names: list[str]) -> Iterator[FoundVolume]:
+    def _look(self, place: str, driver: VolumeDriver, names: list[str]) -> Iterator[FoundVolume]:
         for name in names:
             size, is_block = driver.describe(name)
-            path = driver.devices / name if is_block else driver.place.path / name
-            yield FoundVolume(name, place, path, size, is_block)
-
-    def _notes(self, driver: DirectoryDriver) -> Iterator[tuple[str, bytes, float]]:
-        try:
-            yield from read_notes(driver.place.path)
-        except OSError as error:
-            raise VolumeDriverError(f"{driver.place.path}: notes cannot be read: {error.strerror}") from error
+            yield FoundVolume(name, place, driver.path(name, block=is_block), size, is_block)
 
     def _attach(self, volume: PersistentVolume) -> None:
-        assert volume.spec.local is not None
-        path = Path(volume.spec.local.path)
-        for driver in self.places.values():
-            if path.parent == driver.devices and path.name in driver.names():
-                driver.attach(path.name)
+        driver = self.places.get(volume.metadata.annotations.get(PLACE_ANNOTATION, ""))
+        name = driver_name(volume)
+        if driver is not None and name in driver.names():
+            driver.attach(name)

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from kvedge.resources.types.storage import PersistentVolume, StorageClass
-from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, PLACE_ANNOTATION, PLACE_PARAMETER
+from kvedge.runtime.settings import Settings
+from kvedge.standalone.volumes.volume_manifest import (
+    DEFAULT_NAME,
+    GROUP_PARAMETER,
+    PLACE_ANNOTATION,
+    PLACE_PARAMETER,
+    POOL_PARAMETER,
+)
 from kvedge.storage.volumes.directory_driver import DirectoryDriver
-from kvedge.storage.volumes.place_identity import PlaceIdentity
-from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
-
-# Where devices of volumes have a name that stays, whatever number the kernel gives them.
-DEVICES: Final = Path("/dev/kvedge")
+from kvedge.storage.volumes.place_identity import PLACES_MEMORY, PlaceIdentity
+from kvedge.storage.volumes.thin_driver import ThinDriver, thin_place
+from kvedge.storage.volumes.thin_identity import ThinIdentity
+from kvedge.storage.volumes.volume_driver import DEVICES, VolumeDriver, VolumeDriverError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,17 @@ class BoxPlaces:
         Raises:
             VolumeDriverError: there is none of that name.
         """
-        return self._find_driver(storage_class.parameters.get(PLACE_PARAMETER, DEFAULT_NAME))
+        parameters = storage_class.parameters
+        if GROUP_PARAMETER not in parameters:
+            return self._find_driver(parameters.get(PLACE_PARAMETER, DEFAULT_NAME))
+        where = f"{parameters[GROUP_PARAMETER]}/{parameters.get(POOL_PARAMETER, '')}"
+        for name, driver in self.drivers.items():
+            if isinstance(driver, ThinDriver) and driver.identity.where == where:
+                return name, driver
+        raise VolumeDriverError(
+            f"no place for volumes is the thin pool {where[:128]}: add it to the setting volume-places "
+            "(NAME=lvm-thin:GROUP/POOL)"
+        )
 
     def of_volume(self, volume: PersistentVolume) -> VolumeDriver:
         """Where a volume of ours lies.
@@ -69,3 +84,14 @@ class BoxPlaces:
 def directory_place(path: Path, memory: Path, *, made_here: bool) -> DirectoryDriver:
     """The driver of a place that is a directory; `memory` is where the box remembers which one it is."""
     return DirectoryDriver(PlaceIdentity(path, memory, made_here=made_here), DEVICES)
+
+
+def drivers_of(settings: Settings) -> dict[str, VolumeDriver]:
+    """The drivers of all places of a box."""
+    memory, own = settings.state_path / PLACES_MEMORY, settings.data_path / "volumes"
+    drivers: dict[str, VolumeDriver] = {DEFAULT_NAME: directory_place(own, memory / DEFAULT_NAME, made_here=True)}
+    for name, path in settings.places_of_volumes.items():
+        drivers[name] = directory_place(path, memory / name, made_here=False)
+    for name, (group, pool) in settings.thin_pools_of_volumes.items():
+        drivers[name] = thin_place(name, ThinIdentity(group, pool, memory / name))
+    return drivers

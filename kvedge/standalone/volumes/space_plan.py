@@ -83,8 +83,9 @@ def orphans_message(place: str, names: Sequence[str]) -> str:
 
 
 def fullness(space: PlaceSpace) -> int:
-    """How full a place is, in percent."""
-    return 100 * (space.total - space.free) // space.total if space.total > 0 else 100
+    """How full a place is, in percent; a pool that cannot note any more what it holds is full, too."""
+    data = 100 * (space.total - space.free) // space.total if space.total > 0 else 100
+    return max(data, space.index_percent)
 
 
 def space_reason(percent: int) -> str:
@@ -97,6 +98,11 @@ def space_reason(percent: int) -> str:
 def space_message(place: str, space: PlaceSpace) -> str:
     """What to tell of a place that fills up."""
     percent = fullness(space)
+    if percent > 100 * (space.total - space.free) // max(space.total, 1):
+        return (
+            f'the metadata of place "{place}" for volumes are {percent} % full, and with them the place: enlarge them '
+            "(lvextend --poolmetadatasize +1G GROUP/POOL), or delete snapshots and claims"
+        )
     after = "guests that write more are paused" if percent >= _ALARM_PERCENT else "guests are paused when it is full"
     return (
         f'place "{place}" for volumes is {percent} % full, {format_bytes(space.free >> 20 << 20)} are free: {after}; '

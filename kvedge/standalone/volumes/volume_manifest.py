@@ -34,6 +34,12 @@ DEFAULT_NAME: Final = "kvedge"
 PLACE_PARAMETER: Final = "place"
 PLACE_ANNOTATION: Final = "kvedge.io/place"
 _PREFIX: Final = "pvc-"
+# By which a class may name a place of the settings that is a thin pool instead.
+DRIVER_PARAMETER: Final = "driver"
+LVM_THIN: Final = "lvm-thin"
+GROUP_PARAMETER: Final = "volume-group"
+POOL_PARAMETER: Final = "thin-pool"
+_THIN_PARAMETERS: Final = frozenset({DRIVER_PARAMETER, GROUP_PARAMETER, POOL_PARAMETER})
 # By which a class asks for LVM, with other provisioners' names of parameters.
 _LVM_WORDS: Final = ("lvm", "vg", "thin", "volumegroup", "volume-group")
 _LONGEST_NAME: Final = 64
@@ -55,6 +61,8 @@ def storage_class(place: str, *, default: bool) -> StorageClass:
 
 def wrong_parameters(made_of: StorageClass) -> str:
     """What a class of ours asks for that there is none of, with the remedy; empty when nothing is wrong."""
+    if made_of.parameters.keys() == _THIN_PARAMETERS and made_of.parameters[DRIVER_PARAMETER] == LVM_THIN:
+        return ""
     unknown = sorted(name for name in made_of.parameters if name != PLACE_PARAMETER)
     if not unknown:
         return ""
@@ -62,8 +70,9 @@ def wrong_parameters(made_of: StorageClass) -> str:
     words = " ".join(text for name in unknown for text in (name, made_of.parameters[name])).lower()
     if any(word in words for word in _LVM_WORDS):
         return (
-            f"{field}: LVM is not supported: volumes lie in directories. Make a file system on a logical volume, mount"
-            f" it, name it in the setting volume-places, and make the class anew with that {PLACE_PARAMETER} alone"
+            f"{field}: a thin pool of LVM is a place of the setting volume-places (NAME={LVM_THIN}:GROUP/POOL): make "
+            f"the class anew with that {PLACE_PARAMETER} alone, or with {DRIVER_PARAMETER}: {LVM_THIN}, "
+            f"{GROUP_PARAMETER} and {POOL_PARAMETER}"
         )
     return f"{field}: unknown; the one parameter is {PLACE_PARAMETER}: make the class anew without it"
 

@@ -7,7 +7,6 @@ devices after a reboot included. It knows the API only by its client.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.types.core import Node, Pod
-from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
@@ -168,7 +167,7 @@ class VolumeService:
         ]
 
     def _prepare_places(self, followed: Followed) -> None:
-        """Find the places, and attach the devices that Pods of before a reboot will want; the rest when it comes."""
+        """Find the places, and attach the volumes that Pods of before a reboot will want; the rest when it comes."""
         places = self._config.places
         self._is_complete = True
         for name, driver in places.drivers.items():
@@ -177,7 +176,7 @@ class VolumeService:
             except VolumeDriverError as error:
                 # The other places work, and this one when its disk comes.
                 self._tell_missing(f"place {name}", error)
-        for volume in _devices(followed):
+        for volume in [each for each in followed.volumes.list() if is_ours(each)]:
             try:
                 places.of_volume(volume).attach(driver_name(volume))
             except VolumeDriverError as error:
@@ -239,7 +238,3 @@ class _Triggers:
         for claim in self.followed.claims.list():
             if claim.status.phase != "Bound":
                 self.claims.add(Key(claim.metadata.namespace, claim.metadata.name))
-
-
-def _devices(followed: Followed) -> Iterator[PersistentVolume]:
-    return (item for item in followed.volumes.list() if is_ours(item) and item.spec.volume_mode == BLOCK)

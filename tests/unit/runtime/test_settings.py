@@ -50,7 +50,10 @@ def test_a_default_file_that_is_not_there_is_no_error(tmp_path: Path) -> None:
         pytest.param("port: 70000\n", {}, "port: 70000 is not between", id="a port out of range"),
         pytest.param("emulation: fast\n", {}, "emulation", id="an accelerator that does not exist"),
         pytest.param(
-            "volume-places: fast=lvm:ssd/thin\n", {}, "volume-places: fast=lvm:ssd/thin: LVM is not", id="LVM"
+            "volume-places: fast=lvm:ssd/thin\n", {}, "a thin pool is named by .* fast=lvm-thin:GROUP/POOL", id="LVM"
+        ),
+        pytest.param(
+            "volume-places: fast=lvm-thin:ssd/a,slow=lvm-thin:ssd/a\n", {}, "is a place already", id="a pool twice"
         ),
         pytest.param("data-dir: here\n", {}, "data-dir: here must be an absolute path", id="a relative directory"),
         pytest.param("bind: localhost\n", {}, "bind: localhost is not an IP address", id="a name to bind to"),

@@ -270,8 +270,29 @@ def test_whether_clones_share_blocks_is_told_as_it_was_tried(shares: bool | None
 def test_what_volumes_are_not_is_told_with_what_the_host_has() -> None:
     assert "counts projects" not in found("volume sizes").detail
     assert "counts projects" in found("volume sizes", disk=replace(DISK, options=frozenset({"prjquota"}))).detail
-    assert "no device-mapper" in found("LVM", modules={}).detail
-    assert "no device-mapper" not in found("LVM", modules={"dm_mod": False}).detail
+
+
+_MAPPER = {"dm_mod": False, "dm_thin_pool": False}
+_LVM2 = frozenset({"lvs", "thin_check", "mkfs.ext4"})
+
+
+@pytest.mark.parametrize(
+    ("modules", "commands", "without", "with_pools", "word"),
+    [
+        pytest.param({}, _LVM2, Level.INFO, Level.FAIL, "no device-mapper", id="no device-mapper"),
+        pytest.param({"dm_mod": True}, _LVM2, Level.INFO, Level.FAIL, "no thin pools", id="no thin pools"),
+        pytest.param(_MAPPER, frozenset({"lvs"}), Level.INFO, Level.FAIL, "thin-provisioning-tools", id="no tools"),
+        pytest.param(_MAPPER, _LVM2, Level.INFO, Level.OK, "thin", id="all there"),
+    ],
+)
+def test_what_thin_pools_need_is_a_fault_where_volumes_are_to_lie_in_one(
+    modules: dict[str, bool], commands: frozenset[str], without: Level, with_pools: Level, word: str
+) -> None:
+    finding = found("LVM", modules=modules, commands=commands)
+    assert (finding.level, word in finding.detail) == (without, True)
+    finding = found("LVM", replace(OPTIONS, thin_pools=("ssd/thin",)), modules=modules, commands=commands)
+    assert (finding.level, "ssd/thin" in finding.detail) == (with_pools, True)
+    assert bool(finding.remedy) == (with_pools == Level.FAIL)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ from pathlib import Path
 import click
 import pytest
 
-from kvedge.appliance.install.volume_places import places_of
+from kvedge.appliance.install.volume_places import ThinPlace, places_of
 from kvedge.cli.host import install_verbs
 from kvedge.runtime.settings import Settings
+from kvedge.storage.volumes.thin_driver import ThinDriver
+from kvedge.storage.volumes.thin_identity import ThinIdentity
+from kvedge.storage.volumes.volume_driver import NewVolume
+from tests.unit.storage.volumes.played_lvm import PlayedLvm
 
 UID = "6a0e8a0c-8a5d-47d1-b2c4-0a4d6a3f0001"
 
@@ -44,6 +48,19 @@ def settings(tmp_path: Path) -> Settings:
     places = {"fast": "ssd", "slow": "swapped", "gone": "absent", "nas": "nas/volumes"}
     text = ",".join(f"{name}={tmp_path / path}" for name, path in places.items())
     return Settings(data_dir=str(tmp_path / "data"), volume_places=text)
+
+
+def test_volumes_in_thin_pools_are_named_and_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    lvm = PlayedLvm.with_pool()
+    place = ThinPlace(ThinDriver(ThinIdentity("ssd", "thin", tmp_path / "memory"), tmp_path, tmp_path, lvm))
+    # A pool that this box has never used is not even looked at.
+    assert (place.volumes(), place.trouble()) == ([], "")
+    place.driver.make(NewVolume(UID, 4096, block=True))
+    assert place.volumes() == [Path(f"/dev/ssd/kvedge-{UID}")]
+    place.purge()
+    assert list(lvm.rows) == ["thin", "foreign"]
+    lvm.group["uuid"] = "another"
+    assert "there is another volume group of that name" in place.trouble()
 
 
 def test_volumes_of_all_places_of_this_box_are_found(settings: Settings, tmp_path: Path) -> None:

@@ -125,11 +125,12 @@ def test_a_claim_whose_class_has_no_provisioner_is_refused_as_kubernetes_does_it
 @pytest.mark.parametrize(
     ("parameters", "word"),
     [
-        ({"type": "lvm-thin", "place": "fast"}, "parameters.type: LVM is not supported: volumes lie in directories"),
-        ({"vgname": "ssd"}, "parameters.vgname: LVM is not supported"),
+        ({"type": "lvm-thin", "place": "fast"}, "parameters.type: a thin pool of LVM is a place of the setting"),
+        ({"vgname": "ssd"}, "parameters.vgname: a thin pool of LVM is a place of the setting volume-places"),
+        ({"driver": "lvm", "volume-group": "ssd", "thin-pool": "thin"}, "parameters.driver: a thin pool of LVM is"),
         ({"fsType": "xfs"}, "parameters.fsType: unknown; the one parameter is place: make the class anew without it"),
     ],
-    ids=["a kind", "a volume group", "what nobody reads"],
+    ids=["a kind", "a volume group", "another driver", "what nobody reads"],
 )
 def test_a_class_that_asks_for_what_there_is_not_makes_no_volume_and_says_so(
     parameters: dict[str, str], word: str

@@ -93,3 +93,11 @@ def test_a_snapshot_that_no_content_names_nor_is_about_to_is_told() -> None:
         content(status={"snapshotHandle": f"elsewhere/{names[2]}"}),
     ]
     assert orphan_snapshots("kvedge", [*names, *uids, "snapshot-1"], known) == {names[2], names[3]}
+
+
+def test_a_pool_whose_metadata_fill_up_is_told_as_such() -> None:
+    space = PlaceSpace(total=100 * GIB, free=80 * GIB, held=20 * GIB, index_percent=96)
+    assert (fullness(space), space_reason(fullness(space))) == (96, "VolumeSpaceAlmostUsedUp")
+    assert 'the metadata of place "fast" for volumes are 96 % full' in space_message("fast", space)
+    assert "lvextend --poolmetadatasize" in space_message("fast", space)
+    assert "metadata" not in space_message("fast", PlaceSpace(100 * GIB, 4 * GIB, 0, index_percent=20))
