@@ -73,6 +73,8 @@ class ThinDriver:
     _swept: bool = field(default=False, init=False)
     # The first call that prepares a place sweeps it, before anything is made there.
     _sweeping: threading.Lock = field(default_factory=threading.Lock, init=False)
+    # Several loops write notes, and the first one makes the file system for them.
+    _noting: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def where(self) -> str:
@@ -108,7 +110,7 @@ class ThinDriver:
                 if not volume.block:
                     make_file_system(self.programs, self._device(staged))
 
-            self._make(volume, [*words, *make_tags(volume)], fill)
+            self._make(self._look(), volume, [*words, *make_tags(volume)], fill)
 
     def grow(self, name: str, size: int) -> None:
         """Let a volume hold so much; never less than before."""
@@ -142,7 +144,7 @@ class ThinDriver:
                     self._change("lvextend", "--size", f"{wanted}b", self._path(staged))
                 keep_on()
 
-            self._make(volume, words, fill, origin=origin)
+            self._make(seen, volume, words, fill, origin=origin)
 
     def shares_blocks(self) -> bool:
         """Thin volumes always do."""
@@ -151,11 +153,12 @@ class ThinDriver:
     def snapshot(self, name: str, snapshot: str, keep_on: Callable[[], None], *, at_once: bool) -> None:
         """Keep the present content of a volume under another name; the kernel stops its writers for that moment."""
         with self._translate_errors():
-            origin = self._find(self._look(), name)
+            seen = self._look()
+            origin = self._find(seen, name)
             volume = NewVolume(snapshot, origin.size, origin.block)
             tags = make_tags(volume, taken=time.time_ns(), shared=origin.used)
             words = ["--setactivationskip", "y", "--permission", "r", *tags]
-            self._make(volume, words, lambda _: keep_on(), origin=origin)
+            self._make(seen, volume, words, lambda _: keep_on(), origin=origin)
 
     def snapshots_at_once(self, name: str) -> bool:
         """Whether the volume is there: all can be."""
@@ -173,7 +176,7 @@ class ThinDriver:
         """Take a volume away, with its content; nothing happens when there is none."""
         with self._translate_errors():
             volume = self._look().volumes.get(name)
-            self._let_go(name, volume)
+            self._let_go(name)
             self.stepped(PUT_AWAY)
             if volume is not None:
                 self._change("lvremove", self._path(volume.lv.name))
@@ -217,7 +220,10 @@ class ThinDriver:
     def detach(self, name: str) -> None:
         """Let go of the device of a volume, and of what is mounted of it."""
         with self._translate_errors():
-            self._let_go(name, self._look().volumes.get(name))
+            volume = self._look().volumes.get(name)
+            self._let_go(name)
+            if volume is not None and volume.lv.minor >= 0:
+                self._change("lvchange", "--activate", "n", self._path(volume.lv.name))
 
     def names(self) -> Collection[str]:
         """The volumes that are whole, and the snapshots."""
@@ -231,13 +237,13 @@ class ThinDriver:
 
     def write_note(self, name: str, content: bytes) -> None:
         """Keep a note in the pool, in a small file system for all of them."""
-        with self._translate_errors():
+        with self._noting, self._translate_errors():
             self.make(NewVolume(NOTES_VOLUME, _NOTES_SIZE))
             write_note(self.attach(NOTES_VOLUME), name, content)
 
     def drop_note(self, name: str) -> None:
         """Remove a note."""
-        with self._translate_errors():
+        with self._noting, self._translate_errors():
             if NOTES_VOLUME in self._look().volumes:
                 drop_note(self.attach(NOTES_VOLUME), name)
 
@@ -282,13 +288,13 @@ class ThinDriver:
 
     def _make(
         self,
+        seen: PoolSeen,
         volume: NewVolume,
         words: list[str],
         fill: Callable[[str], None],
         *,
         origin: ThinVolume | None = None,
     ) -> None:
-        seen = self._look()
         if volume.name in seen.volumes:
             return
         self._check_room(seen)
@@ -326,7 +332,7 @@ class ThinDriver:
         finally:
             os.close(opened)
 
-    def _let_go(self, name: str, volume: ThinVolume | None) -> None:
+    def _let_go(self, name: str) -> None:
         try:
             unmount_volume(self.mounts / name)
         except OSError as error:
@@ -335,8 +341,6 @@ class ThinDriver:
             text = f"volume {name} is in use at {self.mounts / name}: a process has it open"
             raise VolumeDriverError(text) from error
         (self.devices / name).unlink(missing_ok=True)
-        if volume is not None and volume.lv.minor >= 0:
-            self._change("lvchange", "--activate", "n", self._path(volume.lv.name))
 
     def _device(self, name: str) -> Path:
         """The device of a logical volume that is active; it need not have its own name yet."""

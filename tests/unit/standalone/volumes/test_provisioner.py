@@ -1,8 +1,9 @@
-"""Data are taken away of a volume as it is now, and not as it was once seen."""
+"""Volumes are made for claims; data are taken away of a volume as it is now, and not as it was once seen."""
 
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
@@ -10,7 +11,14 @@ import pytest
 from kvedge.kube.errors import Conflict, NotFound
 from kvedge.resources.meta import ObjectMeta
 from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim
+from kvedge.standalone.volumes.box_places import BoxPlaces
+from kvedge.standalone.volumes.copy_jobs import CopyJobs
 from kvedge.standalone.volumes.provisioner import Provisioner
+from kvedge.storage.volumes.thin_driver import ThinDriver
+from kvedge.storage.volumes.thin_identity import ThinIdentity
+from kvedge.storage.volumes.volume_driver import VolumeDriverError
+from tests.unit.standalone.volumes.claims import UID, claim, storage_class
+from tests.unit.storage.volumes.played_lvm import PlayedLvm
 
 
 def a_volume(version: str = "7", uid: str = "volume") -> PersistentVolume:
@@ -49,3 +57,45 @@ def test_what_has_changed_since_it_was_seen_is_judged_again_first(live: Persiste
 def test_what_is_gone_is_not_touched() -> None:
     with pytest.raises(NotFound):
         erased(a_volume(), None)
+
+
+class Accepting:
+    """Takes every volume that is made."""
+
+    def create(self, made: PersistentVolume) -> PersistentVolume:
+        return made
+
+
+def of_thin_pool(lvm: PlayedLvm, place: Path, overcommit: int = 200) -> Provisioner:
+    driver = ThinDriver(ThinIdentity("ssd", "thin", place / "memory"), place / "devices", place / "mounts", lvm)
+    places = BoxPlaces({"fast": driver}, overcommit)
+    return Provisioner(Accepting(), places, "box", list, CopyJobs(), MagicMock())  # type: ignore[arg-type]
+
+
+FAST = storage_class("fast", parameters={"place": "fast"})
+
+
+def test_a_claim_of_a_thin_pool_is_bound_to_the_logical_volumes_device(tmp_path: Path) -> None:
+    lvm = PlayedLvm.with_pool()
+    wanted = claim("8Mi", storageClassName="fast", volumeMode="Block")
+    # A kill may come between the volume and its object: the second attempt finds the first one's.
+    for _ in range(2):
+        made = of_thin_pool(lvm, tmp_path).provision(wanted, FAST)
+    assert made is not None
+    assert made.spec.local is not None
+    assert (made.spec.local.path, made.spec.volume_mode) == (f"{tmp_path}/devices/{UID}", "Block")
+    assert [words[0] for words in lvm.ran] == ["lvcreate", "lvrename"]
+
+
+@pytest.mark.parametrize(
+    ("lvm", "size", "word"),
+    [
+        (PlayedLvm.with_pool(data="96.00"), "8Mi", "thin pool ssd/thin is 96 % full"),
+        (PlayedLvm.with_pool(), "2Gi", 'not enough space in place "fast"'),
+    ],
+    ids=["full", "promised beyond the over-commitment"],
+)
+def test_a_thin_pool_without_room_makes_no_volume(tmp_path: Path, lvm: PlayedLvm, size: str, word: str) -> None:
+    with pytest.raises(VolumeDriverError, match=word):
+        of_thin_pool(lvm, tmp_path).provision(claim(size, storageClassName="fast", volumeMode="Block"), FAST)
+    assert lvm.ran == []

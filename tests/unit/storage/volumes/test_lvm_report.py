@@ -20,7 +20,8 @@ def test_volumes_are_read_as_lvm2_told_them() -> None:
     assert (disk.size, disk.minor, disk.pool, disk.suspended) == (32 << 20, 5, "thin", False)
     assert disk.tags == {"kvedge", "kvedge.block", "kvedge.size=33554432"}
     pool = found["thin"]
-    assert (pool.layout, pool.data_percent, pool.metadata_percent) == ({"thin", "pool"}, 3.75, 11.62)
+    assert pool.layout == {"thin", "pool"}
+    assert (pool.data_percent, pool.metadata_percent) == (3.75, 11.62)
     assert (pool.needs_check, pool.health, pool.missing_devices) == (False, "", 0)
     assert found["kvedge-snapshot-0f5c0000-0000-4000-8000-000000000001"].minor == -1
     assert "thin_tmeta" in found
