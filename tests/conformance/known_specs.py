@@ -54,6 +54,15 @@ CANNOT_APPLY: Final = (
     KnownSpecs(r"should be able to reach the vmi based on labels", "needs a kube-proxy, which is no part", _CLUSTER),
     KnownSpecs(r"Networkpolicy", "needs a CNI that enforces policies, which is no part", _CLUSTER),
     KnownSpecs(r"DataVolume clone permission checking", "needs CDI: its webhook decides who may clone"),
+    KnownSpecs(
+        r"PVC expansion is detected by VM and can be fully used|fstrim from the VM influences disk.img",
+        "the root of this tier's guests is in their memory",
+    ),
+    KnownSpecs(r"With a HostDisk defined", "looks for files by a Pod of virt-handler, or by an image of KubeVirt's"),
+    KnownSpecs(r"With smaller than requested PVCs", "has an image of KubeVirt's mount on the host"),
+    KnownSpecs(
+        r"Starting a VirtualMachineInstance with (error|lun) disk", "needs the host's kernel to have scsi_debug"
+    ),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
     KnownSpecs(r"disk mutating sidecar", "needs a hook sidecar, which kvedge does not run"),
     KnownSpecs(

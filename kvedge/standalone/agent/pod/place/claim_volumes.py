@@ -1,7 +1,8 @@
 """The claims of a Pod: where the volume of each is on this host, once it is bound.
 
 Called when a Pod's volumes are set up. Touches the group and mode of a file system's top, as an fsGroup asks, never
-what lies below a top that is right already; and the links to a Pod's devices.
+what lies below a top that is right already; the links to a Pod's devices; and a hostPath that its volume asks to have
+made.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Final, Protocol
 
 from kvedge.resources.types.core import PersistentVolumeClaimVolume, Pod
 from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim
+from kvedge.standalone.agent.pod.place.host_paths import HostPathError, prepare_host_path
 
 # The mode bits that an fsGroup adds to a directory, and to a file.
 _GROUP_DIRECTORY: Final = 0o2070
 _GROUP_FILE: Final = 0o060
+_MADE: Final = "DirectoryOrCreate"
 
 
 class ClaimError(Exception):
@@ -103,8 +106,15 @@ def _local_path(volume: PersistentVolume) -> Path:
     path = Path(source.path)
     if not path.is_absolute() or ".." in path.parts:
         raise ClaimError(f"path {path} of persistentvolume {name} must be absolute and without ..")
-    if not path.exists():
+    kind = volume.spec.host_path.type if volume.spec.host_path is not None and volume.spec.local is None else None
+    if not path.exists() and kind != _MADE:
         raise ClaimError(f"{path} of persistentvolume {name} is not there: mount its disk, or restore it")
+    # Of a block device it is said below what it is.
+    if kind and volume.spec.volume_mode != BLOCK:
+        try:
+            prepare_host_path(path, kind)
+        except HostPathError as error:
+            raise ClaimError(f"persistentvolume {name}: {error}") from error
     return path
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from kvedge.runtime.mount_table import mounts_below
 from kvedge.standalone.agent.container.atomic_files import BadPath, FileContent, write_files
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.pod.place.claim_volumes import ClaimError, claim_path, is_device, link_device
+from kvedge.standalone.agent.pod.place.host_paths import HostPathError, prepare_host_path
 from kvedge.standalone.agent.pod.place.volume_files import (
     ObjectReader,
     VolumeError,
@@ -172,34 +172,14 @@ def _project(target: Path, contents: Mapping[str, FileContent], group: int | Non
     return target
 
 
-_KINDS: Final = {
-    "Directory": (stat.S_ISDIR, "a directory"),
-    "File": (stat.S_ISREG, "a file"),
-    "Socket": (stat.S_ISSOCK, "a socket"),
-}
-
-
 def _prepare_host_path(wanted: HostPathVolume) -> str:
     path = Path(wanted.path)
     if not path.is_absolute() or ".." in path.parts:
         raise VolumeError(f"hostPath {wanted.path} must be absolute and without ..")
-    kind = wanted.type
-    if kind == "DirectoryOrCreate":
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        kind = "Directory"
-    elif kind == "FileOrCreate":
-        path.touch(mode=0o644, exist_ok=True)
-        kind = "File"
     try:
-        facts = path.stat()
-    except FileNotFoundError as error:
-        raise VolumeError(f"hostPath type check failed: {path} is not there") from error
-    if kind:
-        if kind not in _KINDS:
-            raise VolumeError(f"hostPath type {kind} is not supported: use a device plugin's resource for devices")
-        check, what = _KINDS[kind]
-        if not check(facts.st_mode):
-            raise VolumeError(f"hostPath type check failed: {path} is not {what}")
+        prepare_host_path(path, wanted.type)
+    except HostPathError as error:
+        raise VolumeError(str(error)) from error
     return str(path)
 
 

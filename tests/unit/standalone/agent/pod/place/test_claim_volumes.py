@@ -60,11 +60,26 @@ def test_a_bound_claim_is_where_its_volume_is(tmp_path: Path) -> None:
         pytest.param({"volume_fields": {"local": {"path": "/tmp/../etc"}}}, "without ..", id="a path with dots"),
         pytest.param({"volume_fields": {"volumeMode": "Block"}}, "is not a block device", id="no device"),
         pytest.param({"volume_fields": {"local": {"path": "/dev/null"}}}, "is not a directory", id="no directory"),
+        pytest.param(
+            {"volume_fields": {"local": None, "hostPath": {"path": "/dev/null", "type": "DirectoryOrCreate"}}},
+            "persistentvolume pv: hostPath type check failed: /dev/null is not a directory",
+            id="another type",
+        ),
     ],
 )
 def test_a_claim_that_cannot_be_used_says_why(facts: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ClaimError, match=text):
         path_of(Api(tmp_path, **facts))
+
+
+def test_a_host_path_is_made_where_its_volume_asks_for_it(tmp_path: Path) -> None:
+    made = {"local": None, "hostPath": {"path": str(tmp_path / "images/web"), "type": "DirectoryOrCreate"}}
+    assert path_of(Api(tmp_path, volume_fields=made)) == str(tmp_path / "images/web")
+    assert (tmp_path / "images/web").is_dir()
+
+    absent = {"local": None, "hostPath": {"path": str(tmp_path / "other"), "type": "Directory"}}
+    with pytest.raises(ClaimError, match="is not there"):
+        path_of(Api(tmp_path, volume_fields=absent))
 
 
 def test_a_link_leads_to_the_device_that_it_was_last_made_for(tmp_path: Path) -> None:
