@@ -63,6 +63,7 @@ CANNOT_APPLY: Final = (
     KnownSpecs(
         r"Starting a VirtualMachineInstance with (error|lun) disk", "needs the host's kernel to have scsi_debug"
     ),
+    KnownSpecs(r"test_id:868", "a directory of root's: here the guest's user makes disk.img, and says that it cannot"),
     KnownSpecs(r"test_id:5258", "a second restore waits for the first one, which KubeVirt refuses"),
     KnownSpecs(r"hotplug 75 volumes simultaneously", "needs more room than the run's machine has"),
     KnownSpecs(r"disk mutating sidecar", "needs a hook sidecar, which kvedge does not run"),
