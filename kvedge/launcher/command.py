@@ -27,13 +27,15 @@ starts for disks that come while its guest runs. --hook-shim is a hook sidecar t
   --root DIRECTORY           put before every path of the Pod's layout
   --hook-sidecars N          how many hook sidecars are asked before the guest starts (0)
   --incoming UID             the guest comes by this migration, instead of being started here
+  --guest-architecture NAME  x86_64 or aarch64, on a host of the other kind, with emulation: to try guests of it; no Pod
+                             of kvedge's asks for it
   --emulation                probe QEMU's own CPU emulation instead of KVM
 """
 
 _WITH_VALUE = frozenset(
     (
         *("namespace", "name", "uid", "grace-period-seconds", "log-level", "root", "probe", "incoming"),
-        *("hook-sidecars", "version"),
+        *("hook-sidecars", "guest-architecture", "version"),
     )
 )
 # Of a launcher that failed itself: neither of its verdicts, so the monitor starts another one, which finds the guest.
@@ -141,6 +143,9 @@ def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
     hooks = values.get("hook-sidecars", "0")
     if not hooks.isdecimal():
         raise _UsageError(f"--hook-sidecars: {hooks!r} is no number")
+    foreign = values.get("guest-architecture", "")
+    if foreign not in ("", "x86_64", "aarch64"):
+        raise _UsageError(f"--guest-architecture: {foreign!r} is neither x86_64 nor aarch64")
     return LauncherOptions(
         namespace=values["namespace"],
         name=values["name"],
@@ -151,6 +156,7 @@ def _options(values: dict[str, str], flags: set[str]) -> LauncherOptions:
         log_level=values.get("log-level", "info"),
         incoming=values.get("incoming", ""),
         hook_sidecars=int(hooks),
+        guest_architecture=foreign,
     )
 
 

@@ -16,10 +16,12 @@ class LauncherOptions:
     `grace_period_seconds` is how long the guest gets after SIGTERM until QEMU is ended. `root` is put before every path
     of the Pod's layout: "" in a Pod, a directory in a test. `incoming` is the UID of the migration by which the guest
     comes, "" for a guest that starts here. `hook_sidecars` is the number of such containers beside it.
+    `guest_architecture` is one that QEMU emulates on a host of another, "" for the host's own.
     """
 
     __slots__ = (
         "grace_period_seconds",
+        "guest_architecture",
         "hook_sidecars",
         "incoming",
         "keep_after_failure",
@@ -42,6 +44,7 @@ class LauncherOptions:
         log_level: str = "info",
         incoming: str = "",
         hook_sidecars: int = 0,
+        guest_architecture: str = "",
     ) -> None:
         for field, value in (("namespace", namespace), ("name", name), ("uid", uid)):
             # They become parts of paths.
@@ -56,6 +59,7 @@ class LauncherOptions:
         self.log_level = log_level
         self.incoming = incoming
         self.hook_sidecars = hook_sidecars
+        self.guest_architecture = guest_architecture
 
     @property
     def domain_name(self) -> str:
@@ -144,4 +148,5 @@ class LauncherOptions:
         made += ["--root", self.root] if self.root else []
         made += ["--incoming", self.incoming] if self.incoming else []
         made += ["--hook-sidecars", str(self.hook_sidecars)] if self.hook_sidecars else []
+        made += ["--guest-architecture", self.guest_architecture] if self.guest_architecture else []
         return [*made, "--keep-after-failure"] if self.keep_after_failure else made

@@ -40,13 +40,26 @@ def build_guest(*, agent: bool = False, generic: bool = False, uefi: bool = Fals
     wanted = {"generic": generic, "agent": agent, "uefi": uefi}
     flavours = [name for name, on in wanted.items() if on]
     flavour = "-".join(["guest", *flavours])
+    target = _build(flavour, [f"--{name}" for name in flavours])
+    return Guest(kernel=target / "vmlinuz", initrd=target / "initrd", disk=target / "disk.qcow2")
+
+
+def build_arm64_guest() -> Path:
+    """Where `vmlinuz` and `initrd` of a guest of arm64 are; it has no disk that boots.
+
+    Raises:
+        RuntimeError: with what the builder said, when it cannot be made.
+    """
+    return _build("guest-arm64", ["--arm64"])
+
+
+def _build(flavour: str, options: list[str]) -> Path:
     target = cache_directory() / flavour
-    command = [str(BUILDER), str(target), "--cache", str(cache_directory() / "packages")]
-    command += [f"--{name}" for name in flavours]
+    command = [str(BUILDER), str(target), "--cache", str(cache_directory() / "packages"), *options]
     cache_directory().mkdir(parents=True, exist_ok=True)
     with (cache_directory() / "guest.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    return Guest(kernel=target / "vmlinuz", initrd=target / "initrd", disk=target / "disk.qcow2")
+    return target

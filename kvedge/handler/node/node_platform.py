@@ -20,7 +20,6 @@ from kvedge.handler.node.capability_seed import ProbeError, ensure_seed
 from kvedge.handler.node.kvm_check import Accelerator
 from kvedge.handler.node.node_manifest import NodeCapabilities
 from kvedge.resources.configuration.configuration import Configuration
-from kvedge.resources.names import FIRMWARE_DIRECTORIES
 from kvedge.rpc.launcher_pb2 import NodeOptions
 from kvedge.runtime.architecture import host_architecture
 from kvedge.runtime.background import BackgroundThread
@@ -120,7 +119,7 @@ class NodePlatform:
             smbios_product=smbios.product,
             smbios_version=smbios.version,
             smbios_sku=smbios.sku,
-            ovmf_path=configuration.ovmf_paths.get(host_architecture()) or _ovmf(),
+            ovmf_path=configuration.ovmf_paths.get(host_architecture(), ""),
             keep_free_pages=not configuration.free_page_reporting,
             balloon_stats_seconds=configuration.balloon_stats_seconds,
         )
@@ -157,7 +156,3 @@ class NodePlatform:
             for callback in self._callbacks:
                 callback()
             self._told = offered
-
-
-def _ovmf() -> str:
-    return next((place for place in FIRMWARE_DIRECTORIES if Path(place).is_dir()), "")

@@ -23,9 +23,9 @@ SECURE: Final = (
 PLAIN: Final = (
     ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
     ("OVMF_CODE.fd", "OVMF_VARS.fd"),
-    ("AAVMF_CODE.fd", "AAVMF_VARS.fd"),
 )
-
+# arm64's, beside which a host may have amd64's: it is in a package for all architectures.
+ARM64: Final = (("AAVMF_CODE.fd", "AAVMF_VARS.fd"),)
 
 # Of guests whose memory AMD SEV encrypts; the first is built for them alone, and any without SMM can start them.
 ENCRYPTED: Final = (("OVMF_CODE.cc.fd", "OVMF_VARS.fd"), *PLAIN)
@@ -46,12 +46,20 @@ def find_ovmf(directory: str, nvram: str, platform: Platform) -> OvmfFiles | Non
     if platform.encryption in ("snp", "tdx"):
         return _find_rom(places, ROMS.get((platform.encryption, secure), ()), secure=secure)
     for place in places:
-        for code, template in ENCRYPTED if platform.encryption else SECURE if secure else PLAIN:
+        for code, template in _names(platform):
             if os.path.isfile(f"{place}/{code}") and os.path.isfile(f"{place}/{template}"):
                 return OvmfFiles(
                     code=f"{place}/{code}", vars_template=f"{place}/{template}", nvram=nvram, secure=secure
                 )
     return None
+
+
+def _names(platform: Platform) -> tuple[tuple[str, str], ...]:
+    if platform.architecture == "aarch64":
+        return ARM64
+    if platform.encryption:
+        return ENCRYPTED
+    return SECURE if platform.secure_boot else PLAIN
 
 
 def _find_rom(places: Iterable[str], names: Iterable[str], *, secure: bool) -> OvmfFiles | None:

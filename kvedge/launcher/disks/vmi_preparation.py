@@ -126,10 +126,12 @@ class VmiPreparation:
     ) -> DomainContext:
         """All but the disks."""
         directory = self._options.run_directory
+        architecture = self._architecture()
         return DomainContext(
-            architecture=this_architecture(),
-            emulation=node.emulation or not _has_kvm(),
-            emulator=_EMULATORS[this_architecture()],
+            architecture=architecture,
+            # A foreign guest has no other way to run.
+            emulation=node.emulation or not _has_kvm() or bool(self._options.guest_architecture),
+            emulator=_EMULATORS[architecture],
             root=self._options.root,
             serial_socket=f"{directory}/{SERIAL_SOCKET}",
             # libvirt's own place for it holds the domain's name: with a long one the path is longer than sockets allow.
@@ -157,13 +159,20 @@ class VmiPreparation:
             balloon_stats_seconds=_balloon_stats_seconds(node),
         )
 
+    def _architecture(self) -> Architecture:
+        """The guest's: this host's, unless the launcher was started for trying another one."""
+        match self._options.guest_architecture:
+            case "x86_64" | "aarch64" as foreign:
+                return foreign
+        return this_architecture()
+
     def _redirects_usb(self) -> bool:
         """What libvirt has recorded of the node's QEMU; where it has recorded nothing, it will say so itself."""
-        recorded = has_recorded_device(self._options.libvirt_root, _EMULATORS[this_architecture()], "usb-redir")
+        recorded = has_recorded_device(self._options.libvirt_root, _EMULATORS[self._architecture()], "usb-redir")
         return recorded is not False
 
     def _ovmf(self, vmi: VirtualMachineInstance, node: NodeOptions) -> OvmfFiles | None:
-        wanted = platform_of(vmi, this_architecture())
+        wanted = platform_of(vmi, self._architecture())
         if wanted.firmware != "uefi":
             return None
         nvram = nvram_path(vmi, self._options)

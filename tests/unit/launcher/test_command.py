@@ -1,4 +1,4 @@
-"""What becomes of a launcher that fails before it serves."""
+"""What a launcher is told, and what becomes of one that fails before it serves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kvedge.launcher.command import launcher_command
 from kvedge.launcher.launcher_options import LauncherOptions
 
 # As the monitor starts another launcher, and as a launcher starts anew that owns a guest by now.
@@ -24,6 +25,17 @@ process.run_launcher = run_launcher
 from kvedge.launcher.command import launcher_command
 sys.exit(launcher_command(sys.argv[1:]))
 """
+
+
+def test_an_architecture_without_guests_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--namespace", "n", "--name", "v", "--uid", "u"]
+    assert launcher_command([*named, "--guest-architecture", "riscv64"]) == 2
+    assert "'riscv64' is neither x86_64 nor aarch64" in capsys.readouterr().err
+
+
+def test_the_guests_architecture_is_handed_on_to_a_launcher_that_starts_again() -> None:
+    options = LauncherOptions(namespace="n", name="v", uid="u", guest_architecture="aarch64")
+    assert options.arguments()[-2:] == ["--guest-architecture", "aarch64"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_without_a_build_for_it_sev_starts_any_firmware_without_smm(files: Path)
     found = find_ovmf(str(files), "/nvram", platform({"sev": {}}))
     assert found is not None
     assert Path(found.code).name == "OVMF_CODE_4M.fd"
+
+
+def test_a_guest_of_arm64_gets_its_own_where_amd64s_lies_beside_it(files: Path) -> None:
+    asked = replace(platform(), architecture="aarch64", machine="virt")
+    assert find_ovmf(str(files), "/nvram", asked) is None
+    for name in ("AAVMF_CODE.fd", "AAVMF_VARS.fd"):
+        (files / name).touch()
+    found = find_ovmf(str(files), "/nvram", asked)
+    assert found is not None
+    assert (Path(found.code).name, Path(found.vars_template).name) == ("AAVMF_CODE.fd", "AAVMF_VARS.fd")
 
 
 @pytest.mark.parametrize("kind", ["snp", "tdx"])
