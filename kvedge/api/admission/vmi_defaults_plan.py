@@ -281,12 +281,15 @@ def _set_probes(spec: JsonObject) -> None:
 
 
 def _set_bootloader(spec: JsonObject) -> None:
-    """arm64 has no BIOS."""
+    """arm64 has no BIOS and no secure boot."""
     if spec["architecture"] != "arm64":
         return
     firmware = object_at(spec["domain"], "firmware")
     if not firmware.get("bootloader"):
-        firmware["bootloader"] = {"efi": {"secureBoot": False}}
+        firmware["bootloader"] = {"efi": {}}
+    efi = object_at(firmware, "bootloader").get("efi")
+    if isinstance(efi, dict) and efi.get("secureBoot") is None:
+        efi["secureBoot"] = False
 
 
 def _set_firmware_uuid(spec: JsonObject, request_uid: str) -> None:

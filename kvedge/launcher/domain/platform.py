@@ -53,8 +53,8 @@ def platform_of(vmi: VirtualMachineInstance, node: Architecture) -> Platform:
     machine = _machine(vmi, architecture)
     bootloader = _bootloader(vmi, architecture)
     firmware: Literal["bios", "uefi"] = "bios" if bootloader.efi is None else "uefi"
-    # As in KubeVirt, secure boot is what one gets who asks for UEFI without a word about it.
-    secure_boot = bootloader.efi is not None and bootloader.efi.secure_boot is not False
+    # As in KubeVirt, secure boot is what one gets who asks for UEFI without a word about it, where there is any.
+    secure_boot = bootloader.efi is not None and _wants_secure_boot(bootloader.efi, architecture)
     if secure_boot:
         _require_secure_boot(vmi.spec, architecture, machine)
     return Platform(
@@ -125,6 +125,10 @@ def _bootloader(vmi: VirtualMachineInstance, architecture: Architecture) -> Boot
     if bootloader.bios is not None:
         raise ConversionError(f"{_BOOTLOADER}.bios", "there is no BIOS on arm64", "use efi: {secureBoot: false}")
     return _ARM_BOOTLOADER
+
+
+def _wants_secure_boot(efi: Efi, architecture: Architecture) -> bool:
+    return architecture == "x86_64" if efi.secure_boot is None else efi.secure_boot
 
 
 def _require_secure_boot(spec: VirtualMachineInstanceSpec, architecture: Architecture, machine: str) -> None:

@@ -168,6 +168,9 @@ def cpu_is_possible(subject: Subject) -> Iterator[Cause]:
         arch = subject.at.at("architecture")
         text = f"threads must not be greater than 1 at {at.at('threads')} (got {cpu.threads}) when {arch} is arm64"
         yield Cause(at.at("threads"), text)
+    if subject.architecture == "arm64" and cpu.model not in ("", "host-passthrough"):
+        here = at.at("model")
+        yield unsupported_cause(here, f"{here}: currently, host-passthrough is the only model supported on Arm64")
     for index, feature in enumerate(cpu.features):
         here = at.at("features").item(index)
         if not feature.name:

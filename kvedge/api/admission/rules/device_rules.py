@@ -20,6 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ACTIONS: Final = ("", "poweroff", "reset", "shutdown")
 _SOUNDS: Final = ("", "ich9", "ac97")
 _VIDEOS: Final = ("", "vga", "bochs", "virtio", "cirrus", "ramfb")
+_ARM64_VIDEOS: Final = ("", "virtio", "ramfb")
 # An unknown word is repeated so far.
 _LONGEST_WORD: Final = 64
 _PANIC_MODELS: Final = ("", "isa", "hyperv", "pvpanic")
@@ -74,6 +75,9 @@ def sound_is_possible(subject: Subject) -> Iterator[Cause]:
     sound, at = subject.spec.domain.devices.sound, subject.devices_at.at("sound")
     if sound is None:
         return
+    if subject.architecture == "arm64":
+        yield unsupported_cause(at, f"{at}: Arm64 not support sound device")
+        return
     if not sound.name:
         yield required_cause(at.at("name"), "Sound device requires a name field.")
     if sound.model not in _SOUNDS:
@@ -93,6 +97,10 @@ def video_is_possible(subject: Subject) -> Iterator[Cause]:
         yield unsupported_cause(
             at.at("type"), f"{at.at('type')} is not supported: {devices.video.type} (allowed values: [{allowed}])"
         )
+    elif subject.architecture == "arm64" and devices.video.type not in _ARM64_VIDEOS:
+        here = at.at("type")
+        text = f"video model '{devices.video.type}' is not supported on arm64 architecture"
+        yield unsupported_cause(here, f"{here}: {text}; use virtio or ramfb")
 
 
 def panic_devices_are_possible(subject: Subject) -> Iterator[Cause]:

@@ -82,9 +82,10 @@ def _secure_boot(subject: Subject, loader: Bootloader, at: Field) -> Iterator[Ca
     if loader.efi is None or loader.efi.secure_boot is False:
         return
     if subject.architecture == "arm64":
-        yield unsupported_cause(
-            at.at("secureBoot"), f"{at.at('secureBoot')}: there is no secure boot on arm64; set it to false"
-        )
+        if loader.efi.secure_boot is True:
+            yield unsupported_cause(
+                at.at("secureBoot"), f"{at.at('secureBoot')}: there is no secure boot on arm64; set it to false"
+            )
         return
     machine = subject.spec.domain.machine.type if subject.spec.domain.machine is not None else ""
     if machine.startswith("pc") and not machine.startswith("pc-q35"):

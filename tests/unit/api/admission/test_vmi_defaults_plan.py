@@ -260,6 +260,7 @@ ON_ARM: dict[str, tuple[dict[str, Any], str, Any]] = {
     "machine": ({}, "domain.machine.type", "virt"),
     "CPU": ({}, "domain.cpu.model", "host-passthrough"),
     "firmware": ({}, "domain.firmware.bootloader", {"efi": {"secureBoot": False}}),
+    "no secure boot": ({"domain.firmware.bootloader": {"efi": {}}}, "domain.firmware.bootloader.efi.secureBoot", False),
     "disk": ({f"{DISK}.disk": {}}, f"{DISK}.disk.bus", "virtio"),
     "CD-ROM": ({DISK: {"name": "root", "cdrom": {}}}, f"{DISK}.cdrom.bus", "scsi"),
 }

@@ -155,7 +155,7 @@ ON_ARM: list[tuple[str, dict[str, Any]]] = [
     ("spec.domain.clock.timer.hpet", {"clock": {"timer": {"hpet": {}}}}),
     ("spec.domain.cpu.threads", {"cpu": {"threads": 2}}),
     ("spec.domain.firmware.bootloader.bios", {"firmware": {"bootloader": {"bios": {}}}}),
-    (f"{EFI}.secureBoot", {"firmware": {"bootloader": {"efi": {}}}}),
+    (f"{EFI}.secureBoot", {"firmware": {"bootloader": {"efi": {"secureBoot": True}}}}),
     ("spec.domain.machine.type", {"machine": {"type": "q35"}}),
     (f"{DEVICES}.watchdog", {"devices": {"watchdog": {"name": "w", "i6300esb": {}}}}),
     (f"{DEVICES}.panicDevices[0].model", {"devices": {"panicDevices": [{"model": "isa"}]}}),

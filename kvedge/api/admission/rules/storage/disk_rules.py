@@ -16,6 +16,8 @@ from kvedge.resources.types.devices import CustomBlockSize, Disk
 from kvedge.resources.values.pci_addresses import is_pci_address
 
 _BUSES: Final = ("virtio", "scsi", "sata", "usb")
+# KubeVirt's for arm64.
+_ARM64_BUSES: Final = ("", "virtio", "scsi")
 _CACHES: Final = ("none", "writethrough", "writeback")
 _IO_MODES: Final = ("native", "threads")
 _ERROR_POLICIES: Final = ("stop", "ignore", "report", "enospace")
@@ -58,6 +60,19 @@ def disks_are_possible(subject: Subject) -> Iterator[Cause]:
         yield from _serial(disk, at)
         yield from _pci_address(disk, at)
         yield from _block_size(disk, at)
+
+
+def arm64_has_the_bus(subject: Subject) -> Iterator[Cause]:
+    """virtio or scsi."""
+    if subject.architecture != "arm64":
+        return
+    for index, disk in enumerate(subject.spec.domain.devices.disks):
+        bus = bus_of(disk)
+        # Another rule has a word for those that nobody knows.
+        if bus in _BUSES and bus not in _ARM64_BUSES:
+            name = "disk" if disk.disk is not None else "cdrom" if disk.cdrom is not None else "lun"
+            here = subject.devices_at.at("disks").item(index).at(name, "bus")
+            yield unsupported_cause(here, f"{here}: Arm64 not support this disk bus type, please use virtio or scsi")
 
 
 def boot_order_is_unambiguous(subject: Subject) -> Iterator[Cause]:
@@ -227,5 +242,6 @@ RULES: Final[tuple[Rule, ...]] = (
     disks_have_names_and_volumes,
     hotplugged_disks_are_on_a_bus_that_lets_go,
     disks_are_possible,
+    arm64_has_the_bus,
     boot_order_is_unambiguous,
 )

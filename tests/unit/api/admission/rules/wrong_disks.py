@@ -23,6 +23,16 @@ WRONG_DISKS: Wrong = {
         "spec.domain.devices.disks[1].name",
         "spec.domain.devices.disks[0] and spec.domain.devices.disks[1] must not have the same Name.",
     ),
+    "sata on arm64": (
+        {"architecture": "arm64", f"{DISK}.disk.bus": "sata"},
+        "spec.domain.devices.disks[0].disk.bus",
+        "Arm64 not support this disk bus type, please use virtio or scsi",
+    ),
+    "a CD-ROM drive on USB on arm64": (
+        {"architecture": "arm64", DISK: {"name": "root", "cdrom": {"bus": "usb"}}},
+        "spec.domain.devices.disks[0].cdrom.bus",
+        "Arm64 not support this disk bus type, please use virtio or scsi",
+    ),
     "hotplug on sata": (
         {
             "volumes[0]": {"name": "root", "persistentVolumeClaim": {"claimName": "a", "hotpluggable": True}},

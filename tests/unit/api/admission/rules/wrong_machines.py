@@ -141,6 +141,11 @@ WRONG_MACHINES: Wrong = {
         "spec.domain.firmware.bootloader.efi",
         "has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled.",
     ),
+    "a named CPU on arm64": (
+        {"architecture": "arm64", "domain.cpu.model": "cortex-a72"},
+        "spec.domain.cpu.model",
+        "currently, host-passthrough is the only model supported on Arm64",
+    ),
     "bios on arm64": (
         {"architecture": "arm64", "domain.firmware.bootloader.bios": {}},
         "spec.domain.firmware.bootloader.bios",
@@ -309,6 +314,16 @@ WRONG_MACHINES: Wrong = {
         {"domain.devices.watchdog": {"name": "w", "i6300esb": {"action": "bark"}}},
         "spec.domain.devices.watchdog.i6300esb.action",
         "has invalid value bark",
+    ),
+    "sound on arm64": (
+        {"architecture": "arm64", "domain.devices.sound": {"name": "s"}},
+        "spec.domain.devices.sound",
+        "Arm64 not support sound device",
+    ),
+    "a screen of amd64 on arm64": (
+        {"architecture": "arm64", "domain.devices.video": {"type": "vga"}},
+        "spec.domain.devices.video.type",
+        "video model 'vga' is not supported on arm64 architecture",
     ),
     "watchdog on arm64": (
         {"architecture": "arm64", "domain.devices.watchdog": {"name": "w"}},
