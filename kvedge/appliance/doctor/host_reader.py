@@ -215,7 +215,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _leftovers(data_dir: Path, bridge: str) -> Iterator[str]:
-    if bridge in psutil.net_if_stats():
+    if os.path.exists(f"/sys/class/net/{bridge}"):
         yield f"the bridge {bridge}"
     mounts = [mount for mount in psutil.disk_partitions(all=True) if data_dir in Path(mount.mountpoint).parents]
     if mounts:
