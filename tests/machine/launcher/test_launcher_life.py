@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import platform
 import re
 import signal
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def test_a_guest_is_started_paused_reset_and_killed(pod: LauncherPod) -> None:
     started = pod.sync()
     assert (started.state, started.reason) == (m.DOMAIN_STATE_RUNNING, m.DOMAIN_REASON_BOOTED)
     saw("RUNNING")
-    assert started.machine_type.startswith("pc-q35-")
+    assert started.machine_type.startswith("virt-" if platform.machine() == "aarch64" else "pc-q35-")
     assert len(pod.qemu_pids()) == 1
 
     paused = pod.call("Pause")
