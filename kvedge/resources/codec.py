@@ -8,7 +8,7 @@ therefore controllers write patches, never whole objects that they have decoded.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -52,6 +52,13 @@ def shape_of(cls: type) -> inspect.Type:
     """What msgspec knows of a type, for code that writes or checks by its fields; msgspec learns it as well."""
     learn(cls)
     return inspect.type_info(cls)
+
+
+def shapes_of(classes: Sequence[type]) -> Sequence[inspect.Type]:
+    """The same of several types at once: what they have in common is looked at once, and is one object in all."""
+    for cls in classes:
+        learn(cls)
+    return inspect.multi_type_info(classes)
 
 
 def decode(cls: type[T], document: Mapping[str, JsonValue] | JsonValue) -> T:

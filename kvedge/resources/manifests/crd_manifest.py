@@ -19,7 +19,7 @@ from kvedge.resources.manifests.migration_kinds import MIGRATION_KINDS
 from kvedge.resources.manifests.preset_kind import PRESET
 from kvedge.resources.manifests.replica_kinds import REPLICA_KINDS
 from kvedge.resources.manifests.schedule_kind import SCHEDULE
-from kvedge.resources.manifests.schema_manifest import struct_schema
+from kvedge.resources.manifests.schema_manifest import Schemas
 from kvedge.resources.manifests.snapshot_kinds import SNAPSHOT_KINDS
 from kvedge.resources.manifests.vm_backup_kinds import VM_BACKUP_KINDS
 from kvedge.resources.types.kubevirt import KubeVirt, KubeVirtSpec, KubeVirtStatus
@@ -83,12 +83,12 @@ CUSTOM_KINDS: Final = (
 
 def crds() -> list[JsonObject]:
     """All CustomResourceDefinitions, as apiextensions.k8s.io/v1 documents."""
-    return [crd(custom) for custom in CUSTOM_KINDS]
+    schemas = Schemas([cls for custom in CUSTOM_KINDS for cls in (custom.spec, custom.status) if cls is not None])
+    return [_crd(custom, schemas) for custom in CUSTOM_KINDS]
 
 
-def crd(custom: CustomKind) -> JsonObject:
-    """The CustomResourceDefinition of one kind."""
-    kind = custom.kind
+def _crd(custom: CustomKind, schemas: Schemas) -> JsonObject:
+    kind, schema = custom.kind, _object_schema(custom, schemas)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -105,14 +105,13 @@ def crd(custom: CustomKind) -> JsonObject:
                 **({"categories": list(custom.categories)} if custom.categories else {}),
             },
             "conversion": {"strategy": "None"},
-            "versions": [_version(custom, version) for version in (kind.version, *custom.deprecated_versions)],
+            "versions": [_version(custom, version, schema) for version in (kind.version, *custom.deprecated_versions)],
         },
     }
 
 
-def _version(custom: CustomKind, version: str) -> JsonObject:
+def _version(custom: CustomKind, version: str, schema: JsonObject) -> JsonObject:
     deprecated = version in custom.deprecated_versions
-    schema = object_schema(custom)
     document: JsonObject = {
         "name": version,
         "served": True,
@@ -139,15 +138,15 @@ def _subresources(custom: CustomKind) -> JsonObject:
     return made
 
 
-def object_schema(custom: CustomKind) -> JsonObject:
+def _object_schema(custom: CustomKind, schemas: Schemas) -> JsonObject:
     """The schema of one kind's objects, the same in all its versions."""
-    spec = struct_schema(custom.spec, keep_unknown=True)
+    spec = schemas.schema(custom.spec, keep_unknown=True)
     required = sorted({*spec.get("required", ()), *custom.required_spec})
     if required:
         spec["required"] = required
     for name, value in custom.default_spec:
         spec["properties"][name]["default"] = value
-    status = None if custom.status is None else struct_schema(custom.status, keep_unknown=False)
+    status = None if custom.status is None else schemas.schema(custom.status, keep_unknown=False)
     if status is not None and custom.default_status:
         for name, value in custom.default_status:
             status["properties"][name]["default"] = value

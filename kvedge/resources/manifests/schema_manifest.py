@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec.inspect as shapes
 
-from kvedge.resources.codec import JsonObject, shape_of
+from kvedge.resources.codec import JsonObject, shapes_of
 from kvedge.resources.manifests.field_descriptions import DESCRIPTIONS
 from kvedge.resources.meta import ObjectMeta
 
@@ -33,59 +34,96 @@ class SchemaError(Exception):
     """A type has no structural schema; a defect of the type."""
 
 
-def struct_schema(cls: type, *, keep_unknown: bool) -> JsonObject:
-    """The schema of a typed document.
+class Schemas:
+    """Schemas of documents; a type that is a part of many of them is written once, and is one object in all of them."""
 
-    Args:
-        cls: a KubeStruct.
-        keep_unknown: whether the API server keeps fields that the type does not have (see the module's text).
+    def __init__(self, classes: Sequence[type]) -> None:
+        """`classes` are the KubeStructs of the documents."""
+        # All at once: a VMI's types are in five kinds, and to look at them took half of the time of all schemas.
+        self._shapes = dict(zip(classes, shapes_of(classes), strict=True))
+        self._written: dict[tuple[type, bool], JsonObject] = {}
+
+    def schema(self, cls: type, *, keep_unknown: bool) -> JsonObject:
+        """The schema of a typed document. Its own keys and properties are the caller's to change, no parts of those.
+
+        Args:
+            cls: one of the classes.
+            keep_unknown: whether the API server keeps fields that the type does not have (see the module's text).
+
+        Raises:
+            SchemaError: when a field's type cannot be said in a structural schema.
+        """
+        shape = self._shapes[cls]
+        if not isinstance(shape, shapes.StructType):
+            raise SchemaError(f"{cls.__name__} is no struct")
+        schema = dict(self._struct(shape, keep_unknown))
+        if "properties" in schema:
+            schema["properties"] = {name: dict(field) for name, field in schema["properties"].items()}
+        return schema
+
+    def _struct(self, shape: shapes.StructType, keep_unknown: bool) -> JsonObject:
+        key = (shape.cls, keep_unknown)
+        if key not in self._written:
+            self._written[key] = self._write_struct(shape, keep_unknown)
+        return self._written[key]
+
+    def _write_struct(self, shape: shapes.StructType, keep_unknown: bool) -> JsonObject:
+        if shape.cls is ObjectMeta:
+            return _metadata_schema()
+        schema: JsonObject = {"type": "object", "description": _docstring(shape.cls)}
+        properties = {field.encode_name: self._field(shape.cls, field, keep_unknown) for field in shape.fields}
+        if properties:
+            schema["properties"] = properties
+        required = sorted(field.encode_name for field in shape.fields if field.required)
+        if required:
+            schema["required"] = required
+        if keep_unknown:
+            schema[_PRESERVE] = True
+        return schema
+
+    def _field(self, owner: type, field: shapes.Field, keep_unknown: bool) -> JsonObject:
+        schema = self._schema(field.type, keep_unknown)
+        text = DESCRIPTIONS.get(owner.__name__, {}).get(field.encode_name)
+        return schema if text is None else {**schema, "description": text}
+
+    def _schema(self, shape: shapes.Type, keep_unknown: bool) -> JsonObject:
+        match shape:
+            case shapes.Metadata():
+                return self._schema(shape.type, keep_unknown)
+            case shapes.UnionType():
+                return self._union(shape, keep_unknown)
+            case shapes.StructType():
+                return self._struct(shape, keep_unknown)
+            case shapes.ListType():
+                return {"type": "array", "items": self._schema(shape.item_type, keep_unknown)}
+            case shapes.DictType(value_type=shapes.AnyType()):
+                return {"type": "object", _PRESERVE: True}
+            case shapes.DictType():
+                return {"type": "object", "additionalProperties": self._schema(shape.value_type, keep_unknown)}
+            case _:
+                return _plain(shape)
+
+    def _union(self, shape: shapes.UnionType, keep_unknown: bool) -> JsonObject:
+        parts = [part for part in shape.types if not isinstance(part, shapes.NoneType)]
+        if len(parts) == 1:
+            # A null is dropped by the API server, as the field is not nullable.
+            return self._schema(parts[0], keep_unknown)
+        if all(isinstance(part, (shapes.StrType, shapes.IntType, shapes.FloatType)) for part in parts):
+            return dict(_QUANTITY if any(isinstance(part, shapes.FloatType) for part in parts) else _INT_OR_STRING)
+        raise SchemaError("a union of more than text and numbers has no structural schema")
+
+
+def struct_schema(cls: type, *, keep_unknown: bool) -> JsonObject:
+    """The schema of one typed document, as :meth:`Schemas.schema` has it.
 
     Raises:
         SchemaError: when a field's type cannot be said in a structural schema.
     """
-    shape = shape_of(cls)
-    if not isinstance(shape, shapes.StructType):
-        raise SchemaError(f"{cls.__name__} is no struct")
-    return _struct(shape, keep_unknown)
+    return Schemas([cls]).schema(cls, keep_unknown=keep_unknown)
 
 
-def _struct(shape: shapes.StructType, keep_unknown: bool) -> JsonObject:
-    if shape.cls is ObjectMeta:
-        return _metadata_schema()
-    schema: JsonObject = {"type": "object", "description": _docstring(shape.cls)}
-    properties = {field.encode_name: _field(shape.cls, field, keep_unknown) for field in shape.fields}
-    if properties:
-        schema["properties"] = properties
-    required = sorted(field.encode_name for field in shape.fields if field.required)
-    if required:
-        schema["required"] = required
-    if keep_unknown:
-        schema[_PRESERVE] = True
-    return schema
-
-
-def _field(owner: type, field: shapes.Field, keep_unknown: bool) -> JsonObject:
-    schema = _schema(field.type, keep_unknown)
-    text = DESCRIPTIONS.get(owner.__name__, {}).get(field.encode_name)
-    if text is not None:
-        schema["description"] = text
-    return schema
-
-
-def _schema(shape: shapes.Type, keep_unknown: bool) -> JsonObject:
+def _plain(shape: shapes.Type) -> JsonObject:
     match shape:
-        case shapes.Metadata():
-            return _schema(shape.type, keep_unknown)
-        case shapes.UnionType():
-            return _union(shape, keep_unknown)
-        case shapes.StructType():
-            return _struct(shape, keep_unknown)
-        case shapes.ListType():
-            return {"type": "array", "items": _schema(shape.item_type, keep_unknown)}
-        case shapes.DictType(value_type=shapes.AnyType()):
-            return {"type": "object", _PRESERVE: True}
-        case shapes.DictType():
-            return {"type": "object", "additionalProperties": _schema(shape.value_type, keep_unknown)}
         case shapes.LiteralType():
             # msgspec keeps them in a set: in no order, and another one in each run.
             return {"type": "string", "enum": sorted(str(value) for value in shape.values)}
@@ -101,16 +139,6 @@ def _schema(shape: shapes.Type, keep_unknown: bool) -> JsonObject:
             return {_PRESERVE: True}
         case _:
             raise SchemaError(f"{type(shape).__name__} has no structural schema")
-
-
-def _union(shape: shapes.UnionType, keep_unknown: bool) -> JsonObject:
-    parts = [part for part in shape.types if not isinstance(part, shapes.NoneType)]
-    if len(parts) == 1:
-        # A null is dropped by the API server, as the field is not nullable.
-        return _schema(parts[0], keep_unknown)
-    if all(isinstance(part, (shapes.StrType, shapes.IntType, shapes.FloatType)) for part in parts):
-        return dict(_QUANTITY if any(isinstance(part, shapes.FloatType) for part in parts) else _INT_OR_STRING)
-    raise SchemaError("a union of more than text and numbers has no structural schema")
 
 
 def _metadata_schema() -> JsonObject:

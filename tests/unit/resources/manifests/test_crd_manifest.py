@@ -12,7 +12,9 @@ import yaml
 from kvedge.resources.codec import KubeStruct
 from kvedge.resources.manifests.crd_manifest import CUSTOM_KINDS, crds
 from kvedge.resources.manifests.field_descriptions import DESCRIPTIONS
-from kvedge.resources.manifests.schema_manifest import SchemaError, struct_schema
+from kvedge.resources.manifests.schema_manifest import SchemaError, Schemas, struct_schema
+from kvedge.resources.types.scaling.pools import VirtualMachinePoolSpec
+from kvedge.resources.types.vm import VirtualMachineSpec
 
 ROOT = Path(__file__).parents[4]
 
@@ -186,3 +188,14 @@ def test_a_crd_fits_into_the_annotation_that_kubectl_apply_keeps() -> None:
     sizes = {crd["metadata"]["name"]: len(msgspec.json.encode(crd)) for crd in crds()}
     # metadata.annotations holds 262144 bytes at most.
     assert max(sizes.values()) < 240_000, sizes
+
+
+def test_a_type_of_many_documents_is_written_once_and_each_document_has_keys_of_its_own() -> None:
+    schemas = Schemas([VirtualMachineSpec, VirtualMachinePoolSpec])
+    vm = schemas.schema(VirtualMachineSpec, keep_unknown=True)
+    pool = schemas.schema(VirtualMachinePoolSpec, keep_unknown=True)
+    vm_in_pool = pool["properties"]["virtualMachineTemplate"]["properties"]["spec"]
+    assert vm_in_pool["properties"]["template"]["properties"] is vm["properties"]["template"]["properties"]
+    vm["required"] = ["other"]
+    vm["properties"]["template"]["default"] = {}
+    assert schemas.schema(VirtualMachineSpec, keep_unknown=True) == struct_schema(VirtualMachineSpec, keep_unknown=True)
