@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Final, NoReturn
 
+from kvedge.cli.garbage import collect_seldom
+
 # The exit code that a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED: Final = 130
 
@@ -20,6 +22,7 @@ def main() -> NoReturn:
         from kvedge.launcher.command import launcher_command
 
         sys.exit(launcher_command(arguments[1:]))
+    collect_seldom()
     try:
         from kvedge.cli.group import run
 

@@ -15,6 +15,7 @@ import click
 
 from kvedge.cli.config_option import CONFIG, config_path
 from kvedge.cli.exits import Exit, Refused
+from kvedge.cli.garbage import collect_as_usual
 from kvedge.cli.host.box_settings import operators_settings, refuse_kubelet_dir
 from kvedge.runtime.last_exit import EXIT_SECONDS
 from kvedge.runtime.logs import set_up_logs
@@ -73,6 +74,7 @@ def _settings(config: Path | None, values: dict[str, Any]) -> Settings:
 def _run(services: Sequence[Service]) -> None:
     # New files of a role are for root alone unless their writer says otherwise.
     os.umask(0o022)
+    collect_as_usual()
     try:
         ServiceRunner(services, exit_seconds=EXIT_SECONDS).run()
     except ServiceError as error:
