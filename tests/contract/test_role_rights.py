@@ -58,6 +58,9 @@ _USED_ELSEWHERE = {
     "alarms (controller/test_alarms, under these very rights)": (
         "kvedge:controllers: patch configmaps kvedge-alarms in kvedge-system",
     ),
+    "guests that grow (controller/test_pod_resizes, under these very rights)": (
+        "kvedge:controllers: patch pods/resize",
+    ),
     "DataImportCrons (test_data_import_crons, under these very rights)": (
         "kvedge:controllers: create datasources.cdi.kubevirt.io",
         "kvedge:controllers: patch dataimportcrons.cdi.kubevirt.io",

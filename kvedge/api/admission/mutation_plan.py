@@ -23,7 +23,7 @@ from kvedge.api.admission.rules.vmi_update_rules import keep_status
 from kvedge.api.admission.snapshots.clone_verdict import with_target
 from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_platform_defaults
 from kvedge.resources.codec import DecodeError, JsonObject, decode
-from kvedge.resources.names import PCI_TOPOLOGY, VM_FINALIZER
+from kvedge.resources.names import GROWTH_ROOM, PCI_TOPOLOGY, VM_FINALIZER
 from kvedge.resources.types.vm import VirtualMachineSpec
 from kvedge.resources.types.vmi import VirtualMachineInstanceSpec
 
@@ -102,12 +102,24 @@ def _vm(
     if request.operation == "CREATE":
         metadata = template.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
-        made["metadata"] = {**metadata, "annotations": {PCI_TOPOLOGY: "v3", **annotations}}
+        # A copy of a VM (of a restore, a clone, another box) has the first already, and keeps its machine.
+        marks = {PCI_TOPOLOGY: "v3"} if PCI_TOPOLOGY in annotations else {PCI_TOPOLOGY: "v3", GROWTH_ROOM: "v1"}
+        made["metadata"] = {**metadata, "annotations": {**marks, **annotations}}
         # The controller would add it before the first start: one write less for each VM.
         finalizers = document["metadata"].get("finalizers") or []
         if VM_FINALIZER not in finalizers:
             changed["metadata"] = {**document["metadata"], "finalizers": [*finalizers, VM_FINALIZER]}
+    elif GROWTH_ROOM in _annotations((request.old_object or {}).get("spec") or {}):
+        # Who replaces a VM by the file that it was made from keeps its machine as well.
+        metadata = template.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        made["metadata"] = {**metadata, "annotations": {GROWTH_ROOM: "v1", **annotations}}
     return list(difference(document, changed))
+
+
+def _annotations(spec: JsonObject) -> JsonObject:
+    metadata = (spec.get("template") or {}).get("metadata") or {}
+    return metadata.get("annotations") or {}
 
 
 def _may_be_read(cls: type, document: JsonObject) -> bool:

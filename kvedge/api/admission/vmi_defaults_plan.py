@@ -16,7 +16,15 @@ from kvedge.resources.configuration.configuration import Configuration, LiveUpda
 from kvedge.resources.identity import firmware_uuid
 from kvedge.resources.instancetypes.default_devices import attach_volumes, items_of, set_default_network
 from kvedge.resources.instancetypes.type_application import object_at
-from kvedge.resources.names import EVEN_PARITY, GRAPHICS, LAUNCHER_UID, PCI_TOPOLOGY, VMI_FINALIZER
+from kvedge.resources.names import (
+    EVEN_PARITY,
+    GRAPHICS,
+    GROWTH_ROOM,
+    LAUNCHER_UID,
+    PCI_TOPOLOGY,
+    VM_GENERATION,
+    VMI_FINALIZER,
+)
 from kvedge.resources.types.domain import DomainSpec
 from kvedge.resources.values.quantities import QuantityError, format_bytes, parse_bytes
 from kvedge.resources.vmi_facts import (
@@ -50,11 +58,12 @@ def with_platform_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
     return spec
 
 
-def with_defaults(spec: JsonObject, cluster: Cluster) -> JsonObject:
-    """A VMI's spec with everything that a run needs spelled out."""
+def with_defaults(spec: JsonObject, cluster: Cluster, *, grows: bool = True) -> JsonObject:
+    """A VMI's spec with everything that a run needs spelled out; `grows`: it gets room where changes reach it live."""
     spec = copy.deepcopy(spec)
     _set_platform(spec, cluster)
-    for step in _steps(cluster.configuration):
+    configuration = cluster.configuration
+    for step in _steps(configuration, configuration.live_updates if grows else LiveUpdates(is_on=False)):
         step(spec)
     return spec
 
@@ -66,7 +75,8 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str, request_uid: str, 
     VM that the controller has made it from.
     """
     vmi = {**document}
-    vmi["spec"] = with_defaults(object_at(vmi, "spec"), cluster)
+    grows = cluster.configuration.live_updates.is_said or not _has_machine_of_before(vmi)
+    vmi["spec"] = with_defaults(object_at(vmi, "spec"), cluster, grows=grows)
     _set_firmware_uuid(vmi["spec"], request_uid)
     vmi["metadata"] = metadata = {**object_at(vmi, "metadata")}
     metadata["annotations"] = {
@@ -83,6 +93,15 @@ def new_vmi(document: JsonObject, cluster: Cluster, now: str, request_uid: str, 
     if revision:
         vmi["status"]["virtualMachineRevisionName"] = revision
     return vmi
+
+
+def _has_machine_of_before(vmi: JsonObject) -> bool:
+    """Whether it is of a VM that was made when guests had no room for CPUs and memory that come while they run.
+
+    Room is one more device, other sockets and another NUMA cell: no guest finds them there after an upgrade of ours.
+    """
+    annotations = object_at(object_at(vmi, "metadata"), "annotations")
+    return VM_GENERATION in annotations and GROWTH_ROOM not in annotations
 
 
 def _first_status(spec: JsonObject, now: str) -> JsonObject:
@@ -311,14 +330,14 @@ def _set_cpu_model(spec: JsonObject, configuration: Configuration) -> None:
         feature["policy"] = feature.get("policy") or "require"
 
 
-def _steps(configuration: Configuration) -> tuple[Callable[[JsonObject], None], ...]:
+def _steps(configuration: Configuration, room: LiveUpdates) -> tuple[Callable[[JsonObject], None], ...]:
     """All defaults, in KubeVirt's order."""
     return (
         partial(_set_cpu_request, configuration=configuration),
         _set_guest_memory,
         _set_cpu_topology,
-        partial(_set_max_sockets, room=configuration.live_updates),
-        partial(_set_max_guest, room=configuration.live_updates),
+        partial(_set_max_sockets, room=room),
+        partial(_set_max_guest, room=room),
         _set_pull_policies,
         partial(_set_eviction_strategy, configuration=configuration),
         partial(set_default_network, binding=configuration.default_interface),

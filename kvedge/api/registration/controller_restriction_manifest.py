@@ -55,6 +55,7 @@ _SERVICE: Final = "request.resource.resource == 'services'"
 _CREATE: Final = "request.operation == 'CREATE'"
 _UPDATE: Final = "request.operation == 'UPDATE'"
 _STATUS: Final = "has(request.subResource) && request.subResource == 'status'"
+_RESIZE: Final = "has(request.subResource) && request.subResource == 'resize'"
 _KIND: Final = VirtualMachineInstance.KIND
 _META: Final = "{0} == null || !has({0}.metadata.{1}) ? {2} : {0}.metadata.{1}"
 _LABELLED: Final = "'{0}' in variables.{1} && variables.{1}['{0}'] == '{2}'"
@@ -200,7 +201,7 @@ def controller_restriction() -> list[Document]:
     }
     rules = [
         match_writes(
-            *("", "nodes", "pods", "pods/status", "pods/eviction", "secrets", "services"),
+            *("", "nodes", "pods", "pods/status", "pods/resize", "pods/eviction", "secrets", "services"),
             *("persistentvolumeclaims", "persistentvolumes"),
         ),
         match_writes("apps", "controllerrevisions"),
@@ -285,9 +286,11 @@ _RULES: Final = (
     ),
     (
         f"{_POD} && {_UPDATE}",
-        f"({_STATUS}) || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
+        # The server lets a resize change nothing but CPU and memory.
+        f"({_STATUS}) || ({_RESIZE} && variables.wasLauncher)"
+        f" || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
         f" && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')})",
-        "is not allowed to change more of a Pod than its status, and a launcher's annotations "
+        "is not allowed to change more of a Pod than its status, and a launcher's size and annotations "
         + ", ".join(_ANNOTATIONS),
     ),
     (

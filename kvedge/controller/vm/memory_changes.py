@@ -49,8 +49,6 @@ def refuse_memory(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInsta
         return f"memory hotplug not supported, {fault}"
     if wanted < at_boot:
         return f"{_UPDATED} to a value lower than what the VM started with"
-    if "memory" in domain.resources.limits:
-        return f"{_UPDATED}. The Pod of a VM with a memory limit keeps that limit until a restart"
     return ""
 
 
@@ -67,10 +65,14 @@ def plan_memory(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstanc
         return {}
     had, wanted = guest_memory_bytes(vmi.spec.domain), guest_memory_bytes(template.domain)
     domain: JsonObject = {"memory": {"guest": format_bytes(wanted)}}
-    request = vmi.spec.domain.resources.requests.get("memory")
-    if request is not None:
-        grown = max(wanted, parse_bytes(request) + wanted - had)
-        domain["resources"] = {"requests": {"memory": format_bytes(grown)}}
+    said = vmi.spec.domain.resources
+    resources: JsonObject = {}
+    for kind, amounts in (("requests", said.requests), ("limits", said.limits)):
+        if "memory" in amounts:
+            grown = max(wanted, parse_bytes(amounts["memory"]) + wanted - had)
+            resources[kind] = {"memory": format_bytes(grown)}
+    if resources:
+        domain["resources"] = resources
     return {"spec": {"domain": domain}}
 
 

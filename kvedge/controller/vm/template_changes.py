@@ -15,6 +15,7 @@ import msgspec
 from kvedge.controller.vm.memory_changes import memory_differs, refuse_memory, without_guest_memory
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.moves.pod_room import find_room, lacks_vcpus
 from kvedge.resources.names import SKIP_BACKUP_HOOKS
 from kvedge.resources.types.domain import Cpu, DomainSpec
 from kvedge.resources.types.vm import VirtualMachine
@@ -67,14 +68,20 @@ def plan_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstan
     """
     if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None:
         return {}
-    if not _sockets_differ(template, vmi) or _refuse_sockets(template, vmi) or _is_growing(vmi):
+    if not _sockets_differ(template, vmi) or _refuse_sockets(template, vmi):
+        return {}
+    if _is_growing(vmi) and not _takes_back(template, vmi):
         return {}
     had, wanted = _topology(vmi.spec.domain), _topology(template.domain)
     domain: JsonObject = {"cpu": {"sockets": wanted.sockets}}
-    request = vmi.spec.domain.resources.requests.get("cpu")
-    if request is not None:
-        more = Fraction((wanted.sockets - had.sockets) * had.cores * had.threads, cpu_ratio)
-        domain["resources"] = {"requests": {"cpu": format_milli(parse_quantity(request) + more)}}
+    more = Fraction((wanted.sockets - had.sockets) * had.cores * had.threads, cpu_ratio)
+    said = vmi.spec.domain.resources
+    resources: JsonObject = {}
+    for kind, amounts in (("requests", said.requests), ("limits", said.limits)):
+        if "cpu" in amounts:
+            resources[kind] = {"cpu": format_milli(parse_quantity(amounts["cpu"]) + more)}
+    if resources:
+        domain["resources"] = resources
     return {"spec": {"domain": domain}}
 
 
@@ -82,7 +89,7 @@ def _refuse_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineIns
     """Why a running guest cannot get them, in KubeVirt's order and words where it has some."""
     wanted, domain = _topology(template.domain).sockets, vmi.spec.domain
     had, most = _topology(domain).sockets, 0 if domain.cpu is None else domain.cpu.max_sockets
-    if wanted < had:
+    if wanted < had and not _takes_back(template, vmi):
         return "Reduction of CPU socket count requires a restart"
     if vmi.spec.architecture not in PLUGS_CPUS:
         return "ARM doesn't support CPU hotplug"
@@ -90,11 +97,20 @@ def _refuse_sockets(template: VirtualMachineInstanceSpec, vmi: VirtualMachineIns
         return "CPU sockets updated in template spec. A VM with dedicated CPUs keeps those of its start"
     if wanted > most:
         return "CPU sockets updated in template spec to a value higher than what's available"
-    if "cpu" in domain.resources.limits:
-        return "CPU sockets updated in template spec. The Pod of a VM with a CPU limit keeps that limit until a restart"
     if domain.devices.network_interface_multiqueue:
         return "CPU sockets updated in template spec. NICs with networkInterfaceMultiqueue get queues at a start only"
     return ""
+
+
+def _takes_back(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> bool:
+    """Whether the template takes back sockets of which the guest has got none, as its Pod has no room for them yet.
+
+    What the controller says of the Pod's room is in the version that is changed: nobody can have given them meanwhile.
+    """
+    has, room, wanted = vmi.status.current_cpu_topology, find_room(vmi), _topology(template.domain)
+    if has is None or room is None or not lacks_vcpus(vmi):
+        return False
+    return _topology(vmi.spec.domain).vcpus > wanted.vcpus >= max(room.vcpus, has.sockets * has.cores * has.threads)
 
 
 def _sockets_differ(template: VirtualMachineInstanceSpec, vmi: VirtualMachineInstance) -> bool:

@@ -30,6 +30,7 @@ from kvedge.controller.vmi.launcher_pod_status import (
 )
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over, launcher_of, list_active, target_of
 from kvedge.controller.vmi.pending_networks import with_pending_networks
+from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
 from kvedge.controller.vmi.switched_networks import look_elsewhere, mark_switched
 from kvedge.controller.vmi.vmi_end_plan import plan_deletion, plan_end, plan_without_launcher
 from kvedge.controller.vmi.vmi_move_plan import end_label, min_seconds, plan_left_pods, plan_moving
@@ -163,7 +164,8 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     elsewhere = look_elsewhere(vmi, pod)
     conditions, again = with_pending_networks(vmi, status, now, elsewhere)
     active = list_active(vmi, view.pods)
-    status = msgspec.structs.replace(status, conditions=conditions, active_pods=active)
+    room = plan_room(vmi, pod, config)
+    status = msgspec.structs.replace(status, conditions=conditions, active_pods=active, pod_room=room)
     ended = (DeletePod(pod),) if _is_stuck(vmi) and pod.metadata.deletion_timestamp is None else ()
     left, later = plan_left_pods(view, now)
     # The guest gives its functions back before it moves: the Pod that it comes to has others.
@@ -177,7 +179,8 @@ def _plan_handed_over(view: VmiView, config: ClusterConfig, now: datetime) -> Vm
     # Before the Pod is ordered: a NIC that is back where its guest hears of it was elsewhere.
     meta = {**end_label(vmi).get("metadata", {}), **mark_switched(vmi, elsewhere)}
     written = patch_vmi(vmi, status, {"metadata": meta} if meta else {})
-    actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others)
+    # Last, as a refusal ends the pass: what was said of one before is on the VMI by then.
+    actions = (*ended, *left, *written, *_set_gate(vmi, pod, now), *others, *plan_resize(vmi, pod, config))
     return VmiPlan(actions, find_news(vmi, pod, status), min_seconds(again, later))
 
 

@@ -26,6 +26,7 @@ from kvedge.controller.vmi.lans.lan_reservations import LanReservations, NoAddre
 from kvedge.controller.vmi.permitted_resources import NotPermitted
 from kvedge.controller.vmi.placed_pod import place_pod
 from kvedge.controller.vmi.quota_limits import create_launcher
+from kvedge.controller.vmi.resizing.pod_resizer import PodResizer
 from kvedge.controller.vmi.sriov_resources import FunctionsUnknown
 from kvedge.controller.vmi.state_claim_modes import with_modes
 from kvedge.controller.vmi.vmi_plan import plan_create_failure
@@ -38,6 +39,7 @@ from kvedge.controller.vmi.vmi_view import (
     PatchPod,
     PatchPodStatus,
     PatchVmi,
+    ResizePod,
     VmiAction,
     VmiPlan,
 )
@@ -118,6 +120,7 @@ class VmiSteps:
         self._config = config
         self._addresses = LanReservations(sources.client, sources.vmis, sources.vms, sources.clock.monotonic)
         self._patience = CreatePatience(sources.clock.monotonic)
+        self._resizer = PodResizer(sources.client, sources.pods, sources.events, sources.clock.monotonic)
 
     def carry_out(self, vmi: VirtualMachineInstance, plan: VmiPlan) -> float | None:
         """Do all that a plan says; a number ends the pass, to be continued after so many seconds.
@@ -144,6 +147,7 @@ class VmiSteps:
     def forget(self, uid: str) -> None:
         """A VMI has gone: what its creations met with is of no use any more."""
         self._patience.forget(uid)
+        self._resizer.forget(uid)
 
     def view_claims(self, vmi: VirtualMachineInstance) -> ClaimView:
         """The claims of a VMI as they are, and who has taken them."""
@@ -180,6 +184,8 @@ class VmiSteps:
                 self._patch_pod(pod, at_version(body, pod.metadata.resource_version), "")
             case PatchPodStatus(pod, body):
                 self._patch_pod(pod, StrategicPatch(body), "status")
+            case ResizePod():
+                return self._resizer.resize(vmi, action, lambda body: self._do(vmi, body))
             case DeletePod(pod):
                 self._delete(vmi, pod)
             case ForgetPod(pod):

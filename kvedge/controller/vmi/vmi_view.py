@@ -70,6 +70,14 @@ class PatchPod:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizePod:
+    """Give the launcher's Pod another size while it runs; `body` is a strategic merge patch."""
+
+    pod: Pod
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """End a launcher: it gets SIGTERM and the Pod's grace period."""
 
@@ -94,7 +102,7 @@ class ConfirmPodLost:
 
 
 VmiAction: TypeAlias = (
-    CreatePod | CreateClaim | PatchVmi | PatchPod | PatchPodStatus | DeletePod | ForgetPod | ConfirmPodLost
+    CreatePod | CreateClaim | PatchVmi | PatchPod | PatchPodStatus | ResizePod | DeletePod | ForgetPod | ConfirmPodLost
 )
 
 

@@ -1,10 +1,10 @@
 """Which guests move now for an update, which are evicted for it, and which migrations are given up.
 
-Called by `workload_loop`. Pure. Three reasons have a guest move: its launcher is of another release, or it has a NIC
-that nothing joins its Pod for, and the KubeVirt object's `workloadUpdateStrategy` allows moves; or claims of its disks
-are exchanged, which a user or a drain has asked for. Updates stop by themselves: each VMI whose migration has failed
-waits, longer each time, and once the migrations of three VMIs in a row have failed all wait, after which one is tried
-first.
+Called by `workload_loop`. Pure. Guests move as the KubeVirt object's `workloadUpdateStrategy` allows it: when their
+launcher is of another release, when nothing joins their Pod to the network of a NIC, and when they are to have more
+than their Pod can get. They move in any case when claims of their disks are exchanged, which a user or a drain has
+asked for. Updates stop by themselves: each VMI whose migration has failed waits, longer each time, and once the
+migrations of three VMIs in a row have failed all wait, after which one is tried first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from kvedge.controller.guest_moves import Guest, Wait, find_end, find_wait, is_o
 from kvedge.controller.workloads.update_view import Abort, Evictions, Outdated, Pause, Rules, UpdatePlan
 from kvedge.resources.evacuation import is_marked, is_migratable
 from kvedge.resources.meta import ObjectMeta, condition
+from kvedge.resources.moves.pod_room import outgrows_pod
 from kvedge.resources.moves.workload_updates import (
+    GROWTH_MIGRATION,
     NETWORK_MIGRATION,
     OUTDATED_LAUNCHER,
     UPDATE_ABORTION,
@@ -46,7 +48,9 @@ _MOST_MARKS: Final = 50
 _MARKS_SECONDS: Final = 1.0
 _LONGEST_LABEL: Final = 63
 # On migrations that somebody's change of a VM has asked for.
-_CHANGES: Final = frozenset({VOLUME_MIGRATION, NETWORK_MIGRATION})
+_CHANGES: Final = frozenset({VOLUME_MIGRATION, NETWORK_MIGRATION, GROWTH_MIGRATION})
+# Of these, those for which the guest comes to another Pod.
+_POD_CHANGES: Final = (NETWORK_MIGRATION, GROWTH_MIGRATION)
 # The handler of a node with the network's bridge joins the Pod itself, which it begins when nobody else has.
 _JOIN_SECONDS: Final = 15.0
 
@@ -73,7 +77,7 @@ def plan_updates(guests: Sequence[Guest], rules: Rules, evictions: Evictions, no
     evict = _choose_evicted(outdated, rules, evictions)
     mark, unmark = _find_marks(known, rules.version)
     wait = (*waiting, *unjoined, *outdated.waiting)
-    has_work = bool(outdated.count or changing or any(needs_other_pod(guest.vmi) for guest in running))
+    has_work = bool(outdated.count or changing or any(_wants_other_pod(guest.vmi) for guest in running))
     return UpdatePlan(
         move,
         tuple(exchange),
@@ -95,11 +99,12 @@ def can_update(rules: Rules) -> bool:
 
 
 def make_migration(vmi: VirtualMachineInstance) -> VirtualMachineInstanceMigration:
-    """The migration that brings a guest up to date, its disks to their new claims, or itself to a Pod with its NICs."""
+    """The migration that brings a guest up to date, its disks to their new claims, or itself to a Pod with its NICs or
+    of its size."""
     labels: dict[str, str] = {}
     priority: MigrationPriority = "system-critical"
-    if changes_volumes(vmi) or needs_other_pod(vmi):
-        name, label = vmi.metadata.name, VOLUME_MIGRATION if changes_volumes(vmi) else NETWORK_MIGRATION
+    if changes_volumes(vmi) or _wants_other_pod(vmi):
+        name, label = vmi.metadata.name, _label_of(vmi)
         labels, priority = {label: name if len(name) <= _LONGEST_LABEL else vmi.metadata.uid}, "user-triggered"
     return VirtualMachineInstanceMigration(
         metadata=ObjectMeta(
@@ -112,8 +117,18 @@ def make_migration(vmi: VirtualMachineInstance) -> VirtualMachineInstanceMigrati
     )
 
 
+def _label_of(vmi: VirtualMachineInstance) -> str:
+    if changes_volumes(vmi):
+        return VOLUME_MIGRATION
+    return NETWORK_MIGRATION if needs_other_pod(vmi) else GROWTH_MIGRATION
+
+
+def _wants_other_pod(vmi: VirtualMachineInstance) -> bool:
+    return needs_other_pod(vmi) or outgrows_pod(vmi)
+
+
 def find_pause(guests: Sequence[Guest], now: datetime) -> Pause | None:
-    """Whether the latest migrations of so many VMIs have all failed; those for disks and NICs tell nothing of it."""
+    """Whether the latest migrations of so many VMIs have all failed; others tell nothing of it."""
     ended = [
         each
         for guest in guests
@@ -174,18 +189,18 @@ def _find_changing(
 def _find_joining(
     guests: Sequence[Guest], rules: Rules, now: datetime
 ) -> tuple[list[VirtualMachineInstance], list[Wait]]:
-    """Guests that can move, and whose Pods have not joined a network for so long that only another Pod helps; and those
-    that wait after a failure."""
+    """Guests that can move, and whose Pods have not joined a network for so long that only another Pod helps, or can be
+    no larger; and those that wait after a failure."""
     found, waiting = [], []
     for guest in sorted(guests, key=_by_name):
         vmi = guest.vmi
-        if not (guest.is_free and needs_other_pod(vmi) and is_migratable(vmi) and rules.nodes > 1):
+        if not (guest.is_free and _wants_other_pod(vmi) and is_migratable(vmi) and rules.nodes > 1):
             continue
         if not rules.updates.live_migrate or UPDATE_ABORTION in vmi.metadata.annotations:
             continue
         if (wait := find_wait(guest, UPDATE_MIGRATION, now)) is not None:
             waiting.append(wait)
-        elif _lasts(vmi, now):
+        elif outgrows_pod(vmi) or _lasts(vmi, now):
             found.append(vmi)
     return found, waiting
 
@@ -212,7 +227,7 @@ def _find_aborts(guests: Sequence[Guest], version: str) -> Iterator[Abort]:
     for guest in guests:
         vmi, state = guest.vmi, guest.vmi.status.migration_state
         is_told = UPDATE_ABORTION in vmi.metadata.annotations
-        if not is_told and (changes_volumes(vmi) or needs_other_pod(vmi) or is_outdated(vmi, version)):
+        if not is_told and (changes_volumes(vmi) or _wants_other_pod(vmi) or is_outdated(vmi, version)):
             continue
         for each in guest.migrations:
             if each.is_final or each.metadata.deletion_timestamp is not None or not is_ours(each, UPDATE_MIGRATION):
@@ -237,9 +252,10 @@ def _find_marks(
 
 
 def _count_joining_places(guests: Sequence[Guest], rules: Rules) -> int:
-    """How many more guests may move for their NICs: together not more than half of all places, as none may be able to
+    """How many more guests may move for their Pods: together not more than half of all places, as none may be able to
     come where its network is, and updates go on beside them."""
-    under_way = [each for guest in guests for each in guest.migrations if NETWORK_MIGRATION in each.metadata.labels]
+    ours = [each for guest in guests for each in guest.migrations]
+    under_way = [each for each in ours if not each.metadata.labels.keys().isdisjoint(_POD_CHANGES)]
     return max(1, rules.places // 2) - sum(1 for each in under_way if _takes_place(each))
 
 

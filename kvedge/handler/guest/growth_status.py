@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kvedge.resources.meta import Condition
-from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, VirtualMachineInstance
+from kvedge.resources.moves.pod_room import find_room, lacks_memory, lacks_vcpus
+from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import format_bytes, parse_bytes
 from kvedge.resources.vmi_facts import HOT_MEMORY_CHANGE, UnreadableCpus, guest_memory_bytes, topology_of, vcpu_count
 from kvedge.rpc.launcher_pb2 import DomainStatus
@@ -38,7 +39,7 @@ def vcpu_condition(vmi: VirtualMachineInstance, status: DomainStatus) -> Conditi
     has = current_topology(vmi, status)
     if not status.vcpus or has is None or status.vcpus >= vcpu_count(vmi.spec.domain):
         return None
-    return Condition(type=HOT_VCPU_CHANGE, status="True")
+    return _waiting(HOT_VCPU_CHANGE, find_room(vmi) if lacks_vcpus(vmi) else None)
 
 
 def current_memory(vmi: VirtualMachineInstance, status: DomainStatus) -> MemoryStatus | None:
@@ -72,4 +73,11 @@ def memory_condition(vmi: VirtualMachineInstance, status: DomainStatus) -> Condi
     # What it started with it cannot give back.
     if status.memory_requested_bytes == max(guest_memory_bytes(vmi.spec.domain), status.memory_boot_bytes):
         return None
-    return Condition(type=HOT_MEMORY_CHANGE, status="True")
+    return _waiting(HOT_MEMORY_CHANGE, find_room(vmi) if lacks_memory(vmi) else None)
+
+
+def _waiting(type_: str, room: PodRoom | None) -> Condition:
+    """With what keeps the Pod from having room for it, if anything does."""
+    if room is None or not room.message:
+        return Condition(type=type_, status="True")
+    return Condition(type=type_, status="True", reason=room.reason, message=room.message)

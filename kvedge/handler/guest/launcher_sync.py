@@ -24,6 +24,7 @@ from kvedge.handler.guest.running_nics import RunningNics, prepare_running
 from kvedge.handler.guest.told_claims import summarize_claims
 from kvedge.handler.held_process import HeldProcess
 from kvedge.handler.launchers.domain_outcome import ALIVE
+from kvedge.handler.launchers.held_growth import hold_memory, hold_vcpus
 from kvedge.handler.launchers.launcher_connections import Key, LauncherCallError, LauncherConnections
 from kvedge.handler.launchers.sync_plan import RESOLVER_SECONDS, LauncherView
 from kvedge.handler.migration.copied_claims import image_bytes, known_bytes
@@ -37,7 +38,7 @@ from kvedge.resources.disks.moved_volumes import as_moved
 from kvedge.resources.types.pod_networks import absent_interfaces
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.saved_memory import MEMORY_VOLUME, RESUME_MEMORY, resume_claim
-from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
+from kvedge.resources.vmi_facts import vcpu_count
 from kvedge.rpc import launcher_pb2
 from kvedge.rpc.launcher_pb2 import DOMAIN_STATE_ABSENT, OUTGOING_ACTIVE
 from kvedge.runtime.clock import Clock
@@ -70,11 +71,12 @@ class LauncherSync:
     def is_outdated(self, key: Key, vmi: VirtualMachineInstance, memory: PassMemory) -> bool:
         """Whether the launcher would be told of other claims, volumes, NICs or CPUs now, or its guest of servers."""
         memory.joins = self._joins(vmi, memory)
+        known = self.connections.view(key).status
         if (
             memory.claims != summarize_claims(vmi)
             or memory.wishes != wishes_of(vmi)
-            or memory.vcpus != vcpu_count(vmi.spec.domain)
-            or memory.guest_bytes != guest_memory_bytes(vmi.spec.domain)
+            or memory.vcpus != vcpu_count(hold_vcpus(vmi, known).spec.domain)
+            or memory.guest_bytes != hold_memory(vmi, known)
             or memory.told_nics != summarize_nics(vmi, joins=memory.joins)
         ):
             return True
@@ -178,11 +180,12 @@ class LauncherSync:
         memory.nics = (*(item.nic for item in prepared), *running.lost_nics(vmi), *function_nics(vmi))
         memory.lost = tuple(running.lost_sentences(vmi))
         starts = known is None or known.state == DOMAIN_STATE_ABSENT
+        told = hold_vcpus(vmi, known)
         request = launcher_pb2.SyncRequest(
-            vmi_json=encode_json(vmi),
+            vmi_json=encode_json(told),
             interfaces=[item.message for item in prepared],
             options=self.options(),
-            memory_bytes=guest_memory_bytes(vmi.spec.domain),
+            memory_bytes=hold_memory(vmi, known),
             resume=_find_memory(vmi, known) if starts else "",
         )
         self.connections.note(key, NETWORK_READY)
@@ -191,7 +194,7 @@ class LauncherSync:
         memory.resolver, memory.resolver_seen = resolver, self.clock.monotonic()
         memory.claims = summarize_claims(vmi)
         memory.wishes = wishes_of(vmi)
-        memory.vcpus = vcpu_count(vmi.spec.domain)
+        memory.vcpus = vcpu_count(told.spec.domain)
         memory.guest_bytes = request.memory_bytes
         self._finish_network(vmi, launcher, prepared, memory)
         for sentence in memory.lost:

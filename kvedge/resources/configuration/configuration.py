@@ -133,7 +133,9 @@ class BindingPlugin:
 class LiveUpdates:
     """Whether changes of VMs reach their running guests, and how far these may grow."""
 
-    is_on: bool = False
+    is_on: bool = True
+    # Whether the KubeVirt object says so. Otherwise VMs of a time when it was off keep the machine that they had.
+    is_said: bool = False
     hotplug_ratio: int = 4
     # None: by the ratio.
     most_sockets: int | None = None

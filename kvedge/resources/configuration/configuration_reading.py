@@ -126,7 +126,8 @@ def _live_updates(given: KubeVirtConfiguration, checks: Checks) -> LiveUpdates:
     sockets = checks.whole(f"{at}.maxCpuSockets", room.max_cpu_sockets, 0, 1, MOST_VCPUS)
     memory = checks.amount(f"{at}.maxGuest", room.max_guest, above_zero=True)
     most_memory = None if memory is None else int(memory)
-    return LiveUpdates(given.vm_rollout_strategy == "LiveUpdate", ratio, sockets or None, most_memory)
+    strategy = given.vm_rollout_strategy
+    return LiveUpdates(strategy != "Stage", strategy is not None, ratio, sockets or None, most_memory)
 
 
 def _tracked_vms(given: BlockTrackingSelectors | None, checks: Checks) -> TrackedVms:

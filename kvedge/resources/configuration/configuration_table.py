@@ -275,7 +275,7 @@ _GUESTS: Final = (
     ),
     _make_applied(
         "configuration.vmRolloutStrategy",
-        "When changes of a VM take effect: LiveUpdate at once where possible, Stage, the default here, with its next "
+        "When changes of a VM take effect: LiveUpdate, the default, at once where possible, Stage with its next "
         "start. Sockets, memory and where it may run change at once.",
     ),
     _make_applied(

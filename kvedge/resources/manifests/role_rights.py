@@ -182,6 +182,8 @@ _CONTROLLER: Final = (
     ),
     # The readiness gate of a launcher Pod is the controller's to set.
     right(("patch",), "core", "pods/status"),
+    # A launcher's Pod grows and shrinks with its guest.
+    right(("patch",), "core", "pods/resize"),
     # It keeps the KubeVirt object's status true, and makes the object where there is none.
     right(("create",), "kubevirt.io", "kubevirts"),
     right(("patch",), "kubevirt.io", "kubevirts/status"),

@@ -76,8 +76,16 @@ STATUS_DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "virtualMachineRevisionName": "The ControllerRevision with the VM's spec that it was made from.",
         "selinuxContext": "The SELinux context of its Pod; none without SELinux.",
         "fsFreezeStatus": "frozen while its filesystems are held still.",
+        "podRoom": "For how large a guest its Pod has room, once its CPUs or memory change while it runs.",
         "diskCopy": "Disks that are to be copied as they all are at one moment.",
         "changedBlockTracking": "What becomes of copies of its disks.",
+    },
+    "PodRoom": {
+        "node": "The node that the Pod is on.",
+        "vcpus": "For so many CPUs of the guest.",
+        "memory": "For so much memory of the guest.",
+        "reason": "What keeps the Pod from the size that it is to have, in one word.",
+        "message": "The same, for people.",
     },
     "PhaseTransition": {"phase": "The phase.", "phaseTransitionTimestamp": "When it was entered."},
     "InterfaceStatus": {

@@ -24,6 +24,8 @@ UPDATE_MIGRATION: Final = "kubevirt.io/workloadUpdateMigration"
 VOLUME_MIGRATION: Final = "kubevirt.io/volume-update-migration"
 # On a migration, as a label: its guest comes to a Pod that is on its networks. kvedge's own.
 NETWORK_MIGRATION: Final = "kvedge.io/network-update-migration"
+# On a migration, as a label: its guest comes to a larger Pod. kvedge's own.
+GROWTH_MIGRATION: Final = "kvedge.io/growth-migration"
 # On a VMI: its update is to end.
 UPDATE_ABORTION: Final = "kubevirt.io/workloadUpdateMigrationAbortion"
 # A condition of the KubeVirt object, kvedge's own: whether all launchers are of this release, and why not.

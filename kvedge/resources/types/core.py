@@ -311,6 +311,9 @@ class ContainerStatus(KubeStruct, kw_only=True):
     started: bool | None = None
     state: ContainerState | None = None
     last_state: ContainerState | None = None
+    # What the node has set aside for it, and what it has; nodes that cannot resize Pods say neither.
+    allocated_resources: dict[str, Quantity] = {}
+    resources: ResourceAmounts | None = None
 
 
 class PodIp(KubeStruct, kw_only=True):

@@ -227,6 +227,19 @@ class MemoryStatus(KubeStruct, kw_only=True):
     memory_overhead: Quantity | None = None
 
 
+class PodRoom(KubeStruct, kw_only=True):
+    """For how large a guest its Pod on `node` has room once vCPUs or memory have changed while it runs; kvedge's own.
+
+    `reason` and `message` say what keeps the Pod from what the guest is to have.
+    """
+
+    node: str = ""
+    vcpus: int = 0
+    memory: Quantity | None = None
+    reason: str = ""
+    message: str = ""
+
+
 class MachineStatus(KubeStruct, kw_only=True):
     """The machine type as libvirt expanded it."""
 
@@ -261,6 +274,8 @@ class VirtualMachineInstanceStatus(KubeStruct, kw_only=True):
     selinux_context: str = ""
     current_cpu_topology: CpuTopology | None = field(default=None, name="currentCPUTopology")
     memory: MemoryStatus | None = None
+    # Written by the controller alone: the handler lets the guest grow as far as its Pod has.
+    pod_room: PodRoom | None = None
     machine: MachineStatus | None = None
     fs_freeze_status: str = ""
     # Written by the controller alone, and answered by the handler in `changed_block_tracking`.

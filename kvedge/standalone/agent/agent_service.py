@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from kvedge.standalone.agent.container.systemd_scopes import pod_cgroups
 from kvedge.standalone.agent.node.network_keeper import NetworkKeeper
 from kvedge.standalone.agent.node.node_loop import NodeLoop
 from kvedge.standalone.agent.node.node_manifest import HostFacts, has_guestfs, read_host_facts
+from kvedge.standalone.agent.node.schedule_plan import room_reasons
 from kvedge.standalone.agent.node.scheduler_loop import FollowedStorage, SchedulerLoop
 from kvedge.standalone.agent.node.usage_meter import UsageMeter
 from kvedge.standalone.agent.pod.address_sweep import AddressSweep
@@ -60,6 +61,7 @@ from kvedge.standalone.agent.pod.pod_addresses import PodAddresses
 from kvedge.standalone.agent.pod.pod_loop import WORKERS, PodLoop
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.agent.pod.pod_record import PodRecordError
+from kvedge.standalone.agent.pod.pod_resizing import Resizing
 from kvedge.standalone.agent.pod.pod_steps import PodSteps
 from kvedge.standalone.agent.pod.resolv_conf_keeper import ResolvConfKeeper
 from kvedge.standalone.agent.pod.store_history import StoreHistory
@@ -365,8 +367,14 @@ class NodeAgent:
             clock=self._clock,
             queue=queue,
             history=StoreHistory(self._client, followed.pods),
+            resizing=Resizing(partial(self._find_lacks, followed.nodes), followed.pods.list),
         )
         return _PodWork(made, pulls, ReconcileLoop("pods", made.reconcile, WORKERS, queue))
+
+    def _find_lacks(self, nodes: Informer[Node], pod: Pod, others: Sequence[Pod]) -> list[str]:
+        """What of this node is too small for a Pod beside others, as its scheduler has it."""
+        node = nodes.get("", self._config.node)
+        return [] if node is None else list(room_reasons(pod, node, others, len(self._cpus.pool)))
 
     def _scheduler_parts(self, followed: _Followed) -> list[Part]:
         queue = WorkQueue()

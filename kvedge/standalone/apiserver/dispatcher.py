@@ -54,6 +54,7 @@ _PLAIN_SUBRESOURCES: Final = {
     "status": ("get", "update", "patch"),
     "approval": ("get", "update", "patch"),
     "finalize": ("update",),
+    "resize": ("get", "update", "patch"),
 }
 
 # Serves a subresource, or a kind that is not stored. Found by (storage or "*", subresource or "").

@@ -11,10 +11,12 @@ import pytest
 from kvedge.api.api_service import ApiRole
 from kvedge.kube.errors import Forbidden, Invalid, NotFound
 from kvedge.kube.kube_client import KubeClient
+from kvedge.kube.patches import StrategicPatch
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, UNPATCHED
 from kvedge.resources.evacuation import EVICTION_IN_PROGRESS
 from kvedge.resources.role_users import CONTROLLER_ACCOUNT, CONTROLLER_GROUP
+from kvedge.resources.types.core import Pod
 from kvedge.resources.types.pod_networks import NETWORKS
 from kvedge.resources.types.sriov_networks import NETWORK_INFO
 from tests.support.api_servers import ApiServerUnderTest, Kubectl
@@ -56,7 +58,8 @@ def restricted(server: ApiServerUnderTest, admin: KubeClient, controller: KubeCl
         change = {"metadata": {"annotations": {"try": str(next(tries))}}}
         return SAID in refused(controller, "PATCH", f"{NODES}/{NODE}", change)
 
-    resources = ["nodes", "pods", "pods/status", "pods/eviction", "controllerrevisions", "persistentvolumeclaims"]
+    resources = ["nodes", "pods", "pods/status", "pods/resize", "pods/eviction"]
+    resources += ["controllerrevisions", "persistentvolumeclaims"]
     resources += ["virtualmachines", "virtualmachinepools", "virtualmachinepools/status"]
     groups = ["", "apps", "kubevirt.io", "pool.kubevirt.io"]
     with everything_by_rbac(admin, CONTROLLER_GROUP, CONTROLLER_ACCOUNT, groups, resources):
@@ -102,6 +105,21 @@ def test_it_makes_launchers_of_vmis_reports_on_them_and_ends_them(launcher: Json
     condition = {"type": "kubevirt.io/virtual-machine-unpaused", "status": "True"}
     assert refused(controller, "PATCH", f"{path}/status", {"status": {"conditions": [condition]}}) == ""
     assert refused(controller, "DELETE", path) == ""
+
+
+def test_it_resizes_launchers_alone(launcher: JsonObject, others: JsonObject, controller: KubeClient) -> None:
+    def resize(name: str) -> str:
+        containers = [{"name": item["name"], "resources": {"requests": {"cpu": "1"}}} for item in containers_of[name]]
+        try:
+            controller.patch(Pod, "default", name, StrategicPatch({"spec": {"containers": containers}}), "resize")
+        except (Forbidden, Invalid) as error:
+            return error.message
+        return ""
+
+    containers_of = {each["metadata"]["name"]: each["spec"]["containers"] for each in (launcher, others)}
+    assert f"{SAID} to touch other Pods than launchers" in resize("others")
+    # What the server itself has against it comes after the policy.
+    assert SAID not in resize("launcher")
 
 
 @pytest.mark.parametrize(

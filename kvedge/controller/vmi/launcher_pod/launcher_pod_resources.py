@@ -35,7 +35,6 @@ from kvedge.resources.values.quantities import Quantity, format_milli, parse_byt
 from kvedge.resources.vmi_facts import (
     guest_memory_field,
     has_screen,
-    most_vcpus,
     page_bytes,
     reserved_disks,
     vcpu_count,
@@ -53,8 +52,8 @@ def overhead_bytes(vmi: VirtualMachineInstance, config: ClusterConfig) -> int:
     overhead = memory_overhead(
         GuestShape(
             memory=_guest_memory(vmi),
-            # A Pod keeps its size: what CPUs cost that come while the guest runs is set aside before.
-            vcpus=most_vcpus(vmi.spec.domain, vmi.spec.architecture or config.default_architecture),
+            # The Pod grows with its guest: nothing is set aside for CPUs that may come.
+            vcpus=vcpu_count(vmi.spec.domain),
             graphics=has_screen(vmi.spec.domain.devices),
             architecture=vmi.spec.architecture or config.default_architecture,
             emulated=config.use_emulation,

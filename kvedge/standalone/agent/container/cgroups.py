@@ -113,6 +113,16 @@ class Cgroups:
                 holds = False
         return holds
 
+    def resize(self, pod: str, limits: CgroupLimits) -> str:
+        """Set all limits of a Pod that runs to others; what is in the way, or nothing. May be repeated."""
+        for hierarchy in self.hierarchies:
+            folder = hierarchy.path / _PARENT / self.instance / pod
+            try:
+                _write(folder, [*_settings(hierarchy, limits), *_cpu_limit(hierarchy, limits)])
+            except OSError as error:
+                return f"{folder}: {error.strerror or error}"
+        return ""
+
     def _catch_up(self, pod: str, hierarchy: Hierarchy, folder: Path) -> None:
         """A Pod that is older than the pool of CPUs has no group of theirs yet."""
         is_new = not folder.is_dir() and hierarchy.is_of_cpus

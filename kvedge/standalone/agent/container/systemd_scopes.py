@@ -11,6 +11,7 @@ import errno
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,19 +92,19 @@ class SystemdScopes(Cgroups):
         if not limits.cpus and read_cpus(scope):
             # There is no pool any more.
             properties.append("AllowedCPUs=")
-        if not properties:
-            return True
-        command = ["systemctl", "set-property", "--runtime", scope.name, *properties]
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
-        except subprocess.CalledProcessError as error:
-            self.note_problem("systemctl", error.stderr.decode(errors="replace").strip() or "no answer")
-            return False
-        except (OSError, subprocess.TimeoutExpired) as error:
-            self.note_problem("systemctl", str(error))
+        problem = _set_properties(scope.name, properties) if properties else ""
+        if problem:
+            self.note_problem("systemctl", problem)
             return False
         self.forget_problem("systemctl")
         return True
+
+    def resize(self, pod: str, limits: CgroupLimits) -> str:
+        """As :meth:`Cgroups.resize`, by systemd."""
+        scope = self._scope(pod)
+        if not scope.is_dir():
+            return Cgroups.resize(self, pod, limits)
+        return _set_properties(scope.name, [*scope_properties(limits), *cpu_properties(limits)])
 
     def remove(self, pod: str) -> None:
         """As :meth:`Cgroups.remove`; systemd removes an empty scope by itself."""
@@ -176,6 +177,18 @@ class SystemdScopes(Cgroups):
         with suppress(OSError):
             return str(pid) in (self._scope(pod) / "cgroup.procs").read_text().split()
         return False
+
+
+def _set_properties(unit: str, properties: Sequence[str]) -> str:
+    """Have systemd set them; what is in the way, or nothing."""
+    command = ["systemctl", "set-property", "--runtime", unit, *properties]
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
+    except subprocess.CalledProcessError as error:
+        return error.stderr.decode(errors="replace").strip() or "no answer"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return ""
 
 
 def scope_properties(limits: CgroupLimits) -> list[str]:

@@ -32,7 +32,7 @@ def fit_reasons(pod: Pod, node: Node, others: Iterable[Pod], pool: int = 0) -> l
         # As the scheduler does: a node that is filtered out is not asked for its room.
         return reasons
     there = [other for other in others if other.status.phase not in FINAL_POD_PHASES]
-    return [*_room_reasons(pod, node, there, pool), *_neighbour_reasons(pod, there)]
+    return [*room_reasons(pod, node, there, pool), *_neighbour_reasons(pod, there)]
 
 
 def unschedulable_message(reasons: Sequence[Sequence[str]]) -> str:
@@ -99,7 +99,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
 
 
-def _room_reasons(pod: Pod, node: Node, there: Sequence[Pod], pool: int) -> Iterator[str]:
+def room_reasons(pod: Pod, node: Node, there: Sequence[Pod], pool: int) -> Iterator[str]:
+    """What of a node is too small for a Pod beside those that are `there`."""
     allocatable = {name: parse_quantity(value) for name, value in node.status.allocatable.items()}
     alone = exclusive_cpus(pod)
     if alone and alone > (free := pool - pods_cpus(there)):

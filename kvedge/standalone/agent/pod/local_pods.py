@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvedge.kube.work_queue import Key
+from kvedge.resources.meta import Condition
 from kvedge.resources.types.core import Pod
 from kvedge.standalone.agent.container.container_files import PodFiles
 from kvedge.standalone.agent.container.container_plan import PodPlace
@@ -34,6 +35,8 @@ class LocalPod:
     place: PodPlace | None = None
     # This agent has set the limit of its CPU time.
     cpu_is_limited: bool = False
+    # Why the Pod has not got the size that it asks for.
+    resize: Condition | None = None
     # Network and cgroup are gone, or were never made.
     released: bool = False
     # Anything of it may still run: no other Pod of its VM may begin.

@@ -39,6 +39,7 @@ from kvedge.standalone.agent.pod.pod_checks import rejection
 from kvedge.standalone.agent.pod.pod_plan import ForgetPod, LookAgain, PodSeen, plan_pod
 from kvedge.standalone.agent.pod.pod_probes import PodProbes
 from kvedge.standalone.agent.pod.pod_record import new_record, write_pod_record
+from kvedge.standalone.agent.pod.pod_resizing import Resizing, follow_size, has_size, sizes_of
 from kvedge.standalone.agent.pod.pod_status import StatusFacts, pod_status
 from kvedge.standalone.agent.pod.pod_steps import PodSteps, StepError, remove_object
 from kvedge.standalone.agent.pod.store_history import StoreHistory
@@ -69,6 +70,7 @@ class PodLoop:
     clock: Clock
     queue: WorkQueue
     history: StoreHistory
+    resizing: Resizing
 
     def reconcile(self, key: Key) -> Again | None:
         """One pass over everything that has this name.
@@ -161,12 +163,23 @@ class PodLoop:
         if known:
             wait = self._follow_networks(local)
             waits += [] if wait is None else [wait]
+            wait = self._follow_size(local)
+            waits += [] if wait is None else [wait]
             self.write_status(local)
         return min(waits, default=None)
 
     def _follow_networks(self, local: LocalPod) -> float | None:
         runs = any(isinstance(state, Running) for state in self._states(local).values())
         return follow(self.steps.places, self.steps.events, local) if runs else None
+
+    def _follow_size(self, local: LocalPod) -> float | None:
+        if has_size(local) and local.resize is None:
+            return None
+        if not any(isinstance(state, Running) for state in self._states(local).values()):
+            return None
+        wait = follow_size(self.resizing, self.steps.places, local)
+        _write_down(local)
+        return wait
 
     def _note_gone(self, local: LocalPod) -> None:
         if not local.record.forgotten and self.history.has_forgotten(local.record):
@@ -240,6 +253,8 @@ class PodLoop:
             image_ids=local.record.image_ids,
             probed=self.probes.verdicts(local),
             problem=local.problem,
+            sizes=sizes_of(local),
+            resize=local.resize,
             rejection=rejection(local.pod),
             addresses=local.record.addresses or ((self.host_address,) if local.pod.spec.host_network else ()),
             host_address=self.host_address,

@@ -22,6 +22,7 @@ from kvedge.resources.types.core import (
     Pod,
     PodIp,
     PodStatus,
+    ResourceAmounts,
 )
 from kvedge.resources.types.core import ContainerState as ContainerStateStatus
 from kvedge.runtime.clock import rfc3339
@@ -30,7 +31,7 @@ from kvedge.standalone.agent.container.container_state import ContainerState, En
 from kvedge.standalone.agent.pod.pod_checks import Rejection
 from kvedge.standalone.agent.pod.pod_plan import ImageProblem
 
-_OURS: Final = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+_OURS: Final = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodResizePending", "PodResizeInProgress")
 # The last that is kept of a message, in characters.
 _LONGEST_MESSAGE: Final = 4096
 
@@ -47,6 +48,9 @@ class StatusFacts:
     probed: Mapping[str, bool] = field(default_factory=dict)
     # Why it could not be set up or started, at the last attempt.
     problem: ImageProblem | None = None
+    # By container: what is set aside for it; and why the Pod has not got what it asks for by now.
+    sizes: Mapping[str, ResourceAmounts] = field(default_factory=dict)
+    resize: Condition | None = None
     rejection: Rejection | None = None
     # IPv4 first.
     addresses: tuple[str, ...] = ()
@@ -71,7 +75,7 @@ def pod_status(pod: Pod, facts: StatusFacts, now: datetime) -> PodStatus:
     phase = pod_phase(pod, facts.containers)
     return PodStatus(
         phase=phase,
-        conditions=_conditions(pod, phase, init, main, stamp),
+        conditions=_conditions(pod, phase, init, main, stamp, facts.resize),
         pod_ip=next(iter(facts.addresses), ""),
         pod_ips=[PodIp(ip=address) for address in facts.addresses],
         host_ip=facts.host_address,
@@ -113,6 +117,7 @@ def _container_status(pod: Pod, container: Container, facts: StatusFacts, *, ini
     else:
         ready = running and facts.probed.get(container.name, container.readiness_probe is None)
     begun = not isinstance(state, (NotStarted, Starting))
+    size = facts.sizes.get(container.name)
     return ContainerStatus(
         name=container.name,
         ready=ready,
@@ -122,6 +127,8 @@ def _container_status(pod: Pod, container: Container, facts: StatusFacts, *, ini
         container_id=_container_id(pod, container) if begun else "",
         started=running,
         state=_state(pod, container, state, facts, initial=initial),
+        allocated_resources=size.requests if running and size is not None else {},
+        resources=size if running else None,
     )
 
 
@@ -170,7 +177,12 @@ def _time(seconds: float) -> str:
 
 
 def _conditions(
-    pod: Pod, phase: str, init: Sequence[ContainerStatus], main: Sequence[ContainerStatus], stamp: str
+    pod: Pod,
+    phase: str,
+    init: Sequence[ContainerStatus],
+    main: Sequence[ContainerStatus],
+    stamp: str,
+    resize: Condition | None,
 ) -> list[Condition]:
     over = "PodCompleted" if phase == "Succeeded" else "PodFailed" if phase == "Failed" else ""
     not_initialized = [status.name for status in init if not status.ready]
@@ -187,6 +199,7 @@ def _conditions(
         _condition("ContainersReady", containers_ready, over or "ContainersNotReady", _unready_message(not_ready)),
         _condition("PodScheduled", True, "", ""),
     ]
+    wanted += [] if resize is None else [resize]
     foreign = [item for item in pod.status.conditions if item.type not in _OURS]
     return [*(_date(pod, item, stamp) for item in wanted), *foreign]
 

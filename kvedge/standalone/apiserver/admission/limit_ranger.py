@@ -40,7 +40,7 @@ class LimitRanger:
         if obj is None or (review.old or obj)["metadata"].get("deletionTimestamp"):
             return
         faults: Callable[[JsonObject, JsonObject], list[str]]
-        if _is_of(review, "pods") and review.old is None:
+        if (_is_of(review, "pods") and review.old is None) or review.context.target.subresource == "resize":
             faults = pod_faults
         elif _is_of(review, "persistentvolumeclaims"):
             faults = claim_faults

@@ -94,7 +94,7 @@ class QuotaLedger:
             Forbidden: a quota of the namespace has too little left, or wants more said.
         """
         tallies = self._tallies.get(context.namespace)
-        if not tallies or not context.namespace or context.target.subresource:
+        if not tallies or not context.namespace or context.target.subresource not in ("", "resize"):
             yield
             return
         wanted = [

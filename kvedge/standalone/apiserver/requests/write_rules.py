@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from kvedge.resources.codec import JsonObject
 from kvedge.standalone.apiserver.kinds.built_in import find_built_in
+from kvedge.standalone.apiserver.kinds.rules.pod_resize_rules import take_resources
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.wire.api_errors import (
     ApiError,
@@ -204,6 +205,19 @@ def prepare_finalize(live: JsonObject, obj: JsonObject) -> None:
     finalizers = (obj.get("spec") or {}).get("finalizers") or []
     kept = cast(JsonObject, clone(live))
     kept.setdefault("spec", {})["finalizers"] = finalizers
+    obj.clear()
+    obj.update(kept)
+
+
+def prepare_resize(kind: ServedKind, live: JsonObject, obj: JsonObject) -> None:
+    """Make of an update of a Pod's resize subresource one that changes its containers' resources alone."""
+    _check_uid(kind, live["metadata"], obj["metadata"])
+    given, kept = obj["metadata"], cast(JsonObject, clone(live))
+    take_resources(kept["spec"], obj.get("spec") or {})
+    for name in ("managedFields", "resourceVersion"):
+        _keep(given, kept["metadata"], name)
+    if kept["spec"] != live["spec"]:
+        kept["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
     obj.clear()
     obj.update(kept)
 

@@ -24,6 +24,7 @@ from kvedge.standalone.apiserver.admission.quota_ledger import QuotaLedger
 from kvedge.standalone.apiserver.admission.service_ledger import ServiceLedger
 from kvedge.standalone.apiserver.kinds.built_in import initial_status
 from kvedge.standalone.apiserver.kinds.custom.crd_status import CLEANUP_FINALIZER, set_crd_status
+from kvedge.standalone.apiserver.kinds.rules.pod_resize_rules import check_resize
 from kvedge.standalone.apiserver.kinds.served_kinds import ServedKind
 from kvedge.standalone.apiserver.kinds.versions import convert_to_served, convert_to_stored
 from kvedge.standalone.apiserver.patch import server_apply
@@ -41,6 +42,7 @@ from kvedge.standalone.apiserver.wire.api_errors import (
     NotFound,
     StaleWrite,
     Target,
+    first_errors,
 )
 from kvedge.standalone.apiserver.wire.json_values import clone
 from kvedge.standalone.apiserver.wire.large_work import SMALL_BYTES
@@ -186,6 +188,8 @@ class ObjectWriter:
         kind = context.kind
         if context.target.subresource in ("status", "approval"):
             write_rules.prepare_status_update(kind, live, obj)
+        elif context.target.subresource == "resize":
+            write_rules.prepare_resize(kind, live, obj)
         elif context.target.subresource == "finalize":
             write_rules.prepare_finalize(live, obj)
         elif context.target.subresource != "binding":
@@ -193,6 +197,9 @@ class ObjectWriter:
             self._set_server_fields(context, obj, live)
         if not owners_noted:
             obj = self._with_owners(context, obj, live)
+        if context.target.subresource == "resize":
+            # All else is as it was.
+            return obj, first_errors(check_resize(obj, live))
         return obj, object_checks.check_update(kind, obj, live)
 
     async def _mutate(

@@ -14,6 +14,7 @@ from kvedge.api.admission.rules.subject import Cluster
 from kvedge.api.admission.vmi_defaults_plan import new_vmi, with_defaults
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.configuration.configuration import Configuration, LiveUpdates
+from kvedge.resources.names import GROWTH_ROOM, VM_GENERATION
 from tests.support.builders import put, small_vmi, vm_of
 from tests.support.reviews import request
 
@@ -35,6 +36,7 @@ def at(document: Any, path: str) -> Any:
     return document
 
 
+STAGED = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_on=False)))
 LIVE = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_on=True)))
 DISK = "domain.devices.disks[0]"
 
@@ -77,7 +79,25 @@ def test_the_cluster_may_name_the_room_and_arm_has_none() -> None:
 def test_a_vmi_has_room_for_memory_where_it_can_have_some(changes: JsonObject, most: str | None) -> None:
     assert defaults(changes, LIVE)["domain"]["memory"].get("maxGuest") == most
     written = changes["domain.memory"].get("maxGuest")
-    assert defaults(changes)["domain"]["memory"].get("maxGuest") == written
+    assert defaults(changes, STAGED)["domain"]["memory"].get("maxGuest") == written
+
+
+def test_a_vm_of_before_keeps_its_machine_until_somebody_asks_for_room() -> None:
+    """Sockets, a NUMA cell and a device more are another machine: an upgrade of ours alone must not make them."""
+    vmi = small_vmi()
+    put(vmi["spec"], "domain.memory", {"guest": "1Gi"})
+    said = Cluster("amd64", Configuration(live_updates=LiveUpdates(is_said=True)))
+
+    def room(cluster: Cluster, *annotations: str) -> tuple[bool, bool]:
+        vmi["metadata"]["annotations"] = dict.fromkeys(annotations, "1")
+        domain = new_vmi(copy.deepcopy(vmi), cluster, NOW, "one")["spec"]["domain"]
+        return "maxSockets" in domain["cpu"], "maxGuest" in domain["memory"]
+
+    assert room(AMD) == (True, True), "a VMI of its own"
+    assert room(AMD, VM_GENERATION) == (False, False), "of a VM of before"
+    assert room(said, VM_GENERATION) == (True, True), "somebody wants them live"
+    assert room(AMD, VM_GENERATION, GROWTH_ROOM) == (True, True), "of a new VM"
+    assert room(STAGED, VM_GENERATION, GROWTH_ROOM) == (False, False)
 
 
 def test_the_cluster_may_name_the_room_for_memory_and_arm_has_none() -> None:
@@ -161,12 +181,12 @@ CASES: dict[str, tuple[dict[str, Any], str, Any]] = {
         "domain.memory.guest",
         "1Gi",
     ),
-    "one CPU": ({}, "domain.cpu", {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}),
+    "one CPU": ({}, "domain.cpu", {"cores": 1, "sockets": 1, "maxSockets": 4, "threads": 1, "model": "host-model"}),
     "sockets from the limit, rounded up": ({"domain.resources.limits.cpu": "2500m"}, "domain.cpu.sockets", 3),
     "zeros count as one beside another number": (
         {"domain.cpu.cores": 4},
         "domain.cpu",
-        {"cores": 4, "sockets": 1, "threads": 1, "model": "host-model"},
+        {"cores": 4, "sockets": 1, "maxSockets": 4, "threads": 1, "model": "host-model"},
     ),
     "a moving tag is always pulled": (
         {"volumes[0].containerDisk.image": "registry:5000/demo"},
@@ -350,7 +370,16 @@ def test_a_vm_keeps_platform_and_topology_version() -> None:
     template = vm["spec"]["template"]
     assert template["spec"]["architecture"] == "amd64"
     assert template["spec"]["domain"]["machine"] == {"type": "q35"}
-    assert template["metadata"]["annotations"] == {"kubevirt.io/pci-topology-version": "v3"}
+    assert template["metadata"]["annotations"] == {"kubevirt.io/pci-topology-version": "v3", GROWTH_ROOM: "v1"}
+    # Who replaces it by the file that it was made from replaces no machine.
+    replaced = mutated(vm_of(small_vmi()), vm)
+    assert replaced["spec"]["template"]["metadata"]["annotations"] == {GROWTH_ROOM: "v1"}
+
+
+def test_a_copy_of_a_vm_of_before_has_its_machine() -> None:
+    copied = vm_of(small_vmi())
+    copied["spec"]["template"]["metadata"] = {"annotations": {"kubevirt.io/pci-topology-version": "v3"}}
+    assert GROWTH_ROOM not in mutated(copied)["spec"]["template"]["metadata"]["annotations"]
 
 
 def test_nothing_else_is_written_into_what_the_user_keeps_in_a_file() -> None:

@@ -76,6 +76,13 @@ def test_a_request_changes_with_the_guest_and_is_never_below_it(request_before: 
     assert plan_memory(template.spec, vmi)["spec"]["domain"]["resources"] == {"requests": {"memory": after}}
 
 
+def test_a_limit_changes_with_the_guest_too() -> None:
+    vm, vmi = a_run(resources={"limits": {"memory": "3Gi"}})
+    template = with_memory(vm, "3Gi").spec.template
+    assert template is not None
+    assert plan_memory(template.spec, vmi)["spec"]["domain"]["resources"] == {"limits": {"memory": "4Gi"}}
+
+
 @pytest.mark.parametrize(
     ("guest", "message"),
     [
@@ -94,13 +101,8 @@ def test_what_a_running_guest_cannot_have_asks_for_a_restart_by_name(guest: str,
     ("most", "domain", "message"),
     [
         (None, {}, f"{UPDATED}. Memory-hotplug is not available for this VM configuration"),
-        (
-            "4Gi",
-            {"resources": {"limits": {"memory": "8Gi"}}},
-            f"{UPDATED}. The Pod of a VM with a memory limit keeps that limit until a restart",
-        ),
     ],
-    ids=["no room at all", "a limit"],
+    ids=["no room at all"],
 )
 def test_some_guests_keep_their_memory_until_a_restart(most: str | None, domain: JsonObject, message: str) -> None:
     vm, vmi = a_run(most, **domain)

@@ -316,13 +316,16 @@ def test_a_value_of_an_applied_key_that_does_nothing_is_told() -> None:
     assert read_configuration({"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}).findings == ()
 
 
-def test_changes_take_effect_at_once_only_where_that_is_asked_for() -> None:
-    assert not read_configuration({}).configuration.live_updates.is_on
+def test_changes_take_effect_at_once_unless_the_next_start_is_asked_for() -> None:
+    said = read_configuration({}).configuration.live_updates
+    assert (said.is_on, said.is_said) == (True, False)
+    said = read_configuration(configured(vmRolloutStrategy="Stage")).configuration.live_updates
+    assert (said.is_on, said.is_said) == (False, True)
     room = {"maxHotplugRatio": 2, "maxCpuSockets": 8, "maxGuest": "4Gi"}
     made = read_configuration(configured(vmRolloutStrategy="LiveUpdate", liveUpdateConfiguration=room))
     assert made.findings == ()
     assert made.configuration.live_updates == LiveUpdates(
-        is_on=True, hotplug_ratio=2, most_sockets=8, most_memory=4 << 30
+        is_on=True, is_said=True, hotplug_ratio=2, most_sockets=8, most_memory=4 << 30
     )
 
 

@@ -1,0 +1,184 @@
+"""How large a running guest's Pod has to be, and for how large a guest it has room.
+
+Called by the VMI's plan, from `Scheduled` on. Pure. A Pod is resized only once its guest's vCPUs or memory have
+changed: what a Pod of today would ask for does not matter to the others. It grows before the guest does, and shrinks
+once the guest has given memory back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from kvedge.controller.kubevirt.cluster_config import ClusterConfig
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.launcher_pods import is_moving, is_over
+from kvedge.controller.vmi.vmi_view import ResizePod
+from kvedge.resources.meta import Condition, condition
+from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_FAILED, find_room
+from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
+from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
+from kvedge.resources.values.quantities import Quantity, QuantityError, format_bytes, parse_bytes, parse_quantity
+from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
+
+# What a Pod may have more or less of while it runs.
+_RESIZED: Final[tuple[str, ...]] = ("cpu", "memory")
+_COMPUTE: Final = "compute"
+_PENDING: Final = "PodResizePending"
+_IN_PROGRESS: Final = "PodResizeInProgress"
+OTHER_POD: Final = (
+    "the guest gets it in another Pod, after a restart of the VM, or by a migration, which LiveMigrate in"
+    " workloadUpdateStrategy of the KubeVirt object lets happen by itself"
+)
+
+
+def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> PodRoom | None:
+    """For how large a guest the Pod has room; None when its guest has never changed, nor is to."""
+    known = find_room(vmi)
+    if not _is_followed(vmi, pod):
+        return vmi.status.pod_room
+    container = _compute_of(pod)
+    if container is None:
+        return vmi.status.pod_room
+    room = _room_before(vmi) if known is None else known
+    if not _has(container.resources, _size(vmi, container, config)):
+        # What was said of the last try stays until the next one.
+        return room
+    if not _is_actuated(pod, container):
+        found = condition(pod.status.conditions, _PENDING) or condition(pod.status.conditions, _IN_PROGRESS)
+        reason, message = _explain(found)
+        return msgspec.structs.replace(room, reason=reason, message=message)
+    return PodRoom(
+        node=vmi.status.node_name,
+        vcpus=vcpu_count(vmi.spec.domain),
+        memory=format_bytes(guest_memory_bytes(vmi.spec.domain)),
+    )
+
+
+def plan_resize(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> tuple[ResizePod, ...]:
+    """The order that gives the Pod its size; none when it was given already, or has been right all the time."""
+    container = _compute_of(pod)
+    if container is None or not _is_followed(vmi, pod):
+        return ()
+    wanted = _size(vmi, container, config)
+    if _has(container.resources, wanted):
+        return ()
+    resources = {"requests": wanted.requests, "limits": wanted.limits}
+    return (ResizePod(pod, {"spec": {"containers": [{"name": _COMPUTE, "resources": resources}]}}),)
+
+
+def _is_followed(vmi: VirtualMachineInstance, pod: Pod) -> bool:
+    """Whether the Pod's size matters now: the guest is to change, or has changed, and stays where it is."""
+    if vmi.status.phase != "Running" or vmi.metadata.deletion_timestamp is not None or is_moving(vmi) or is_over(pod):
+        return False
+    return vmi.status.pod_room is not None or _changes(vmi)
+
+
+def _changes(vmi: VirtualMachineInstance) -> bool:
+    vcpus, memory = _vcpus_now(vmi), vmi.spec.domain.memory
+    if vcpus and vcpus != vcpu_count(vmi.spec.domain):
+        return True
+    requested = _memory_status(vmi, "guest_requested")
+    # Sizes of guests that keep their memory may be rounded up.
+    return bool(memory and memory.max_guest and requested) and requested != guest_memory_bytes(vmi.spec.domain)
+
+
+def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConfig) -> ResourceAmounts:
+    """What the container is to have of CPU and memory. What a namespace has added to its limits stays."""
+    wanted, present = pod_resources(vmi, config), container.resources
+    requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
+    limits = {name: amount for name, amount in wanted.limits.items() if name in _RESIZED}
+    if _memory_status(vmi, "guest_current") > guest_memory_bytes(vmi.spec.domain):
+        # The guest has not given back what it is to give back.
+        _keep_larger(requests, present.requests, "memory")
+        _keep_larger(limits, present.limits, "memory")
+    for name in _RESIZED:
+        if name in present.limits and name not in limits:
+            limits[name] = present.limits[name]
+            if name in requests:
+                _keep_larger(limits, requests, name)
+    return ResourceAmounts(requests=requests, limits=limits)
+
+
+def _keep_larger(amounts: dict[str, Quantity], others: Mapping[str, Quantity], name: str) -> None:
+    if name in amounts and name in others and parse_quantity(others[name]) > parse_quantity(amounts[name]):
+        amounts[name] = others[name]
+
+
+def _has(present: ResourceAmounts, wanted: ResourceAmounts) -> bool:
+    return all(_same(present.requests, wanted.requests)) and all(_same(present.limits, wanted.limits))
+
+
+def _same(present: Mapping[str, Quantity], wanted: Mapping[str, Quantity]) -> Iterator[bool]:
+    for name, amount in wanted.items():
+        yield name in present and parse_quantity(present[name]) == parse_quantity(amount)
+
+
+def _is_actuated(pod: Pod, container: Container) -> bool:
+    """Whether the node has set aside what the Pod's spec says, and the container's limits are as large.
+
+    A node that says nothing of it has made the container as the spec was from the start: it resizes none.
+    """
+    status = next((each for each in pod.status.container_statuses if each.name == container.name), None)
+    if status is None or (status.resources is None and not status.allocated_resources):
+        return True
+    if any(_is_pending(item) for item in pod.status.conditions):
+        return False
+    return all(_reaches(status, container.resources))
+
+
+def _is_pending(item: Condition) -> bool:
+    return item.type in (_PENDING, _IN_PROGRESS) and item.status == "True"
+
+
+def _reaches(status: ContainerStatus, spec: ResourceAmounts) -> Iterator[bool]:
+    limits = {} if status.resources is None else status.resources.limits
+    allocated = status.allocated_resources or ({} if status.resources is None else status.resources.requests)
+    for name in _RESIZED:
+        if name in spec.requests:
+            yield name in allocated and parse_quantity(allocated[name]) == parse_quantity(spec.requests[name])
+        if name in spec.limits:
+            yield name in limits and math.isclose(parse_quantity(limits[name]), parse_quantity(spec.limits[name]))
+
+
+def _explain(found: Condition | None) -> tuple[str, str]:
+    """Why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
+    if found is None or found.status != "True":
+        return "", ""
+    if found.type == _IN_PROGRESS:
+        if found.reason != "Error":
+            return "", ""
+        return RESIZE_FAILED, f"the node could not resize the guest's Pod, and tries again: {found.message}"
+    if found.reason == INFEASIBLE:
+        return INFEASIBLE, f"the guest's Pod cannot be resized on its node: {found.message}; {OTHER_POD}"
+    return DEFERRED, (
+        "the guest's node has no room for a larger Pod now, which is resized as soon as there is some, or the VM is"
+        f" migrated: {found.message}"
+    )
+
+
+def _room_before(vmi: VirtualMachineInstance) -> PodRoom:
+    """What the Pod was made for: what its guest has."""
+    memory = _memory_status(vmi, "guest_requested") or guest_memory_bytes(vmi.spec.domain)
+    vcpus = _vcpus_now(vmi) or vcpu_count(vmi.spec.domain)
+    return PodRoom(node=vmi.status.node_name, vcpus=vcpus, memory=format_bytes(memory))
+
+
+def _vcpus_now(vmi: VirtualMachineInstance) -> int:
+    has = vmi.status.current_cpu_topology
+    return 0 if has is None else has.sockets * has.cores * has.threads
+
+
+def _memory_status(vmi: VirtualMachineInstance, name: str) -> int:
+    told = None if vmi.status.memory is None else getattr(vmi.status.memory, name)
+    try:
+        return 0 if told is None else parse_bytes(told)
+    except QuantityError:
+        return 0
+
+
+def _compute_of(pod: Pod) -> Container | None:
+    return next((each for each in pod.spec.containers if each.name == _COMPUTE), None)

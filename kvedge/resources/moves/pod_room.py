@@ -1,0 +1,51 @@
+"""For how large a guest its launcher's Pod has room: the controller says it, the handler and `workloads` go by it.
+
+Pure. A VMI whose vCPUs and memory are those of its start has no such word: its Pod was made for them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_bytes
+from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
+
+# Why a Pod is not as large as its guest needs it. The first two are the kubelet's words.
+DEFERRED: Final = "Deferred"
+INFEASIBLE: Final = "Infeasible"
+RESIZE_FAILED: Final = "ResizeFailed"
+OVER_QUOTA: Final = "QuotaExceeded"
+REFUSED: Final = "ResizeRefused"
+NOT_SERVED: Final = "ResizeNotServed"
+# Of these nothing can be hoped for where the guest is: another Pod has to be made for it.
+_WANT_OTHER_POD: Final = frozenset({INFEASIBLE, REFUSED, NOT_SERVED})
+
+
+def find_room(vmi: VirtualMachineInstance) -> PodRoom | None:
+    """What is said of the Pod that has the guest now; what was said of one that it has left says nothing."""
+    room = vmi.status.pod_room
+    return room if room is not None and room.node == vmi.status.node_name else None
+
+
+def lacks_vcpus(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest is to have more vCPUs than its Pod has room for, as far as anybody has said."""
+    room = find_room(vmi)
+    return room is not None and vcpu_count(vmi.spec.domain) > room.vcpus
+
+
+def lacks_memory(vmi: VirtualMachineInstance) -> bool:
+    """Likewise of its memory."""
+    room = find_room(vmi)
+    return room is not None and guest_memory_bytes(vmi.spec.domain) > room_bytes(room)
+
+
+def room_bytes(room: PodRoom) -> int:
+    """The guest's memory that the Pod has room for, in bytes."""
+    return 0 if room.memory is None else parse_bytes(room.memory)
+
+
+def outgrows_pod(vmi: VirtualMachineInstance) -> bool:
+    """Whether the guest is to have more than its Pod can ever get where it is."""
+    room = find_room(vmi)
+    return room is not None and room.reason in _WANT_OTHER_POD and (lacks_vcpus(vmi) or lacks_memory(vmi))

@@ -1,0 +1,209 @@
+"""How large a running guest's Pod has to be, and for how large a guest it has room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resources
+from kvedge.controller.vmi.resizing.resize_plan import plan_resize, plan_room
+from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.meta import Condition
+from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
+from kvedge.resources.types.domain import DomainSpec
+from kvedge.resources.types.migrations import MigrationState
+from kvedge.resources.types.vmi import CpuTopology, MemoryStatus, PodRoom, VirtualMachineInstance
+from kvedge.resources.values.quantities import parse_bytes, parse_quantity
+from tests.support.builders import CONFIG, a_pod, a_vmi
+
+MIB = 1 << 20
+
+
+def a_guest(sockets: int = 1, memory: str = "1Gi", **resources: JsonObject) -> VirtualMachineInstance:
+    """A running guest of one CPU and 1Gi, which is to have these by now."""
+    vmi = a_vmi("Running")
+    vmi.status.node_name = "n1"
+    vmi.spec.architecture = "amd64"
+    vmi.spec.domain = decode(
+        DomainSpec,
+        {
+            "cpu": {"sockets": sockets, "cores": 1, "threads": 1, "maxSockets": 8},
+            "memory": {"guest": memory, "maxGuest": "8Gi"},
+            "resources": resources,
+        },
+    )
+    vmi.status.current_cpu_topology = CpuTopology(sockets=1, cores=1, threads=1)
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="1Gi", guest_requested="1Gi")
+    return vmi
+
+
+def its_pod(vmi: VirtualMachineInstance, **resources: JsonObject) -> Pod:
+    """The Pod that was made for such a VMI, as a kubelet that can resize Pods reports it."""
+    pod = a_pod(vmi, "Running", node="n1")
+    size = pod_resources(vmi, CONFIG)
+    size.limits = {name: amount for name, amount in size.limits.items() if name in ("cpu", "memory")}
+    size.limits |= resources.get("limits", {})
+    pod.spec.containers = [Container(name="compute", resources=size), Container(name="guest-console-log")]
+    return reported(pod)
+
+
+def reported(pod: Pod, *conditions: Condition) -> Pod:
+    """The kubelet has given the Pod what its spec says, or has these conditions to tell."""
+    size = pod.spec.containers[0].resources
+    if not conditions:
+        pod.status.container_statuses = [
+            ContainerStatus(
+                name="compute",
+                ready=True,
+                restart_count=0,
+                image="",
+                image_id="",
+                allocated_resources=dict(size.requests),
+                resources=ResourceAmounts(requests=dict(size.requests), limits=dict(size.limits)),
+            )
+        ]
+    pod.status.conditions = list(conditions)
+    return pod
+
+
+def ordered(pod: Pod, body: JsonObject) -> Pod:
+    """The server has taken the order."""
+    (container,) = body["spec"]["containers"]
+    assert container["name"] == "compute"
+    for kind, amounts in container["resources"].items():
+        getattr(pod.spec.containers[0].resources, kind).update(amounts)
+    return pod
+
+
+def order(vmi: VirtualMachineInstance, pod: Pod) -> JsonObject:
+    (found,) = plan_resize(vmi, pod, CONFIG)
+    return found.body
+
+
+def pending(reason: str, message: str = "OutOfmemory", type_: str = "PodResizePending") -> Condition:
+    return Condition(type=type_, status="True", reason=reason, message=message)
+
+
+def test_a_guest_that_has_what_it_is_to_have_has_a_pod_that_nobody_touches() -> None:
+    vmi = a_guest()
+    pod = its_pod(vmi)
+    # By another release, or another configuration, it would be another size.
+    pod.spec.containers[0].resources.requests["memory"] = "17Mi"
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == ((), None)
+
+
+def test_a_pod_grows_by_what_cpus_and_memory_cost_and_nothing_more() -> None:
+    pod = its_pod(a_guest())
+    before = dict(pod.spec.containers[0].resources.requests)
+    body = order(a_guest(2, "2Gi"), pod)
+    requests = body["spec"]["containers"][0]["resources"]["requests"]
+    assert set(requests) == {"cpu", "memory"}
+    assert parse_quantity(requests["cpu"]) == 2 * parse_quantity(before["cpu"])
+    # The guest's own, a vCPU's stack, and page tables.
+    assert parse_bytes(requests["memory"]) - parse_bytes(before["memory"]) == (1024 + 4 + 2) * MIB
+
+
+def test_room_for_cpus_that_may_come_costs_the_pod_nothing() -> None:
+    small, large = a_guest(), a_guest()
+    assert small.spec.domain.cpu is not None
+    small.spec.domain.cpu.max_sockets = 1
+    assert pod_resources(small, CONFIG) == pod_resources(large, CONFIG)
+
+
+def test_the_guest_waits_for_its_pod_from_the_order_to_the_kubelets_word() -> None:
+    vmi = a_guest(4, "2Gi")
+    pod = its_pod(a_guest())
+    before = PodRoom(node="n1", vcpus=1, memory="1Gi")
+    assert plan_room(vmi, pod, CONFIG) == before
+    ordered(pod, order(vmi, pod))
+    assert plan_resize(vmi, pod, CONFIG) == (), "ordered once"
+    assert plan_room(vmi, pod, CONFIG) == before, "the kubelet has not looked"
+    reported(pod, pending("", "", "PodResizeInProgress"))
+    assert plan_room(vmi, pod, CONFIG) == before
+    assert plan_room(vmi, reported(pod), CONFIG) == PodRoom(node="n1", vcpus=4, memory="2Gi")
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "words"),
+    [
+        (pending("Deferred"), "Deferred", "has no room for a larger Pod now, which is resized as soon as"),
+        (pending("Infeasible"), "Infeasible", "cannot be resized on its node: OutOfmemory; the guest gets it in"),
+        (pending("Error", "EBUSY", "PodResizeInProgress"), "ResizeFailed", "and tries again: EBUSY"),
+    ],
+)
+def test_what_the_kubelet_has_against_it_is_told(told: Condition, reason: str, words: str) -> None:
+    vmi = a_guest(4)
+    pod = its_pod(a_guest())
+    room = plan_room(vmi, reported(ordered(pod, order(vmi, pod)), told), CONFIG)
+    assert room is not None
+    assert (room.vcpus, room.reason) == (1, reason)
+    assert words in room.message
+
+
+def test_what_the_server_said_of_the_last_order_stays_until_it_takes_one() -> None:
+    vmi = a_guest(4)
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="1Gi", reason="QuotaExceeded", message="no")
+    pod = its_pod(a_guest())
+    assert plan_room(vmi, pod, CONFIG) == vmi.status.pod_room
+    taken = plan_room(vmi, ordered(pod, order(vmi, pod)), CONFIG)
+    assert taken is not None
+    assert taken.reason == ""
+
+
+def test_memory_is_taken_from_the_pod_once_the_guest_has_given_it_back() -> None:
+    grown = a_guest(1, "4Gi")
+    pod, vmi = its_pod(grown), a_guest(1, "2Gi")
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="4Gi")
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="4Gi", guest_requested="2Gi")
+    assert plan_resize(vmi, pod, CONFIG) == ()
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="2Gi", guest_requested="2Gi")
+    reported(ordered(pod, order(vmi, pod)))
+    assert pod.spec.containers[0].resources.requests == its_pod(vmi).spec.containers[0].resources.requests
+    assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=1, memory="2Gi")
+
+
+def test_limits_of_the_vm_grow_and_those_of_the_namespace_stay_unless_they_are_too_small() -> None:
+    pod = its_pod(a_guest(limits={"memory": "1Gi"}, requests={"memory": "1Gi"}))
+    limits = order(a_guest(1, "3Gi", limits={"memory": "3Gi"}, requests={"memory": "3Gi"}), pod)
+    resources = limits["spec"]["containers"][0]["resources"]
+    assert parse_bytes(resources["limits"]["memory"]) == parse_bytes(resources["requests"]["memory"])
+    theirs = its_pod(a_guest(), limits={"cpu": "8", "memory": "2Gi"})
+    resources = order(a_guest(2, "4Gi"), theirs)["spec"]["containers"][0]["resources"]
+    assert resources["limits"] == {"cpu": "8", "memory": resources["requests"]["memory"]}
+
+
+def test_a_node_that_says_nothing_of_sizes_has_made_the_pod_as_its_spec_is() -> None:
+    vmi = a_guest(4)
+    vmi.status.pod_room = PodRoom(node="before the migration", vcpus=1, memory="1Gi", reason="ResizeNotServed")
+    pod = its_pod(vmi)
+    pod.status.container_statuses = []
+    assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=4, memory="1Gi")
+
+
+@pytest.mark.parametrize("what", ["moves", "ends", "ended"])
+def test_nothing_is_resized_while_the_guest_moves_or_ends(what: str) -> None:
+    vmi, pod = a_guest(4), its_pod(a_guest())
+    if what == "moves":
+        vmi.status.migration_state = MigrationState(migration_uid="m", source_node="n1", target_node="n2")
+    elif what == "ends":
+        vmi.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    else:
+        pod.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    assert (plan_resize(vmi, pod, CONFIG), plan_room(vmi, pod, CONFIG)) == ((), None)
+
+
+def test_a_controller_that_begins_anew_finds_itself_where_the_one_before_was() -> None:
+    """Nothing but the VMI and the Pod is read: each step has the same successor whoever takes it."""
+    vmi, pod = a_guest(4), its_pod(a_guest())
+    steps: list[Any] = []
+    for _ in range(4):
+        vmi.status.pod_room = plan_room(vmi, pod, CONFIG)
+        found = plan_resize(vmi, pod, CONFIG)
+        steps.append((vmi.status.pod_room, len(found)))
+        if found:
+            ordered(pod, found[0].body)
+        else:
+            reported(pod)
+    held, given = PodRoom(node="n1", vcpus=1, memory="1Gi"), PodRoom(node="n1", vcpus=4, memory="1Gi")
+    assert steps == [(held, 1), (held, 0), (given, 0), (given, 0)]
