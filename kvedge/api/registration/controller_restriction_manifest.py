@@ -290,7 +290,7 @@ _RULES: Final = (
         f"({_STATUS}) || ({_RESIZE} && variables.wasLauncher)"
         f" || (variables.wasLauncher && object.spec == oldObject.spec && {_OTHER_ANNOTATIONS}"
         f" && {is_unchanged('labels')} && {is_unchanged('finalizers')} && {is_unchanged('ownerReferences')})",
-        "is not allowed to change more of a Pod than its status, and a launcher's size and annotations "
+        "is not allowed to change more of a Pod than its status, and a launcher's annotations "
         + ", ".join(_ANNOTATIONS),
     ),
     (

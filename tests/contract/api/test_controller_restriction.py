@@ -42,7 +42,7 @@ OWNER = {
 
 def pod(name: str, labels: dict[str, str], *owners: JsonObject) -> JsonObject:
     metadata = {"name": name, "labels": labels, "ownerReferences": list(owners)}
-    compute = {"name": "compute", "image": "kvedge.local/none:1"}
+    compute = {"name": "compute", "image": "kvedge.local/none:1", "resources": {"requests": {"cpu": "1m"}}}
     return pod_document(compute, metadata=metadata, automountServiceAccountToken=False)
 
 
