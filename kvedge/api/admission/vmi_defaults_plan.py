@@ -100,7 +100,7 @@ def _has_machine_of_before(vmi: JsonObject) -> bool:
 
     Room is one more device, other sockets and another NUMA cell: no guest finds them there after an upgrade of ours.
     """
-    annotations = object_at(object_at(vmi, "metadata"), "annotations")
+    annotations = (vmi.get("metadata") or {}).get("annotations") or {}
     return VM_GENERATION in annotations and GROWTH_ROOM not in annotations
 
 

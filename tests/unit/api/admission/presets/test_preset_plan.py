@@ -157,7 +157,8 @@ def test_a_vmi_enters_with_its_preset_and_defaults_and_its_author_is_told() -> N
     presets = [preset(cpu={"cores": 7})]
     document = vmi()
     made = jsonpatch.apply_patch(document, plan_mutation(request(document), CLUSTER, NOW, presets))
-    assert made["spec"]["domain"]["cpu"] == {"cores": 7, "sockets": 1, "threads": 1, "model": "host-model"}
+    wanted = {"cores": 7, "maxSockets": 4, "sockets": 1, "threads": 1, "model": "host-model"}
+    assert made["spec"]["domain"]["cpu"] == wanted
     verdict = plan_verdict(request(made), CLUSTER, presets)
     assert verdict.causes == ()
     (warning,) = verdict.warnings
