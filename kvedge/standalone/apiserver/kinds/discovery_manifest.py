@@ -26,6 +26,7 @@ _SUBRESOURCES: Mapping[str, tuple[tuple[str, str, str] | None, tuple[str, ...]]]
     "token": (("authentication.k8s.io", "v1", "TokenRequest"), ("create",)),
     "scale": (("autoscaling", "v1", "Scale"), ("get", "patch", "update")),
     "finalize": (None, ("update",)),
+    "resize": (None, ("get", "patch", "update")),
     "log": (None, ("get",)),
     "exec": (("", "v1", "PodExecOptions"), ("create", "get")),
     "attach": (("", "v1", "PodAttachOptions"), ("create", "get")),
