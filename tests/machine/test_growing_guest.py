@@ -54,7 +54,9 @@ class GrowingGuest(HotplugGuest):
 
     def pod(self) -> Pod:
         """Its one launcher."""
-        (pod,) = self.box.client.list(Pod, "default", label_selector=f"kubevirt.io/created-by={self.vmi().metadata.uid}")
+        (pod,) = self.box.client.list(
+            Pod, "default", label_selector=f"kubevirt.io/created-by={self.vmi().metadata.uid}"
+        )
         return pod
 
     def asked(self) -> ResourceAmounts:

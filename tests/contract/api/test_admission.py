@@ -113,7 +113,8 @@ def test_causes_come_with_their_fields(admin: KubeClient) -> None:
 def test_a_vmi_gets_its_defaults_and_its_first_phase(vmi: JsonObject) -> None:
     assert vmi["status"]["phase"] == "Pending"
     assert vmi["metadata"]["finalizers"] == ["kubevirt.io/foregroundDeleteVirtualMachine"]
-    assert vmi["spec"]["domain"]["cpu"] == {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}
+    cpu = {"cores": 1, "sockets": 1, "threads": 1, "maxSockets": 4, "model": "host-model"}
+    assert vmi["spec"]["domain"]["cpu"] == cpu
 
 
 def test_probes_enter_with_their_numbers(admin: KubeClient) -> None:

@@ -207,9 +207,9 @@ def test_a_device_that_no_selector_can_mean_is_refused_by_field(admin: KubeClien
 def test_guests_have_room_for_memory_where_changes_are_rolled_out_live(admin: KubeClient, configure: Configure) -> None:
     vmi = small_vmi()
     vmi["spec"]["domain"]["memory"] = {"guest": "1Gi"}
-    assert "maxGuest" not in dry_run(admin, vmi)["domain"]["memory"]
-    configure(vmRolloutStrategy="LiveUpdate")
     assert dry_run(admin, vmi)["domain"]["memory"] == {"guest": "1Gi", "maxGuest": "4Gi"}
+    configure(vmRolloutStrategy="Stage")
+    assert "maxGuest" not in dry_run(admin, vmi)["domain"]["memory"]
     configure(vmRolloutStrategy="LiveUpdate", liveUpdateConfiguration={"maxGuest": "6Gi"})
     assert dry_run(admin, vmi)["domain"]["memory"] == {"guest": "1Gi", "maxGuest": "6Gi"}
     vmi["spec"]["domain"]["memory"] = {"guest": "512Mi"}

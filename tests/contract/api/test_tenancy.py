@@ -57,6 +57,7 @@ RIGHTS: dict[str, tuple[str, str, str]] = {
     "core/pods/exec": ("", "create get", ""),
     "core/pods/log": ("get", "", ""),
     "core/pods/portforward": ("", "create get", ""),
+    "core/pods/resize": ("", "", ""),
     "core/pods/status": ("get", "", ""),
     "core/resourcequotas": (READ, "", ""),
     "core/resourcequotas/status": ("get", "", ""),

@@ -54,6 +54,34 @@ def test_cpu_time_is_limited_by_a_call_of_its_own(
     assert cgroups.notes() == []
 
 
+@pytest.mark.parametrize(
+    ("controllers", "files", "resized"),
+    [
+        pytest.param(
+            frozenset[str](),
+            UNIFIED,
+            {"cpu.max": "110000 100000", "cpu.weight": "20", "memory.max": str(2 << 30), "pids.max": "4096"},
+            id="version 2",
+        ),
+        pytest.param(frozenset({"cpu"}), CPU, {"cpu.cfs_quota_us": "110000", "cpu.shares": "204"}, id="version 1"),
+    ],
+)
+def test_a_pod_that_is_resized_has_other_limits(
+    tmp_path: Path, controllers: frozenset[str], files: dict[str, str], resized: dict[str, str]
+) -> None:
+    cgroups, folder = _cgroups(tmp_path, controllers, files)
+    cgroups.create("pod", LIMITS)
+    larger = CgroupLimits(memory=2 << 30, cpu_request=200, cpu_limit=1100)
+    assert [cgroups.resize("pod", larger) for _ in range(2)] == ["", ""]
+    assert {name: (folder / name).read_text() for name in files} == resized
+
+
+def test_a_limit_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    cgroups, folder = _cgroups(tmp_path, frozenset[str](), {})
+    (folder / "memory.max").mkdir()
+    assert cgroups.resize("pod", LIMITS) == f"{folder}: Is a directory"
+
+
 def test_a_pod_without_a_limit_or_without_a_cgroup_is_left_alone(tmp_path: Path) -> None:
     cgroups, folder = _cgroups(tmp_path, frozenset({"cpu"}), CPU)
     cgroups.limit_cpu("pod", CgroupLimits(cpu_request=100))

@@ -81,3 +81,34 @@ def test_a_limit_that_systemd_does_not_take_is_told_and_may_be_tried_again(
     assert scopes.limit_cpu("a", limits)
     assert scopes.notes() == []
     assert asked == [["systemctl", "set-property", "--runtime", "kvedge-pod-a.scope", "CPUQuota=10%"]] * 3
+
+
+def test_a_pod_that_is_resized_has_all_of_its_limits_set_by_systemd_and_a_refusal_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = SystemdScopes("kvedge0", (Hierarchy(tmp_path, frozenset()),))
+    (tmp_path / "kvedge.slice" / "kvedge-kvedge0.slice" / "kvedge-pod-a.scope").mkdir(parents=True)
+    said: list[Exception] = [subprocess.CalledProcessError(1, "systemctl", stderr=b"PID 1 is busy\n"), OSError("gone")]
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> None:
+        asked.append(command)
+        if said:
+            raise said.pop(0)
+
+    monkeypatch.setattr("subprocess.run", run)
+    limits = CgroupLimits(memory=2 << 30, cpu_request=200, cpu_limit=1100)
+    assert scopes.resize("a", limits) == "PID 1 is busy"
+    assert scopes.resize("a", limits) == "gone"
+    assert scopes.resize("a", limits) == ""
+    properties = ["TasksMax=4096", "MemoryMax=2147483648", "CPUWeight=20", "CPUQuota=110%"]
+    assert asked == [["systemctl", "set-property", "--runtime", "kvedge-pod-a.scope", *properties]] * 3
+
+
+def test_a_pod_from_before_systemd_is_resized_where_its_cgroup_is(tmp_path: Path) -> None:
+    scopes = SystemdScopes("kvedge0", (Hierarchy(tmp_path, frozenset()),))
+    plain = tmp_path / "kvedge" / "kvedge0" / "b"
+    plain.mkdir(parents=True)
+    (plain / "memory.max").write_text("1\n")
+    assert scopes.resize("b", CgroupLimits(memory=2)) == ""
+    assert (plain / "memory.max").read_text() == "2"
