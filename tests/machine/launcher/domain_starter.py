@@ -59,7 +59,9 @@ def main(directory: Path, names: list[str]) -> None:
     results = {}
     for name in names:
         case = load_case(name)
-        results[name] = {"defined": _define(connection, case)} | _start(connection, case, directory)
+        results[name] = {"defined": _define(connection, case)} | _start(connection, case, directory / name)
+        if has_room(case):
+            results[name]["still"] = _start(connection, without_room(load_case(name)), directory / f"{name}-still")
     connection.close()
     print(json.dumps(results))
 
@@ -93,9 +95,24 @@ def _define(connection: libvirt.virConnect, case: GoldenCase) -> str:
     return ""
 
 
-def _start(connection: libvirt.virConnect, case: GoldenCase, directory: Path) -> dict[str, Any]:
+def has_room(case: GoldenCase) -> bool:
+    """Whether the guest may get more memory while it runs."""
+    memory = case.vmi.spec.domain.memory
+    return memory is not None and memory.max_guest is not None
+
+
+def without_room(case: GoldenCase) -> GoldenCase:
+    """The case whose guest keeps its memory and its CPUs; its VMI is altered."""
+    domain = case.vmi.spec.domain
+    if domain.memory is not None:
+        domain.memory.max_guest = None
+    if domain.cpu is not None:
+        domain.cpu.max_sockets = 0
+    return case
+
+
+def _start(connection: libvirt.virConnect, case: GoldenCase, place: Path) -> dict[str, Any]:
     """What libvirt says when it starts the case: an error, or the document of the running domain."""
-    place = directory / case.name
     place.mkdir()
     vmi = _possible_here(case.vmi)
     context = _real_files(vmi, case.context, place)

@@ -127,6 +127,33 @@ def test_at_least_four_pcie_ports_of_a_started_domain_are_free_for_hotplug(name:
     assert len(ports - used) >= 4
 
 
+def _paths(xml: str) -> dict[str, list[str]]:
+    """How a guest finds each device: slots and functions from the root on, by the device's alias. Numbers of buses are
+    the firmware's affair. Without ports and the device of its memory."""
+    devices = list(ElementTree.fromstring(xml).iterfind("devices/*"))
+    buses = {int(each.get("index", "0")): each for each in devices if each.get("type") == "pci"}
+
+    def path_of(device: ElementTree.Element) -> list[str]:
+        address = device.find("address[@type='pci']")
+        if address is None:
+            return []
+        bus = int(address.get("bus", "0"), 16)
+        return [*(path_of(buses[bus]) if bus else []), f"{address.get('slot')}.{address.get('function')}"]
+
+    named = {str(alias.get("name")): each for each in devices if (alias := each.find("alias")) is not None}
+    paths = {name: path_of(each) for name, each in named.items() if each.tag != "memory" and each.get("type") != "pci"}
+    return {name: path for name, path in paths.items() if path}
+
+
+def test_the_room_for_memory_moves_no_other_device(outcomes: dict[str, Any]) -> None:
+    outcome = outcomes["growing-memory"]
+    assert outcome["still"]["started"] == ""
+    assert "virtio-mem" in outcome["xml"]
+    assert "virtio-mem" not in outcome["still"]["xml"]
+    assert len(_paths(outcome["xml"])) > 6
+    assert _paths(outcome["xml"]) == _paths(outcome["still"]["xml"])
+
+
 @pytest.mark.parametrize("name", ["smoke-fedora", "disks"])
 def test_no_image_leads_to_a_file_that_only_its_own_header_names(name: str, outcomes: dict[str, Any]) -> None:
     """domain_starter gives every qcow2 a header that names a file which is not there."""
