@@ -22,6 +22,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(600)]
 IMAGE = "local/growing:1"
 NAME = "growing"
+_QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 _GIB = 1 << 30
 # As udev does elsewhere.
 _TAKE_MEMORY = "echo online_movable >/sys/devices/system/memory/auto_online_blocks"
@@ -96,10 +97,10 @@ class GrowingGuest(HotplugGuest):
         found = condition(self.box.vm(self.name).status.conditions, "RestartRequired")
         return "" if found is None else found.message
 
-    def changes(self) -> list[str]:
-        """The changes that are under way."""
+    def change(self) -> str:
+        """The changes that are under way, and what they wait for."""
         names = ("HotVCPUChange", "HotMemoryChange")
-        return [f"{each.type}: {each.message}" for each in self.vmi().status.conditions if each.type in names]
+        return "\n".join(f"{each.type}: {each.message}" for each in self.vmi().status.conditions if each.type in names)
 
 
 def _bytes(amounts: ResourceAmounts) -> tuple[int, int]:
@@ -126,13 +127,19 @@ def test_cpus_and_memory_reach_the_guest_its_pod_and_the_cgroup_and_memory_comes
         except AssertionError as error:
             raise AssertionError(f"{error}\n{guest.pod().status}\n{guest.told()}") from error
 
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    box.client.request("POST", _QUOTAS, {**quota, "spec": {"hard": {"requests.cpu": "1"}}})
     guest.have(cpu={"sockets": 2})
+    wait(lambda: "HotVCPUChange: " in guest.change() and "exceeded quota: small" in guest.change(), "why not is told")
+    assert guest.cpus() == "0"
+    assert guest.asked() == began
+    box.client.request("DELETE", f"{_QUOTAS}/small")
     wait(lambda: guest.cpus() == "0-1", "the guest has two CPUs")
     assert guest.is_given()
     # By the CPU allocation ratio's part of a vCPU, as KubeVirt's: a limit is what the user has said, for one vCPU.
     assert guest.asked().limits["cpu"] == guest.asked().requests["cpu"] == "1100m"
     assert guest.limit("cpu", "cpu.cfs_quota_us", "cpu.max") == "110000"
-    wait(lambda: guest.changes() == [], "the change of CPUs is over")
+    wait(lambda: guest.change() == "", "the change of CPUs is over")
 
     guest.have(memory={"guest": "1536Mi"})
     wait(lambda: guest.mebibytes() == before + 512, "the guest has more memory")
@@ -141,7 +148,14 @@ def test_cpus_and_memory_reach_the_guest_its_pod_and_the_cgroup_and_memory_comes
     assert _bytes(grown)[0] >= _bytes(began)[0] + (_GIB >> 1)
     assert _bytes(grown)[1] >= _bytes(began)[1] + (_GIB >> 1)
     assert guest.limit("memory", "memory.limit_in_bytes", "memory.max") == str(_bytes(grown)[1])
-    wait(lambda: guest.changes() == [], "the change of memory is over")
+    wait(lambda: guest.change() == "", "the change of memory is over")
+
+    # Another agent, handler and controller go on from there.
+    box.end()
+    box.start()
+    assert guest.asked() == grown
+    wait(guest.is_given, "the next agent knows the size")
+    assert guest.limit("memory", "memory.limit_in_bytes", "memory.max") == str(_bytes(grown)[1])
 
     guest.have(memory={"guest": "1Gi"})
     wait(lambda: guest.mebibytes() == before, "the guest has given it back")
@@ -149,7 +163,7 @@ def test_cpus_and_memory_reach_the_guest_its_pod_and_the_cgroup_and_memory_comes
     wait(guest.is_given, "the node takes it back")
     assert _bytes(grown)[1] - _bytes(guest.asked())[1] >= _GIB >> 1
     assert guest.limit("memory", "memory.limit_in_bytes", "memory.max") == str(_bytes(guest.asked())[1])
-    wait(lambda: guest.changes() == [], "that change is over")
+    wait(lambda: guest.change() == "", "that change is over")
     assert guest.restart() == ""
 
     guest.have(cpu={"sockets": 1})

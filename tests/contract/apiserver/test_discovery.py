@@ -46,6 +46,7 @@ def test_the_core_resources_are_as_in_kubernetes(admin: ApiClient) -> None:
     assert resources["pods/log"]["verbs"] == ["get"]
     assert resources["pods/eviction"]["kind"] == "Eviction"
     assert resources["pods/eviction"]["group"] == "policy"
+    assert resources["pods/resize"]["verbs"] == ["get", "patch", "update"]
     assert resources["nodes"]["namespaced"] is False
     assert "deletecollection" not in resources["namespaces"]["verbs"]
 
