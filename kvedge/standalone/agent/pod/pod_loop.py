@@ -178,7 +178,9 @@ class PodLoop:
         if not any(isinstance(state, Running) for state in self._states(local).values()):
             return None
         wait = follow_size(self.resizing, self.steps.places, local)
-        _write_down(local)
+        if wait is None:
+            # Not each time that it is looked whether there is room by now.
+            _write_down(local)
         return wait
 
     def _note_gone(self, local: LocalPod) -> None:
