@@ -31,7 +31,7 @@ _TAKE_CPUS = 'for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do [ -e "$cpu
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    with guest_box(tmp_path_factory.mktemp("growing"), "10.98.57.0/24", IMAGE) as found:
+    with guest_box(tmp_path_factory.mktemp("growing"), "10.98.157.0/24", IMAGE) as found:
         yield found
 
 
