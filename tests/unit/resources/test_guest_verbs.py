@@ -5,6 +5,7 @@ What is served and has no row is found here, too, and what old versions say on t
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -88,6 +89,7 @@ each_call = pytest.mark.parametrize(
 )
 
 
+@functools.cache
 def rights_in_k3s() -> set[tuple[str, str, str]]:
     """Role, RBAC verb and subresource of every right to the aggregated API in k3s/rbac/users.yaml."""
     return {

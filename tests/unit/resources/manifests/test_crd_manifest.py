@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,20 @@ import pytest
 import yaml
 
 from kvedge.resources.codec import KubeStruct
-from kvedge.resources.manifests.crd_manifest import CUSTOM_KINDS, crds
+from kvedge.resources.manifests import crd_manifest
+from kvedge.resources.manifests.crd_manifest import CUSTOM_KINDS
 from kvedge.resources.manifests.field_descriptions import DESCRIPTIONS
 from kvedge.resources.manifests.schema_manifest import SchemaError, Schemas, struct_schema
 from kvedge.resources.types.scaling.pools import VirtualMachinePoolSpec
 from kvedge.resources.types.vm import VirtualMachineSpec
 
 ROOT = Path(__file__).parents[4]
+
+
+@functools.cache
+def crds() -> tuple[dict[str, Any], ...]:
+    """All of them, made once: no test here changes one."""
+    return tuple(crd_manifest.crds())
 
 
 def schema_at(crd_name: str, path: str) -> Any:
