@@ -16,7 +16,7 @@ from kvedge.storage.volumes.volume_driver import VolumeDriverError
 GROUP_COLUMNS: Final = "vg_name,vg_uuid,pv_name"
 VOLUME_COLUMNS: Final = (
     "vg_uuid,vg_missing_pv_count,lv_name,lv_uuid,lv_size,lv_tags,pool_lv,lv_layout,lv_kernel_minor,lv_suspended,"
-    "data_percent,metadata_percent,lv_health_status,lv_check_needed"
+    "data_percent,metadata_percent,lv_health_status,lv_check_needed,zero"
 )
 # Of a device's name, what lvm2's patterns take for themselves; there a point stands for it.
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9/_:-]")
@@ -33,7 +33,9 @@ class VolumeGroup:
 
 @dataclass(frozen=True, slots=True)
 class LogicalVolume:
-    """One logical volume; `minor` is that of its device, or -1 while it has none. Percents are 0 where unknown."""
+    """One logical volume; `minor` is that of its device, or -1 while it has none. Percents are 0 where unknown. A pool
+    that `zeroes` clears each block before it gives it out.
+    """
 
     group_uuid: str
     missing_devices: int
@@ -49,6 +51,7 @@ class LogicalVolume:
     metadata_percent: float
     health: str
     needs_check: bool
+    zeroes: bool
 
 
 def parse_groups(text: str) -> list[VolumeGroup]:
@@ -88,6 +91,7 @@ def parse_volumes(text: str) -> list[LogicalVolume]:
             metadata_percent=_number(row, "metadata_percent"),
             health=_word(row, "lv_health_status"),
             needs_check=_word(row, "lv_check_needed") == "check needed",
+            zeroes=_word(row, "zero") == "zero",
         )
         for row in _rows(text, "lv")
     ]

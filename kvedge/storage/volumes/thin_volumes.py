@@ -126,6 +126,11 @@ def pool_trouble(seen: PoolSeen, where: str) -> str:
 def room_trouble(seen: PoolSeen, where: str) -> str:
     """Why nothing new is put into a pool; empty when there is room."""
     pool = seen.pool
+    if not pool.zeroes:
+        return (
+            f"thin pool {where} does not clear its blocks, so that guests would read what others have written: "
+            f"lvchange --zero y {where}"
+        )
     if pool.metadata_percent >= _FULL_PERCENT:
         return (
             f"the metadata of thin pool {where} are {pool.metadata_percent:.0f} % full: "

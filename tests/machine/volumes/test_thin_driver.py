@@ -74,6 +74,10 @@ def test_a_full_pool_stops_its_writers_and_takes_nothing_new_until_there_is_room
     assert seen["room again"] > 90
 
 
+def test_a_pool_that_does_not_clear_its_blocks_takes_no_volumes(seen: dict[str, Any]) -> None:
+    assert "guests would read what others have written: lvchange --zero y ssd/thin" in seen["not cleared"]
+
+
 def test_what_others_have_in_the_group_is_not_touched(seen: dict[str, Any]) -> None:
     assert "was not made by kvedge" in seen["foreign"]
     assert seen["theirs"] == "theirs"

@@ -74,6 +74,9 @@ def main() -> None:
     make_pool()
     ours = driver()
     ours.prepare()
+    lvm("lvchange", "-y", "--zero", "n", "ssd/thin")
+    saw("not cleared", refusal(lambda: ours.make(NewVolume(DISK, 32 * MIB, block=True))))
+    lvm("lvchange", "-y", "--zero", "y", "ssd/thin")
     ours.make(NewVolume(DISK, 32 * MIB, block=True))
     device = ours.attach(DISK)
     # A guest makes a volume group of its own on its disk.

@@ -50,6 +50,7 @@ class PlayedLvm(LvmPrograms):
             "metadata_percent": percents.get("metadata", ""),
             "lv_health_status": "",
             "lv_check_needed": "",
+            "zero": "zero" if "pool" in layout else "",
         }
 
     def run(self, *words: str) -> str:

@@ -208,6 +208,14 @@ def test_a_pool_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path, chan
         driver(lvm, tmp_path)
 
 
+def test_a_pool_that_does_not_clear_its_blocks_takes_nothing_new(tmp_path: Path) -> None:
+    lvm = PlayedLvm.with_pool()
+    made = driver(lvm, tmp_path)
+    lvm.rows["thin"]["zero"] = ""
+    with pytest.raises(VolumeDriverError, match="others have written: lvchange --zero y ssd/thin"):
+        made.make(a_disk())
+
+
 def test_a_disk_that_has_another_name_since_is_found_again(tmp_path: Path) -> None:
     lvm = PlayedLvm.with_pool()
     made = driver(lvm, tmp_path)
