@@ -89,10 +89,11 @@ class ObjectHub:
 
     def _rebuild_kinds(self) -> None:
         stored = self.cache.in_namespace(CRDS)
-        self._custom = {
-            (each.key, each.revision): self._custom.get((each.key, each.revision)) or self._read_kinds(each)
-            for each in stored
-        }
+        known, self._custom = self._custom, {}
+        for each in stored:
+            kinds = known.get((each.key, each.revision))
+            # One that gives no kinds was read as well.
+            self._custom[each.key, each.revision] = self._read_kinds(each) if kinds is None else kinds
         self.kinds = KindIndex([*BUILT_IN, *(kind for kinds in self._custom.values() for kind in kinds)])
 
     def _read_kinds(self, stored: Stored) -> list[ServedKind]:
