@@ -47,7 +47,7 @@ class DomainMemory:
         """
         with translate_errors("resuming the guest from its saved memory"):
             saved = self._connection.saveImageGetXMLDesc(path, 0)
-            document = with_saved_cpu(document, saved)
+            document = with_saved_vcpus(with_saved_cpu(document, saved), saved)
             self._connection.restoreFlags(path, document, libvirt.VIR_DOMAIN_SAVE_PAUSED)
 
 
@@ -68,6 +68,25 @@ def with_saved_cpu(document: str, saved: str) -> str:
     root.remove(own)
     root.insert(place, cpu)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def with_saved_vcpus(document: str, saved: str) -> str:
+    """The domain's document with the order in which the guest's vCPUs were plugged in, where it has as many as that.
+
+    libvirt numbers them when a guest starts, and compares the numbers.
+    """
+    root, had = ElementTree.fromstring(document), ElementTree.fromstring(saved).find("vcpus")
+    own = root.find("vcpus")
+    if own is None or had is None or _enabled(own) != _enabled(had):
+        return document
+    place = list(root).index(own)
+    root.remove(own)
+    root.insert(place, had)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _enabled(vcpus: ElementTree.Element) -> list[tuple[str | None, str | None]]:
+    return [(each.get("id"), each.get("enabled")) for each in vcpus]
 
 
 def render_save(path: str, targets: list[str]) -> str:

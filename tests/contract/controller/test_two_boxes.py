@@ -296,10 +296,15 @@ def test_a_vm_moves_between_boxes_that_know_nothing_of_each_other(boxes: tuple[P
 
 
 def is_gone(box: PlayedBox) -> bool:
+    return not uid_of(box)
+
+
+def uid_of(box: PlayedBox) -> str:
+    """That of the box's VMI; empty while there is none."""
     try:
-        return box.vmi is None
+        return box.vmi.metadata.uid
     except NotFound:
-        return True
+        return ""
 
 
 def test_a_guest_that_stays_frees_its_vm_and_leaves_nothing_there(boxes: tuple[PlayedBox, PlayedBox]) -> None:
@@ -339,7 +344,7 @@ def test_a_guest_that_left_for_a_box_which_is_lost_starts_anew_only_by_its_users
     wait_until(lambda: one.half().status.phase == "Running", "it is under way")
     assert one.vmi.status.phase == "Running"
     assert forget(one.session, "web")
-    wait_until(lambda: not is_gone(one) and one.vmi.metadata.uid != before, "the guest starts anew", 60)
+    wait_until(lambda: uid_of(one) not in ("", before), "the guest starts anew", 60)
     assert MOVES_TO not in one.vm.metadata.annotations
 
 

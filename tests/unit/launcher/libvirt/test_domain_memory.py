@@ -24,3 +24,17 @@ def test_a_cpu_that_the_host_chooses_is_the_one_that_the_guest_had() -> None:
     assert made == '<domain><cpu mode="custom"><model>EPYC</model><topology sockets="2" /></cpu><os /></domain>'
     for kept in ("<domain><cpu mode='host-passthrough'/></domain>", "<domain/>"):
         assert with_saved_cpu(kept, SAVED) == kept
+
+
+def test_vcpus_keep_the_order_in_which_they_were_plugged_in_where_they_are_as_many() -> None:
+    from kvedge.launcher.libvirt.domain_memory import with_saved_vcpus
+
+    had = "<vcpus><vcpu id='0' enabled='yes' hotpluggable='no' order='1'/><vcpu id='1' enabled='no'/></vcpus>"
+    own = "<vcpus><vcpu id='0' enabled='yes' hotpluggable='no'/><vcpu id='1' enabled='no'/></vcpus>"
+    made = with_saved_vcpus(f"<domain><name>x</name>{own}<os /></domain>", f"<domain>{had}</domain>")
+    assert made.index("order=") < made.index("<os")
+    assert made.count("<vcpus>") == 1
+    more = own.replace("enabled='no'", "enabled='yes'")
+    for kept in (f"<domain>{more}</domain>", "<domain/>"):
+        assert with_saved_vcpus(kept, f"<domain>{had}</domain>") == kept
+    assert with_saved_vcpus(f"<domain>{own}</domain>", "<domain/>") == f"<domain>{own}</domain>"
