@@ -176,9 +176,12 @@ def _set_max_sockets(spec: JsonObject, room: LiveUpdates) -> None:
     # Its Pod keeps the CPUs that the node gave it.
     if cpu.get("dedicatedCpuPlacement"):
         return
-    sockets = cpu["sockets"]
+    sockets, most = cpu["sockets"], MOST_VCPUS // (cpu["cores"] * cpu["threads"])
+    if sockets > most:
+        # Of resources that no node has: the scheduler says so.
+        return
     wanted = room.most_sockets or sockets * room.hotplug_ratio
-    cpu["maxSockets"] = max(sockets, min(wanted, MOST_VCPUS // (cpu["cores"] * cpu["threads"])))
+    cpu["maxSockets"] = max(sockets, min(wanted, most))
 
 
 def _set_max_guest(spec: JsonObject, room: LiveUpdates) -> None:

@@ -21,7 +21,7 @@ from kvedge.standalone.box_state.recovered_snapshots import FoundSnapshot
 from kvedge.standalone.volumes.kept_manifests import read_note
 from kvedge.standalone.volumes.space_plan import orphan_snapshots, orphans
 from kvedge.standalone.volumes.volume_manifest import PLACE_ANNOTATION, driver_name
-from kvedge.storage.volumes.volume_driver import VolumeDriver
+from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Recovery:
         """What can be made anew.
 
         Raises:
-            VolumeDriverError: a place cannot be looked at.
             KubeError: the API cannot be asked.
         """
         client = self.client
@@ -48,10 +47,15 @@ class Recovery:
         lying: dict[str, Collection[str]] = {}
         notes: list[FoundNote] = []
         for place, driver in self.places.items():
-            names = driver.names()
-            found += self._look(place, driver, sorted(orphans(names, volumes)))
+            try:
+                names = driver.names()
+                found += list(self._look(place, driver, sorted(orphans(names, volumes))))
+                kept = list(driver.notes())
+            except VolumeDriverError as error:
+                troubles.append(f"{error}: nothing of it is recovered; run this again when it is there")
+                continue
             lying[place] = names
-            for name, content, written in driver.notes():
+            for name, content, written in kept:
                 note = read_note(content)
                 if note is None:
                     troubles.append(f"{driver.where}: note {name} is damaged, or of a newer kvedge: not used")

@@ -84,8 +84,11 @@ def orphans_message(place: str, names: Sequence[str]) -> str:
 
 def fullness(space: PlaceSpace) -> int:
     """How full a place is, in percent; a pool that cannot note any more what it holds is full, too."""
-    data = 100 * (space.total - space.free) // space.total if space.total > 0 else 100
-    return max(data, space.index_percent)
+    return max(_data_percent(space), space.index_percent)
+
+
+def _data_percent(space: PlaceSpace) -> int:
+    return 100 * (space.total - space.free) // space.total if space.total > 0 else 100
 
 
 def space_reason(percent: int) -> str:
@@ -98,7 +101,7 @@ def space_reason(percent: int) -> str:
 def space_message(place: str, space: PlaceSpace) -> str:
     """What to tell of a place that fills up."""
     percent = fullness(space)
-    if percent > 100 * (space.total - space.free) // max(space.total, 1):
+    if space.index_percent > _data_percent(space):
         return (
             f'the metadata of place "{place}" for volumes are {percent} % full, and with them the place: enlarge them '
             "(lvextend --poolmetadatasize +1G GROUP/POOL), or delete snapshots and claims"

@@ -18,7 +18,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import ReconcileLoop
 from kvedge.kube.work_queue import Key, WorkQueue
 from kvedge.resources.types.core import Node, Pod
-from kvedge.resources.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kvedge.resources.types.storage import BLOCK, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.runtime.clock import SystemClock
 from kvedge.runtime.role import Part, Parts, part, unfailing
@@ -37,7 +37,7 @@ from kvedge.standalone.volumes.volume_loop import VolumeLoop
 from kvedge.standalone.volumes.volume_manifest import DEFAULT_NAME, driver_name, storage_class
 from kvedge.standalone.volumes.volume_plan import is_ours
 from kvedge.standalone.volumes.volume_words import COMPONENT
-from kvedge.storage.volumes.volume_driver import VolumeDriverError
+from kvedge.storage.volumes.volume_driver import VolumeDriver, VolumeDriverError
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class VolumeService:
         snapshots = SnapshotParts(client, events, followed, provisioner, copies, SystemClock())
 
         def look_for_missing() -> None:
-            if not self._is_complete:
+            if not (self._is_complete and _are_attached(self._config.places, followed)):
                 self._prepare_places(followed)
 
         watch = SpaceWatch(
@@ -170,15 +170,19 @@ class VolumeService:
         """Find the places, and attach the volumes that Pods of before a reboot will want; the rest when it comes."""
         places = self._config.places
         self._is_complete = True
+        away: list[VolumeDriver] = []
         for name, driver in places.drivers.items():
             try:
                 driver.prepare()
             except VolumeDriverError as error:
-                # The other places work, and this one when its disk comes.
+                # The other places work, and this one when its disk comes: each look at one that hangs takes long.
                 self._tell_missing(f"place {name}", error)
+                away.append(driver)
         for volume in [each for each in followed.volumes.list() if is_ours(each)]:
             try:
-                places.of_volume(volume).attach(driver_name(volume))
+                driver = places.of_volume(volume)
+                if not any(driver is each for each in away):
+                    driver.attach(driver_name(volume))
             except VolumeDriverError as error:
                 self._tell_missing(f"volume {volume.metadata.name}", error)
 
@@ -187,6 +191,17 @@ class VolumeService:
         if self._told.get(what) != str(error):
             self._told[what] = str(error)
             log.error("volumes cannot be used", extra={"facts": {"what": what, "error": str(error)}})
+
+
+def _are_attached(places: BoxPlaces, followed: Followed) -> bool:
+    """Whether all volumes are where Pods look for them: somebody may have had their disks away, for a repair."""
+    for volume in followed.volumes.list():
+        if is_ours(volume):
+            with suppress(VolumeDriverError):
+                driver, is_block = places.of_volume(volume), volume.spec.volume_mode == BLOCK
+                if not driver.path(driver_name(volume), block=is_block).exists():
+                    return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

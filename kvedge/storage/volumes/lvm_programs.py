@@ -6,10 +6,12 @@ and never killed: it may have suspended devices, which only it resumes.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from kvedge.storage.volumes.lvm_report import (
@@ -18,6 +20,7 @@ from kvedge.storage.volumes.lvm_report import (
     LogicalVolume,
     VolumeGroup,
     look_at_all,
+    mapper_name,
     parse_groups,
     parse_volumes,
     restrict_to,
@@ -66,6 +69,23 @@ class LvmPrograms:
             VolumeDriverError: it did not.
         """
         self.run(verb, "--config", restrict_to(group.devices), "-y", *words)
+
+    def node_of(self, group: str, volume: LogicalVolume) -> Path:
+        """The device of a volume that is active, under device-mapper's name for it.
+
+        Raises:
+            VolumeDriverError: it is not there, or leads elsewhere.
+        """
+        path = Path("/dev/mapper", mapper_name(group, volume.name))
+        try:
+            is_its = os.minor(os.stat(path).st_rdev) == volume.minor
+        except OSError:
+            is_its = False
+        if not is_its:
+            raise VolumeDriverError(
+                f"{path} is not the device of logical volume {group}/{volume.name}: vgscan --mknodes"
+            )
+        return path
 
     def run(self, *words: str) -> str:
         """What a program prints.

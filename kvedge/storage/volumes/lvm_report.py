@@ -18,6 +18,8 @@ VOLUME_COLUMNS: Final = (
     "vg_uuid,vg_missing_pv_count,lv_name,lv_uuid,lv_size,lv_tags,pool_lv,lv_layout,lv_kernel_minor,lv_suspended,"
     "data_percent,metadata_percent,lv_health_status,lv_check_needed,zero"
 )
+# A host may have lvm2 say yes and no by numbers.
+_WORDS: Final = "report{binary_values_as_numeric=0}"
 # Of a device's name, what lvm2's patterns take for themselves; there a point stands for it.
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9/_:-]")
 
@@ -104,15 +106,27 @@ def restrict_to(devices: Iterable[str]) -> str:
     at. Hints of other commands, which had another filter, are not believed.
 
     >>> restrict_to(["/dev/sdb"])
-    'devices{scan_lvs=0 hints="none" filter=["a|^/dev/sdb$|","r|.*|"]}'
+    'devices{scan_lvs=0 hints="none" filter=["a|^/dev/sdb$|","r|.*|"]} report{binary_values_as_numeric=0}'
     """
     taken = "".join(f'"a|^{_PLAIN.sub(".", each)}$|",' for each in devices)
-    return f'devices{{scan_lvs=0 hints="none" filter=[{taken}"r|.*|"]}}'
+    return f'devices{{scan_lvs=0 hints="none" filter=[{taken}"r|.*|"]}} {_WORDS}'
 
 
 def look_at_all() -> str:
-    """The configuration by which lvm2 looks for a group on all devices of the host, but on no logical volume."""
-    return 'devices{scan_lvs=0 hints="none"}'
+    """The configuration by which lvm2 looks for a group on all disks of the host.
+
+    Not on logical volumes nor loop devices, which may be disks of guests.
+    """
+    return f'devices{{scan_lvs=0 hints="none" filter=["r|^/dev/loop|","a|.*|"]}} {_WORDS}'
+
+
+def mapper_name(group: str, volume: str) -> str:
+    """Device-mapper's name of a logical volume.
+
+    >>> mapper_name("my-ssd", "kvedge-1")
+    'my--ssd-kvedge--1'
+    """
+    return "-".join(part.replace("-", "--") for part in (group, volume))
 
 
 def _rows(text: str, kind: str) -> list[Mapping[str, object]]:

@@ -21,7 +21,7 @@ from typing import Final
 
 from kvedge.storage.volumes.file_systems import grow_file_system, make_file_system, mount_volume, unmount_volume
 from kvedge.storage.volumes.lvm_programs import LvmPrograms, ProgramError
-from kvedge.storage.volumes.lvm_report import VolumeGroup
+from kvedge.storage.volumes.lvm_report import LogicalVolume, VolumeGroup
 from kvedge.storage.volumes.place_notes import drop_note, read_notes, write_note
 from kvedge.storage.volumes.thin_identity import ThinIdentity
 from kvedge.storage.volumes.thin_volumes import (
@@ -90,6 +90,9 @@ class ThinDriver:
         """
         with self._sweeping, self._translate_errors():
             seen = self._look()
+            if seen.pool.minor < 0:
+                # Of one that is not active nobody knows how full it is.
+                self._change("lvchange", "--activate", "y", self._path(seen.pool.name))
             if self._swept:
                 return
             for name in seen.staged:
@@ -205,7 +208,7 @@ class ThinDriver:
             if volume.lv.minor < 0:
                 self._change("lvchange", "--activate", "y", "--ignoreactivationskip", self._path(volume.lv.name))
                 volume = self._find(self._look(), name)
-            device = _device_of(volume)
+            device = self._node_of(volume.lv)
             if not volume.block:
                 return mount_volume(self.programs, device, self.mounts / name)
             link = self.devices / name
@@ -268,7 +271,7 @@ class ThinDriver:
             return self._look_at(self._find_group())
 
     def _find_group(self) -> VolumeGroup:
-        self._group = None
+        # Others go on with the one that is known.
         return self.identity.choose(self.programs.groups())
 
     def _look_at(self, group: VolumeGroup) -> PoolSeen:
@@ -346,9 +349,17 @@ class ThinDriver:
         """The device of a logical volume that is active; it need not have its own name yet."""
         assert self._group is not None
         found = [each for each in self.programs.volumes(self._group) if each.name == name]
-        if not found or found[0].minor < 0:
-            raise VolumeDriverError(f"logical volume {self._path(name)} has no device: lvchange -ay {self._path(name)}")
-        return _node(found[0].minor)
+        if not found:
+            raise VolumeDriverError(f"logical volume {self._path(name)} is gone")
+        return self._node_of(found[0])
+
+    def _node_of(self, lv: LogicalVolume) -> Path:
+        """Its device by its name: the number goes to another volume once this one is not active any more."""
+        if lv.minor < 0:
+            raise VolumeDriverError(
+                f"logical volume {self._path(lv.name)} has no device: lvchange -ay {self._path(lv.name)}"
+            )
+        return self.programs.node_of(self.identity.group, lv)
 
     def _check_room(self, seen: PoolSeen) -> None:
         trouble = room_trouble(seen, self.identity.where)
@@ -385,14 +396,3 @@ class ThinDriver:
 def thin_place(name: str, identity: ThinIdentity) -> ThinDriver:
     """The driver of a place of that name."""
     return ThinDriver(identity, DEVICES, MOUNTS / name)
-
-
-def _device_of(volume: ThinVolume) -> Path:
-    if volume.lv.minor < 0:
-        raise VolumeDriverError(f"volume {volume.name} has no device: its pool is not active (vgchange -ay)")
-    return _node(volume.lv.minor)
-
-
-def _node(minor: int) -> Path:
-    """The kernel's own name of a device-mapper device, for which nobody needs udev."""
-    return Path(f"/dev/dm-{minor}")

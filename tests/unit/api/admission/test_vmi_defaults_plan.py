@@ -61,6 +61,8 @@ def test_the_cluster_may_name_the_room_and_arm_has_none() -> None:
     assert defaults({}, Cluster("amd64", named))["domain"]["cpu"]["maxSockets"] == 6
     assert defaults({"domain.cpu.sockets": 8}, Cluster("amd64", named))["domain"]["cpu"]["maxSockets"] == 8
     assert "maxSockets" not in defaults({}, Cluster("arm64", named))["domain"]["cpu"]
+    # More than any guest can have is for the scheduler to refuse.
+    assert "maxSockets" not in defaults({"domain.cpu.sockets": 1000}, Cluster("amd64", named))["domain"]["cpu"]
 
 
 @pytest.mark.parametrize(

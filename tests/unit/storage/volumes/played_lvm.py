@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kvedge.storage.volumes.lvm_programs import LvmPrograms, ProgramError
-from kvedge.storage.volumes.lvm_report import look_at_all, restrict_to
+from kvedge.storage.volumes.lvm_report import LogicalVolume, look_at_all, mapper_name, restrict_to
 
 _NO_VALUE = ("-a", "-y")
 
@@ -52,6 +53,10 @@ class PlayedLvm(LvmPrograms):
             "lv_check_needed": "",
             "zero": "zero" if "pool" in layout else "",
         }
+
+    def node_of(self, group: str, volume: LogicalVolume) -> Path:
+        """The name alone: there is no device."""
+        return Path("/dev/mapper", mapper_name(group, volume.name))
 
     def run(self, *words: str) -> str:
         """One call of a program."""

@@ -41,4 +41,4 @@ def test_what_is_no_report_is_told(text: str) -> None:
 
 def test_a_device_with_letters_that_patterns_take_for_themselves_is_named_without_them() -> None:
     text = restrict_to(["/dev/mapper/luks-1.b|x"])
-    assert text == 'devices{scan_lvs=0 hints="none" filter=["a|^/dev/mapper/luks-1.b.x$|","r|.*|"]}'
+    assert 'filter=["a|^/dev/mapper/luks-1.b.x$|","r|.*|"]' in text

@@ -55,13 +55,21 @@ def test_a_device_is_the_logical_volume_itself_and_has_the_claims_name(tmp_path:
     made.make(a_disk())
     made.make(a_disk())
     assert list(lvm.rows) == ["thin", "foreign", f"kvedge-{UID}"]
-    link = made.attach(UID)
-    assert (link, str(link.readlink())) == (tmp_path / "devices" / UID, "/dev/dm-11")
+    link, node = made.attach(UID), f"/dev/mapper/ssd-kvedge--{UID.replace('-', '--')}"
+    assert (link, str(link.readlink())) == (tmp_path / "devices" / UID, node)
     assert made.describe(UID) == (8 * MIB, True)
     made.detach(UID)
     assert lvm.rows[f"kvedge-{UID}"]["lv_kernel_minor"] == "-1"
     assert not link.is_symlink()
-    assert str(made.attach(UID).readlink()) == "/dev/dm-42"
+    # By its name, as the number may be another volume's by now.
+    assert str(made.attach(UID).readlink()) == node
+
+
+def test_a_pool_that_is_not_active_is_made_so(tmp_path: Path) -> None:
+    lvm = PlayedLvm.with_pool()
+    lvm.rows["thin"]["lv_kernel_minor"] = "-1"
+    driver(lvm, tmp_path)
+    assert (lvm.ran[0][0], *lvm.ran[0][-3:-1]) == ("lvchange", "--activate", "y")
 
 
 @pytest.mark.parametrize("step", MAKING_STEPS)
