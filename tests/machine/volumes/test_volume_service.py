@@ -242,6 +242,10 @@ def test_a_disk_that_comes_after_the_start_is_taken_up(box: BoxStorage, monkeypa
     assert not device.exists()
     (box.data / "unplugged").rename(box.place)
     wait_until(device.exists, "the device is there")
+    # Somebody had it away once more, for a repair.
+    detach_loop(device.resolve())
+    device.unlink()
+    wait_until(device.exists, "the device is there again")
 
 
 def test_a_volume_gets_a_claim_of_another_name_and_the_old_one_goes_by_its_policy(box: BoxStorage) -> None:
