@@ -157,11 +157,12 @@ class EventRecorder:
     def _make_event(self, what: _What, seen: _Occurrences) -> Event:
         self._serial += 1
         stamp = int(self._clock.now().timestamp() * 1_000_000) + self._serial
+        own = what.name[:_LONGEST_NAME].rstrip("-.")
         involved = ObjectReference(
             api_version=what.api_version, kind=what.kind, namespace=what.namespace, name=what.name, uid=what.uid
         )
         return Event(
-            metadata=ObjectMeta(namespace=what.namespace or "default", name=f"{what.name[:_LONGEST_NAME]}.{stamp:x}"),
+            metadata=ObjectMeta(namespace=what.namespace or "default", name=f"{own}.{stamp:x}"),
             involved_object=involved,
             type=what.type,
             reason=what.reason,

@@ -43,4 +43,4 @@ def firmware_uuid(owner_uid: str) -> str:
 
 def guest_hostname(hostname: str, name: str) -> str:
     """What the guest is called by DHCP and by cloud-init: `spec.hostname`, else the VMI's name up to its first dot."""
-    return hostname or name.split(".")[0][:_LONGEST_LABEL]
+    return hostname or name.split(".")[0][:_LONGEST_LABEL].rstrip("-")

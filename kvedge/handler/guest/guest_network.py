@@ -94,7 +94,7 @@ def _reaches_guest(nameserver: str) -> bool:
 
 def hostname(vmi: VirtualMachineInstance) -> str:
     """The guest's host name: as asked for, else the VMI's name up to its first dot, as a DNS label."""
-    return (vmi.spec.hostname or vmi.metadata.name.split(".")[0])[:63]
+    return (vmi.spec.hostname or vmi.metadata.name.split(".")[0])[:63].rstrip("-")
 
 
 class GuestNetwork:

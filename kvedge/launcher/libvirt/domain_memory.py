@@ -77,7 +77,7 @@ def with_saved_vcpus(document: str, saved: str) -> str:
     """
     root, had = ElementTree.fromstring(document), ElementTree.fromstring(saved).find("vcpus")
     own = root.find("vcpus")
-    if own is None or had is None or _enabled(own) != _enabled(had):
+    if own is None or had is None or _list_enabled(own) != _list_enabled(had):
         return document
     place = list(root).index(own)
     root.remove(own)
@@ -85,7 +85,7 @@ def with_saved_vcpus(document: str, saved: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _enabled(vcpus: ElementTree.Element) -> list[tuple[str | None, str | None]]:
+def _list_enabled(vcpus: ElementTree.Element) -> list[tuple[str | None, str | None]]:
     return [(each.get("id"), each.get("enabled")) for each in vcpus]
 
 

@@ -17,9 +17,9 @@ from kvedge.resources.types.vm import VirtualMachine
 # The last one is of a VM whose guest comes from another box.
 RUN_STRATEGIES: Final = ("Always", "RerunOnFailure", "Manual", "Halted", "Once", "WaitAsReceiver")
 RUNNING_IS_DEPRECATED: Final = "spec.running is deprecated, please use spec.runStrategy instead."
-# libvirt keeps the domain NAMESPACE_NAME in files of that name with .xml.new behind it, and a file's name has at most
-# 255 bytes. KubeVirt takes a longer one, whose guest never starts.
-_LONGEST_DOMAIN: Final = 255 - len("_.xml.new")
+# libvirt keeps the domain NAMESPACE_NAME in files of that name with .xml.new behind it, or -swtpm.log for a TPM, and a
+# file's name has at most 255 bytes. KubeVirt takes a longer one, whose guest never starts.
+_LONGEST_DOMAIN: Final = 255 - len("_-swtpm.log")
 # As many as a VM may have volumes.
 _MOST_TEMPLATES: Final = 256
 

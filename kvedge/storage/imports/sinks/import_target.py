@@ -118,7 +118,8 @@ class FileTarget:
             file = os.open(UNFINISHED, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._folder)
             found = os.fstat(file)
             is_file = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-            if is_file and wanted == (content, found.st_ino) and 0 < position <= self.limit:
+            is_its = is_file and wanted == (content, found.st_ino)
+            if is_its and 0 < position <= min(self.limit, found.st_size):
                 # What came after it may be on disk or not.
                 os.ftruncate(file, position)
                 self._file = file
@@ -128,6 +129,9 @@ class FileTarget:
 
     def keep_place(self, content: str, position: int) -> None:
         """Have all before `position` on disk, and write down that it is."""
+        if os.fstat(self._file).st_size < position:
+            # It ends in zeros. A file that is shorter later on has lost something.
+            os.ftruncate(self._file, position)
         os.fdatasync(self._file)
         place = {"content": content, "file": os.fstat(self._file).st_ino, "position": position}
         self._remove(_NEW_PLACE)

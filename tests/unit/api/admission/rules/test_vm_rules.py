@@ -12,10 +12,10 @@ from tests.support.builders import a_vm
     ("namespace", "length", "said"),
     [
         ("default", 63, []),
-        ("default", 239, []),
-        ("default", 240, ["metadata.name: must be no more than 239 characters in this namespace"]),
-        ("n" * 63, 183, []),
-        ("n" * 63, 184, ["metadata.name: must be no more than 183 characters in this namespace"]),
+        ("default", 237, []),
+        ("default", 238, ["metadata.name: must be no more than 237 characters in this namespace"]),
+        ("n" * 63, 181, []),
+        ("n" * 63, 182, ["metadata.name: must be no more than 181 characters in this namespace"]),
     ],
 )
 def test_a_name_fits_into_a_files_beside_its_namespace(namespace: str, length: int, said: list[str]) -> None:
