@@ -18,7 +18,7 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resour
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
 from kvedge.controller.vmi.vmi_view import ResizePod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_FAILED, find_room
+from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_FAILED, find_room, room_bytes
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, QuantityError, format_bytes, parse_bytes, parse_quantity
@@ -43,7 +43,7 @@ def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> P
     container = _compute_of(pod)
     if container is None:
         return vmi.status.pod_room
-    room = _room_before(vmi) if known is None else known
+    room = _lower(_room_before(vmi) if known is None else known, vmi)
     if not _has(container.resources, _size(vmi, container, config)):
         # What was said of the last try stays until the next one.
         return room
@@ -91,7 +91,9 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
     wanted, present = pod_resources(vmi, config), container.resources
     requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
     limits = {name: amount for name, amount in wanted.limits.items() if name in _RESIZED}
-    if _memory_status(vmi, "guest_current") > guest_memory_bytes(vmi.spec.domain):
+    # What it was asked to have it may take at any moment.
+    has = max(_memory_status(vmi, "guest_current"), _memory_status(vmi, "guest_requested"))
+    if has > guest_memory_bytes(vmi.spec.domain):
         # The guest has not given back what it is to give back.
         _keep_larger(requests, present.requests, "memory")
         _keep_larger(limits, present.limits, "memory")
@@ -165,6 +167,17 @@ def _room_before(vmi: VirtualMachineInstance) -> PodRoom:
     memory = _memory_status(vmi, "guest_requested") or guest_memory_bytes(vmi.spec.domain)
     vcpus = _vcpus_now(vmi) or vcpu_count(vmi.spec.domain)
     return PodRoom(node=vmi.status.node_name, vcpus=vcpus, memory=format_bytes(memory))
+
+
+def _lower(room: PodRoom, vmi: VirtualMachineInstance) -> PodRoom:
+    """No more than the guest is to have, from the order on: else it would grow again under a limit that is smaller by
+    then.
+    """
+    vcpus, memory = vcpu_count(vmi.spec.domain), guest_memory_bytes(vmi.spec.domain)
+    if vcpus >= room.vcpus and memory >= room_bytes(room):
+        return room
+    least = min(memory, room_bytes(room))
+    return msgspec.structs.replace(room, vcpus=min(vcpus, room.vcpus), memory=format_bytes(least))
 
 
 def _vcpus_now(vmi: VirtualMachineInstance) -> int:

@@ -163,6 +163,27 @@ def test_memory_is_taken_from_the_pod_once_the_guest_has_given_it_back() -> None
     assert plan_room(vmi, pod, CONFIG) == PodRoom(node="n1", vcpus=1, memory="2Gi")
 
 
+def test_a_pod_that_is_to_shrink_has_no_room_from_the_order_on() -> None:
+    vmi = a_guest(memory="4Gi")
+    pod = its_pod(vmi)
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="4Gi")
+    vmi.spec.domain = a_guest(memory="2Gi").spec.domain
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="2Gi", guest_requested="2Gi")
+    assert plan_resize(vmi, pod, CONFIG)
+    room = plan_room(vmi, pod, CONFIG)
+    assert room is not None
+    assert parse_bytes(room.memory or 0) == 2048 * MIB
+
+
+def test_memory_that_the_guest_may_still_take_stays_in_the_pod() -> None:
+    vmi = a_guest(memory="4Gi")
+    pod = its_pod(vmi)
+    vmi.status.pod_room = PodRoom(node="n1", vcpus=1, memory="4Gi")
+    vmi.spec.domain = a_guest(memory="2Gi").spec.domain
+    vmi.status.memory = MemoryStatus(guest_at_boot="1Gi", guest_current="1Gi", guest_requested="4Gi")
+    assert plan_resize(vmi, pod, CONFIG) == ()
+
+
 def test_limits_of_the_vm_grow_and_those_of_the_namespace_stay_unless_they_are_too_small() -> None:
     pod = its_pod(a_guest(limits={"memory": "1Gi"}, requests={"memory": "1Gi"}))
     limits = order(a_guest(1, "3Gi", limits={"memory": "3Gi"}, requests={"memory": "3Gi"}), pod)
