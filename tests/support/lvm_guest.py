@@ -41,7 +41,7 @@ done </lib/modules/order 2>/dev/null
 mkdir -p /host && mount -t ext4 -o ro /dev/vda /host
 for each in proc sys dev; do mount --bind /$each /host/$each; done
 for each in run tmp var; do mount -t tmpfs tmpfs /host/$each; done
-chroot /host /usr/bin/env PYTHONPATH=/work/site:/work PATH=/usr/sbin:/usr/bin /usr/bin/python3 -S /work/main.py
+chroot /host /usr/bin/env PYTHONPATH=/kvedge/site:/kvedge PATH=/usr/sbin:/usr/bin /usr/bin/python3 -S /kvedge/main.py
 echo "lvm guest: ended $?"
 poweroff -f
 """
@@ -91,7 +91,7 @@ def _make_root(script: Path, scratch: Path) -> Path:
     """A disk with Python, lvm2, the driver and the file."""
     packages = unpack_packages("lvm2", *_PACKAGES, *_MORE_PACKAGES)
     tree = scratch / "tree"
-    for name in ("proc", "sys", "dev", "run", "tmp", "var", "etc/lvm", "usr/bin", "usr/sbin", "usr/lib", "work/site"):
+    for name in ("proc", "sys", "dev", "run", "tmp", "var", "etc/lvm", "usr/bin", "usr/sbin", "usr/lib", "kvedge/site"):
         (tree / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib"):
         (tree / name).symlink_to(f"usr/{name}")
@@ -107,7 +107,7 @@ def _make_root(script: Path, scratch: Path) -> Path:
         assert found is not None, f"{program} is not here: install e2fsprogs"
         shutil.copy(found, tree / "usr/sbin")
     _copy_python(tree)
-    shutil.copy(script, tree / "work/main.py")
+    shutil.copy(script, tree / "kvedge/main.py")
     _copy_libraries(tree)
     image = scratch / "root.raw"
     make = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-d", str(tree), str(image), "128M"]
@@ -120,14 +120,14 @@ def _copy_python(tree: Path) -> None:
     shutil.copy(Path(sys.executable).resolve(), tree / "usr/bin/python3")
     unneeded = shutil.ignore_patterns(*_UNNEEDED, "config-*", "dist-packages", "site-packages")
     shutil.copytree(base, tree / f"usr/lib/{base.name}", ignore=unneeded)
-    site = tree / "work/site"
+    site = tree / "kvedge/site"
     shutil.copytree(Path(msgspec.__file__).parent, site / "msgspec")
     shutil.copy(typing_extensions.__file__, site)
     package = Path(kvedge.__file__).parent
-    (tree / "work/kvedge").mkdir()
-    shutil.copy(package / "__init__.py", tree / "work/kvedge")
+    (tree / "kvedge/kvedge").mkdir()
+    shutil.copy(package / "__init__.py", tree / "kvedge/kvedge")
     for name in ("resources", "runtime", "storage"):
-        shutil.copytree(package / name, tree / "work/kvedge" / name)
+        shutil.copytree(package / name, tree / "kvedge/kvedge" / name)
 
 
 def _copy_libraries(tree: Path) -> None:

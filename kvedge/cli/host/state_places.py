@@ -17,7 +17,8 @@ from typing import Final
 from kvedge.cli.exits import Exit, Refused
 from kvedge.resources.names import LAUNCHER_UID
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 
 _REMOTE: Final = ("s3:", "rest:", "sftp:")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

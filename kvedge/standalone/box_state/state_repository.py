@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from kvedge.standalone.box_state.state_file import StateHead, write_state
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 
 # By restic's word for the host; the ones of VMs are `kvedge-NAMESPACE`, and no namespace has a dot.
 _HOST: Final = "kvedge.state"

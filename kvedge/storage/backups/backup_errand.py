@@ -21,7 +21,8 @@ from kvedge.resources.types.import_job import ImportJob
 from kvedge.resources.types.protection import backup_job as job_places
 from kvedge.resources.types.protection.backup_job import BackupJob, BackupOutcome, BackupRecord, BackupVolume
 from kvedge.runtime.linux.allocation import device_size
-from kvedge.storage.backups.restic_client import BackupFailure, KeptFile, ResticClient
+from kvedge.storage.backups.restic_client import KeptFile, ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.backups.stored_backups import HOST_PREFIX, OURS, RECORD
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress

@@ -27,7 +27,8 @@ from kvedge.resources.types.protection.backup_job import (
     BackupOutcome,
 )
 from kvedge.storage.backups.backup_errand import BackupPlaces, bring_back, keep_backup, read_record
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.backups.upkeep_errand import prune_backups, read_catalog, verify_part
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.progress_server import ProgressServer

@@ -12,7 +12,8 @@ from typing import Final
 
 from kvedge.resources.types.protection.backup_job import BackupCatalog, BackupJob, BackupOutcome, PruneTarget
 from kvedge.storage.backups.keep_rules import PrunePlan, plan_pruning, plan_removal
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.backups.stored_backups import HOST_PREFIX, OURS, StoredBackup, find_backups, list_catalog
 
 log = logging.getLogger(__name__)

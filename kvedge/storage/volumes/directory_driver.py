@@ -29,6 +29,7 @@ from kvedge.runtime.background import passing_thread
 from kvedge.runtime.durable_files import sync, write_durably
 from kvedge.runtime.linux.files import syncfs
 from kvedge.runtime.linux.loop_devices import attach_loop, detach_loop, loop_of, refresh_size
+from kvedge.storage.volumes.device_links import lead_to
 from kvedge.storage.volumes.place_identity import PlaceIdentity
 from kvedge.storage.volumes.place_notes import NOTES, drop_note, read_notes, write_note
 from kvedge.storage.volumes.tree_copy import copy_tree, erase_tree, shares_blocks, tree_bytes
@@ -220,14 +221,7 @@ class DirectoryDriver:
             path = self._find_existing(name)
             if not self._is_block(name):
                 return path
-            device, link = attach_loop(path / BLOCK_FILE), self.devices / name
-            if not (link.is_symlink() and link.readlink() == device):
-                self.devices.mkdir(mode=0o755, parents=True, exist_ok=True)
-                staged = self.devices / f".{name}.new"
-                staged.unlink(missing_ok=True)
-                staged.symlink_to(device)
-                staged.replace(link)
-            return link
+            return lead_to(self.devices / name, attach_loop(path / BLOCK_FILE))
 
     def detach(self, name: str) -> None:
         """Let go of the loop device of a volume, if it has one."""

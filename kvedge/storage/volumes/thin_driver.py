@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kvedge.storage.volumes.device_links import lead_to
 from kvedge.storage.volumes.file_systems import grow_file_system, make_file_system, mount_volume, unmount_volume
 from kvedge.storage.volumes.lvm_programs import LvmPrograms, ProgramError
 from kvedge.storage.volumes.lvm_report import LogicalVolume, VolumeGroup
@@ -211,14 +212,7 @@ class ThinDriver:
             device = self._node_of(volume.lv)
             if not volume.block:
                 return mount_volume(self.programs, device, self.mounts / name)
-            link = self.devices / name
-            if not (link.is_symlink() and link.readlink() == device):
-                self.devices.mkdir(mode=0o755, parents=True, exist_ok=True)
-                staged = self.devices / f".{name}.new"
-                staged.unlink(missing_ok=True)
-                staged.symlink_to(device)
-                staged.replace(link)
-            return link
+            return lead_to(self.devices / name, device)
 
     def detach(self, name: str) -> None:
         """Let go of the device of a volume, and of what is mounted of it."""

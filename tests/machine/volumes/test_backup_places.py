@@ -19,7 +19,8 @@ import pytest
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, BackupVolume
 from kvedge.storage.backups import restic_client
 from kvedge.storage.backups.backup_errand import BackupPlaces, bring_back, keep_backup, read_record
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from tests.support.sftp_server import SftpServer, make_key, sftp_server
 from tests.support.waiting import wait_until

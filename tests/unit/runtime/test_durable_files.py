@@ -41,7 +41,7 @@ from kvedge.storage.images.image_records import NameRecord, Origin
 
 # A rename that a power cut may undo, by file, and why.
 UNSYNCED = {
-    "kvedge/storage/volumes/thin_driver.py": "a link to a device, which is compared and made again",
+    "kvedge/storage/volumes/device_links.py": "a link to a device, which is compared and made again",
     "kvedge/appliance/install/unpacked_trees.py": "a tree that is removed: the next start removes it again",
     "kvedge/appliance/host/launcher_link.py": "a link, which each start compares and makes again",
     "kvedge/appliance/report/report_file.py": "a report for a human who waits for it",

@@ -11,7 +11,8 @@ import pytest
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.standalone.box_state.state_file import read_state
 from kvedge.standalone.box_state.state_repository import fetched_state, keep_state
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from tests.support.quick_repository import lay_repository
 from tests.unit.standalone.box_state.test_box_state import box
 

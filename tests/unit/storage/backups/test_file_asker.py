@@ -19,7 +19,8 @@ import pytest
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, BackupVolume
 from kvedge.storage.backups import backup_errand
 from kvedge.storage.backups.backup_errand import BackupPlaces, bring_back, keep_backup
-from kvedge.storage.backups.restic_client import BackupFailure, KeptFile, ResticClient
+from kvedge.storage.backups.restic_client import KeptFile, ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.import_target import UNFINISHED
 from tests.support.quick_repository import lay_repository

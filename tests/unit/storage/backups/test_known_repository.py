@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from kvedge.resources.codec import encode_json
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, BackupRecord
 from kvedge.storage.backups.backup_errand import read_record
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from tests.support.quick_repository import lay_repository
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="needs restic (apt: restic)")

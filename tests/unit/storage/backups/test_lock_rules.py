@@ -14,7 +14,8 @@ import pytest
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY
 from kvedge.storage.backups import restic_client
 from kvedge.storage.backups.lock_rules import RepositoryLock, read_lock, why_kept
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from tests.support.quick_repository import lay_repository
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,8 @@ import pytest
 
 from kvedge.resources.types.protection.backup_job import PASSWORD_KEY, BackupJob, PruneTarget
 from kvedge.resources.types.protection.backup_tasks import KeepRules
-from kvedge.storage.backups.restic_client import BackupFailure, ResticClient
+from kvedge.storage.backups.restic_client import ResticClient
+from kvedge.storage.backups.restic_program import BackupFailure
 from kvedge.storage.backups.upkeep_errand import prune_backups, read_catalog, verify_part
 from tests.support.quick_repository import lay_repository
 
