@@ -11,6 +11,9 @@ from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import parse_bytes
 from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 
+# The conditions of a Pod whose size is not what its spec says, in Kubernetes' words.
+RESIZE_PENDING: Final = "PodResizePending"
+RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 # Why a Pod is not as large as its guest needs it. The first two are the kubelet's words.
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"

@@ -18,7 +18,15 @@ from kvedge.controller.vmi.launcher_pod.launcher_pod_resources import pod_resour
 from kvedge.controller.vmi.launcher_pods import is_moving, is_over
 from kvedge.controller.vmi.vmi_view import ResizePod
 from kvedge.resources.meta import Condition, condition
-from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_FAILED, find_room, room_bytes
+from kvedge.resources.moves.pod_room import (
+    DEFERRED,
+    INFEASIBLE,
+    RESIZE_FAILED,
+    RESIZE_IN_PROGRESS,
+    RESIZE_PENDING,
+    find_room,
+    room_bytes,
+)
 from kvedge.resources.types.core import Container, ContainerStatus, Pod, ResourceAmounts
 from kvedge.resources.types.vmi import PodRoom, VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, QuantityError, format_bytes, parse_bytes, parse_quantity
@@ -27,8 +35,6 @@ from kvedge.resources.vmi_facts import guest_memory_bytes, vcpu_count
 # What a Pod may have more or less of while it runs.
 _RESIZED: Final[tuple[str, ...]] = ("cpu", "memory")
 _COMPUTE: Final = "compute"
-_PENDING: Final = "PodResizePending"
-_IN_PROGRESS: Final = "PodResizeInProgress"
 OTHER_POD: Final = (
     "the guest gets it in another Pod, after a restart of the VM, or by a migration, which LiveMigrate in"
     " workloadUpdateStrategy of the KubeVirt object lets happen by itself"
@@ -48,7 +54,7 @@ def plan_room(vmi: VirtualMachineInstance, pod: Pod, config: ClusterConfig) -> P
         # What was said of the last try stays until the next one.
         return room
     if not _is_actuated(pod, container):
-        found = condition(pod.status.conditions, _PENDING) or condition(pod.status.conditions, _IN_PROGRESS)
+        found = condition(pod.status.conditions, RESIZE_PENDING) or condition(pod.status.conditions, RESIZE_IN_PROGRESS)
         reason, message = _explain(found)
         return msgspec.structs.replace(room, reason=reason, message=message)
     return PodRoom(
@@ -133,7 +139,7 @@ def _is_actuated(pod: Pod, container: Container) -> bool:
 
 
 def _is_pending(item: Condition) -> bool:
-    return item.type in (_PENDING, _IN_PROGRESS) and item.status == "True"
+    return item.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS) and item.status == "True"
 
 
 def _reaches(status: ContainerStatus, spec: ResourceAmounts) -> Iterator[bool]:
@@ -150,7 +156,7 @@ def _explain(found: Condition | None) -> tuple[str, str]:
     """Why the Pod has not got its size, and what becomes of it; nothing while it is just on its way."""
     if found is None or found.status != "True":
         return "", ""
-    if found.type == _IN_PROGRESS:
+    if found.type == RESIZE_IN_PROGRESS:
         if found.reason != "Error":
             return "", ""
         return RESIZE_FAILED, f"the node could not resize the guest's Pod, and tries again: {found.message}"

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.meta import condition
+from kvedge.resources.moves.pod_room import INFEASIBLE, RESIZE_PENDING
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Node, Pod
 from kvedge.resources.values.quantities import parse_quantity
@@ -110,12 +114,26 @@ def room_reasons(pod: Pod, node: Node, there: Sequence[Pod], pool: int) -> Itera
         yield "Too many pods"
     used: dict[str, Fraction] = {}
     for other in there:
-        for name, amount in _shared_requests(other).items():
+        for name, amount in _shared_requests(_as_held(other)).items():
             used[name] = used.get(name, Fraction()) + amount
     for name, amount in sorted(_shared_requests(pod).items()):
         known = name in _COUNTED or "/" in name or name.startswith("hugepages-")
         if known and amount and used.get(name, Fraction()) + amount > allocatable.get(name, Fraction()):
             yield f"Insufficient {name}"
+
+
+def _as_held(pod: Pod) -> Pod:
+    """A Pod that wants to be larger than the node can ever make it, as large as it is: others do not wait for that."""
+    pending = condition(pod.status.conditions, RESIZE_PENDING)
+    if pending is None or pending.status != "True" or pending.reason != INFEASIBLE:
+        return pod
+    held = {each.name: each.allocated_resources for each in pod.status.container_statuses}
+
+    def shrink(container: Container) -> Container:
+        requests = {**container.resources.requests, **held.get(container.name, {})}
+        return replace(container, resources=replace(container.resources, requests=requests))
+
+    return replace(pod, spec=replace(pod.spec, containers=[shrink(each) for each in pod.spec.containers]))
 
 
 def _shared_requests(pod: Pod) -> dict[str, Fraction]:

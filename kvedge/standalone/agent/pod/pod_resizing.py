@@ -14,6 +14,7 @@ import msgspec
 
 from kvedge.resources.codec import decode, encode
 from kvedge.resources.meta import Condition
+from kvedge.resources.moves.pod_room import DEFERRED, INFEASIBLE, RESIZE_IN_PROGRESS, RESIZE_PENDING
 from kvedge.resources.phases import FINAL_POD_PHASES
 from kvedge.resources.types.core import Container, Pod, ResourceAmounts
 from kvedge.resources.values.quantities import parse_quantity
@@ -21,8 +22,6 @@ from kvedge.standalone.agent.container.cgroups import CgroupLimits
 from kvedge.standalone.agent.pod.local_pods import LocalPod
 from kvedge.standalone.agent.pod.place.pod_place import Places
 
-PENDING: Final = "PodResizePending"
-IN_PROGRESS: Final = "PodResizeInProgress"
 # Whether another Pod has ended, or less memory is used, nobody tells.
 _LOOK_AGAIN_SECONDS: Final = 5.0
 
@@ -41,7 +40,7 @@ class Resizing:
         alone = self.find_lacks(pod, [])
         if alone:
             text = f"Node didn't have enough capacity: {', '.join(alone)}"
-            return Condition(type=PENDING, status="True", reason="Infeasible", message=text)
+            return Condition(type=RESIZE_PENDING, status="True", reason=INFEASIBLE, message=text)
         others = [
             each
             for each in self.list_pods()
@@ -53,7 +52,7 @@ class Resizing:
         if not beside:
             return None
         text = f"Node didn't have enough resource: {', '.join(beside)}"
-        return Condition(type=PENDING, status="True", reason="Deferred", message=text)
+        return Condition(type=RESIZE_PENDING, status="True", reason=DEFERRED, message=text)
 
 
 def follow_size(resizing: Resizing, places: Places, local: LocalPod) -> float | None:
@@ -67,7 +66,7 @@ def follow_size(resizing: Resizing, places: Places, local: LocalPod) -> float | 
     refused = None if _only_shrinks(local) else resizing.refuse(local.pod)
     problem = "" if refused is not None else _apply(places, local)
     if problem:
-        refused = Condition(type=IN_PROGRESS, status="True", reason="Error", message=problem)
+        refused = Condition(type=RESIZE_IN_PROGRESS, status="True", reason="Error", message=problem)
     local.resize = refused
     if refused is not None:
         return _LOOK_AGAIN_SECONDS

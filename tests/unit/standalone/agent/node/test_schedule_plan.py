@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from kvedge.resources.meta import ObjectMeta
+from kvedge.resources.meta import Condition, ObjectMeta
 from kvedge.resources.types.core import (
     Container,
+    ContainerStatus,
     Node,
     NodeSpec,
     NodeStatus,
@@ -70,6 +71,16 @@ def test_what_others_ask_for_is_taken_and_what_has_ended_is_free() -> None:
     assert fit_reasons(_pod(requests=large), _node(), [_pod("a", requests=large)]) == ["Insufficient memory"]
     assert fit_reasons(_pod(requests=large), _node(), [_pod("a", "Succeeded", requests=large)]) == []
     assert fit_reasons(_pod(requests=large), _node(), [_pod("a", "Failed", requests=large)]) == []
+
+
+@pytest.mark.parametrize(("reason", "fits"), [("Infeasible", True), ("Deferred", False)])
+def test_a_pod_that_can_never_be_so_large_is_as_large_as_it_is(reason: str, fits: bool) -> None:
+    other = _pod("other", "Running", requests={"memory": "64Gi"})
+    other.status.conditions = [Condition(type="PodResizePending", status="True", reason=reason)]
+    said = ContainerStatus(name="c", ready=True, restart_count=0, image="", image_id="")
+    said.allocated_resources = {"memory": "1Gi"}
+    other.status.container_statuses = [said]
+    assert fit_reasons(_pod(requests={"memory": "1Gi"}), _node(), [other]) == ([] if fits else ["Insufficient memory"])
 
 
 def test_a_limit_without_a_request_is_a_request() -> None:
