@@ -131,14 +131,6 @@ def most_sockets(domain: DomainSpec, architecture: str) -> int:
     return max(present, domain.cpu.max_sockets)
 
 
-def most_vcpus(domain: DomainSpec, architecture: str) -> int:
-    """How many vCPUs the guest may get while it runs; unreadable amounts count as in :func:`vcpu_count`."""
-    try:
-        return topology_of(domain)._replace(sockets=most_sockets(domain, architecture)).vcpus
-    except UnreadableCpus:
-        return 1
-
-
 def cpus_of_resources(limits: Mapping[str, Quantity], requests: Mapping[str, Quantity]) -> int:
     """The CPUs of a domain without topology: the limit, else the request, rounded up; one without either.
 

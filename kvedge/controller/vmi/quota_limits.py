@@ -1,8 +1,8 @@
 """Limits of launcher Pods in namespaces whose ResourceQuota wants some said, where the VM itself says none.
 
 Used by the loops that create launcher Pods. As with KubeVirt, the CPU limit is the guest's vCPUs, and the memory limit
-what the Pod asks for times two, or times what the namespace's label says. A guest that may grow while it runs has them
-for all that it may get: its Pod stays, where KubeVirt has it move to another. A quota is not looked up: the server's
+what the Pod asks for times two, or times what the namespace's label says, of what the guest has now: limits grow with
+it (`resizing`). A quota is not looked up: the server's
 refusal names what is wanted, so that nothing is watched for the few namespaces that have one. Asks the API server for
 the namespace then.
 """
@@ -23,7 +23,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.resources.types.core import Container, Namespace, Pod
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.quantities import Quantity, parse_bytes, parse_quantity
-from kvedge.resources.vmi_facts import guest_memory_bytes, most_memory_bytes, most_vcpus
+from kvedge.resources.vmi_facts import vcpu_count
 
 RATIO_LABEL: Final = "alpha.kubevirt.io/auto-memory-limits-ratio"
 _RATIO: Final = Fraction(2)
@@ -70,15 +70,14 @@ def read_ratio(text: str) -> Fraction:
 
 def with_limits(pod: Pod, vmi: VirtualMachineInstance, wanted: Collection[str], ratio: Fraction) -> Pod:
     """The Pod, each container of which has the wanted limits; those that it has stay."""
-    domain, architecture = vmi.spec.domain, vmi.spec.architecture
-    growth = max(0, most_memory_bytes(domain, architecture) - guest_memory_bytes(domain))
+    vcpus = vcpu_count(vmi.spec.domain)
 
     def limit(container: Container) -> Container:
         asked = container.resources
         if container.name == _COMPUTE:
             memory = parse_bytes(asked.requests.get("memory", 0))
-            cpus = max(most_vcpus(domain, architecture), math.ceil(parse_quantity(asked.requests.get("cpu", 0))))
-            made: dict[str, Quantity] = {"cpu": str(cpus), "memory": str(max(int(memory * ratio), memory + growth))}
+            cpus = max(vcpus, math.ceil(parse_quantity(asked.requests.get("cpu", 0))))
+            made: dict[str, Quantity] = {"cpu": str(cpus), "memory": str(int(memory * ratio))}
         else:
             made = {name: _larger(asked.requests.get(name), amount) for name, amount in SHARE_LIMITS.items()}
         limits = {name: amount for name, amount in made.items() if name in wanted} | asked.limits

@@ -93,7 +93,7 @@ def _changes(vmi: VirtualMachineInstance) -> bool:
 
 
 def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConfig) -> ResourceAmounts:
-    """What the container is to have of CPU and memory. What a namespace has added to its limits stays."""
+    """What the container is to have of CPU and memory. Limits that its namespace has given it change with it."""
     wanted, present = pod_resources(vmi, config), container.resources
     requests = {name: wanted.requests[name] for name in _RESIZED if name in wanted.requests}
     limits = {name: amount for name, amount in wanted.limits.items() if name in _RESIZED}
@@ -103,12 +103,21 @@ def _size(vmi: VirtualMachineInstance, container: Container, config: ClusterConf
         # The guest has not given back what it is to give back.
         _keep_larger(requests, present.requests, "memory")
         _keep_larger(limits, present.limits, "memory")
-    for name in _RESIZED:
-        if name in present.limits and name not in limits:
-            limits[name] = present.limits[name]
-            if name in requests:
-                _keep_larger(limits, requests, name)
+    if "memory" in present.limits and "memory" not in limits:
+        more = parse_bytes(requests["memory"]) - parse_bytes(present.requests.get("memory", requests["memory"]))
+        limits["memory"] = _plus(present.limits["memory"], more)
+        _keep_larger(limits, requests, "memory")
+    if "cpu" in present.limits and "cpu" not in limits:
+        limits["cpu"] = present.limits["cpu"]
+        # One that leaves the guest less than its vCPUs is meant to.
+        if parse_quantity(limits["cpu"]) >= (_vcpus_now(vmi) or math.inf):
+            _keep_larger(limits, {"cpu": str(vcpu_count(vmi.spec.domain))}, "cpu")
+        _keep_larger(limits, requests, "cpu")
     return ResourceAmounts(requests=requests, limits=limits)
+
+
+def _plus(amount: Quantity, more: int) -> Quantity:
+    return str(parse_bytes(amount) + more) if more else amount
 
 
 def _keep_larger(amounts: dict[str, Quantity], others: Mapping[str, Quantity], name: str) -> None:

@@ -184,14 +184,25 @@ def test_memory_that_the_guest_may_still_take_stays_in_the_pod() -> None:
     assert plan_resize(vmi, pod, CONFIG) == ()
 
 
-def test_limits_of_the_vm_grow_and_those_of_the_namespace_stay_unless_they_are_too_small() -> None:
+def test_limits_of_the_vm_and_those_of_the_namespace_grow_as_the_guest_does() -> None:
     pod = its_pod(a_guest(limits={"memory": "1Gi"}, requests={"memory": "1Gi"}))
     limits = order(a_guest(1, "3Gi", limits={"memory": "3Gi"}, requests={"memory": "3Gi"}), pod)
     resources = limits["spec"]["containers"][0]["resources"]
     assert parse_bytes(resources["limits"]["memory"]) == parse_bytes(resources["requests"]["memory"])
-    theirs = its_pod(a_guest(), limits={"cpu": "8", "memory": "2Gi"})
-    resources = order(a_guest(2, "4Gi"), theirs)["spec"]["containers"][0]["resources"]
-    assert resources["limits"] == {"cpu": "8", "memory": resources["requests"]["memory"]}
+    theirs = its_pod(a_guest(), limits={"cpu": "1", "memory": "2Gi"})
+    had = parse_bytes(theirs.spec.containers[0].resources.requests["memory"])
+    body = order(a_guest(2, "4Gi"), theirs)
+    resources = body["spec"]["containers"][0]["resources"]
+    more = parse_bytes(resources["requests"]["memory"]) - had
+    assert (resources["limits"]["cpu"], parse_bytes(resources["limits"]["memory"])) == ("2", 2048 * MIB + more)
+    assert plan_resize(a_guest(2, "4Gi"), reported(ordered(theirs, body)), CONFIG) == ()
+
+
+def test_a_cpu_limit_below_the_guests_vcpus_or_far_above_stays() -> None:
+    for limit in ("500m", "8"):
+        theirs = its_pod(a_guest(), limits={"cpu": limit})
+        resources = order(a_guest(2), theirs)["spec"]["containers"][0]["resources"]
+        assert resources["limits"]["cpu"] == limit
 
 
 def test_a_node_that_says_nothing_of_sizes_has_made_the_pod_as_its_spec_is() -> None:
