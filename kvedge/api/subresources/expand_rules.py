@@ -18,6 +18,7 @@ from kvedge.api.subresources.status_message import Refusal, bad_request
 from kvedge.resources.codec import DecodeError, JsonObject, decode
 from kvedge.resources.instancetypes.application import VmTypes
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
+from kvedge.resources.names import GROWTH_ROOM
 from kvedge.resources.types.vm import VirtualMachine
 
 _VERSIONS: Final = ("kubevirt.io/v1", "kubevirt.io/v1alpha3")
@@ -59,7 +60,10 @@ def expand(document: JsonObject, types: VmTypes, cluster: Cluster) -> JsonObject
     if isinstance(applied, list):
         raise _invalid(applied)
     made = {name: value for name, value in spec.items() if name not in (INSTANCETYPE.member, PREFERENCE.member)}
-    made["template"] = {**applied, "spec": with_defaults(applied.get("spec") or {}, cluster)}
+    # Room is a machine of its own: a VM that has none keeps it so, here and on the box that it moves to.
+    annotations = (applied.get("metadata") or {}).get("annotations") or {}
+    grows = cluster.configuration.live_updates.is_said or GROWTH_ROOM in annotations
+    made["template"] = {**applied, "spec": with_defaults(applied.get("spec") or {}, cluster, grows=grows)}
     status = document.get("status")
     if isinstance(status, dict):
         refs = (INSTANCETYPE.status, PREFERENCE.status)

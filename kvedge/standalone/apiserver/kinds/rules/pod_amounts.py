@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvedge.resources.codec import JsonObject
-from kvedge.standalone.apiserver.wire.amounts import Amount, amounts_of, largest, total
+from kvedge.resources.values.quantities import QuantityError
+from kvedge.standalone.apiserver.wire.amounts import Amount, amount_of, amounts_of, largest, total
 
 
 def pod_amounts(pod: JsonObject, field: str) -> dict[str, Amount]:
@@ -55,6 +56,17 @@ def qos_class(pod: JsonObject) -> str:
         return "BestEffort"
     for asked in resources:
         limits, requests = asked.get("limits") or {}, asked.get("requests") or {}
-        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
+        if not all(name in limits and _is_same(requests.get(name), limits[name]) for name in ("cpu", "memory")):
             return "Burstable"
     return "Guaranteed"
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two quantities are the same amount, however they are written."""
+    if one is None or one == other:
+        return one == other
+    try:
+        return amount_of(one).value == amount_of(other).value
+    except QuantityError:
+        # Another rule says so.
+        return False
