@@ -140,7 +140,12 @@ class SnapshotWrites:
             again = None if made.again_after is None else Again(max(limits.shortest, made.again_after))
             if not made.actions:
                 return again
-            refusal, wait = self.carry_out(item, made)
+            try:
+                refusal, wait = self.carry_out(item, made)
+            except KubeError:
+                # What was refused before may be written by now, with the answer lost.
+                refusals.pop(item.metadata.uid, None)
+                raise
             if refusal:
                 refusals[item.metadata.uid] = refusal
                 if limits.refused is not None:
