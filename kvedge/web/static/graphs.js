@@ -79,8 +79,10 @@ export function graphsPart(namespace, name) {
       use: Object.fromEntries(Object.entries(series).map(([key, values]) => [key, values[index]])),
     }));
     const isKnown = Object.values(series).some((values) => values.some((value) => value !== null));
+    // Of a guest that nothing is kept of, no end is told either.
+    if (!isKnown) return { points: [], seconds: LIVE_SECONDS, text: t("Nothing is kept of it yet.") };
     const times = { from: moment((end - count * step) * 1000), to: moment(end * 1000) };
-    return { points: kept, seconds: count * step, text: isKnown ? t("{from} to {to}", times) : t("Nothing is kept of it yet.") };
+    return { points: kept, seconds: count * step, text: t("{from} to {to}", times) };
   }
 
   return {

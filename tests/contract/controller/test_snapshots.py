@@ -290,6 +290,8 @@ def test_a_restore_whose_vm_a_webhook_keeps_says_so_and_goes_on_without_it(
     make_vm(server, namespace)
     server.admin.patch(VirtualMachine, namespace, "web", MergePatch({"metadata": {"labels": {"denied": namespace}}}))
     take_snapshot(server, namespace, "before")
+    # Its finalizer has to leave the VM before a webhook keeps it.
+    wait_until(lambda: not vm_of_test(server, namespace).status.snapshot_in_progress, "the VM is let go")
     with unanswered_webhook(server, namespace) as webhook:
         restore = ask_restore(server, namespace, "back", "web")
         new = {volume: f"restore-{restore.metadata.uid}-{volume}" for volume in ("root", "data")}

@@ -105,8 +105,8 @@ def test_cpu_time_is_that_of_qemu_in_nanoseconds() -> None:
     figures = read(Connection(), Domain(), ask_qemu=False, pid=os.getpid()).figures
     assert figures["cpu.time"] == figures["cpu.user"] + figures["cpu.system"]
     # Those of a tick that is half over are not counted.
-    assert (before.user - 0.02) * 10**9 <= figures["cpu.user"] <= os.times().user * 10**9
-    assert (before.system - 0.02) * 10**9 <= figures["cpu.system"] <= os.times().system * 10**9
+    assert (before.user - 0.02) * 10**9 <= figures["cpu.user"] <= round(os.times().user * 10**9)
+    assert (before.system - 0.02) * 10**9 <= figures["cpu.system"] <= round(os.times().system * 10**9)
 
 
 def test_a_qemu_that_has_just_ended_has_no_cpu_time() -> None:
