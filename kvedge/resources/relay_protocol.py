@@ -26,6 +26,8 @@ NO_UPGRADE: Final = "this call is a websocket: connect with an Upgrade header"
 # Options and parameters of single verbs on the way to the relay.
 UNFREEZE_SECONDS: Final = "unfreezeSeconds"
 PRESERVE_SESSION: Final = "preserveSession"
+# What a screen with a viewer answers to it, with the status 503; KubeVirt's words.
+VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
 MOVE_CURSOR: Final = "moveCursor"
 VSOCK_PORT: Final = "port"
 VSOCK_TLS: Final = "tls"

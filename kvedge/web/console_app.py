@@ -11,16 +11,13 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 
 from kvedge.client.errors import ClientError
-from kvedge.client.session import Session
-from kvedge.client.streams.stream_client import StreamClient, StreamRefused
-from kvedge.client.subresources import VMI
 from kvedge.kube.errors import KubeError
+from kvedge.resources.relay_protocol import VNC_IS_BUSY
 from kvedge.runtime.serving.connection_bounds import KNOWS
 from kvedge.web.images.image_calls import open_target
 from kvedge.web.images.upload_body import part_of, send_part
@@ -30,7 +27,7 @@ from kvedge.web.page_files import PageFile, read_page_files
 from kvedge.web.page_headers import page_headers
 from kvedge.web.request_rules import UPLOADED_DATA, UPLOADS, judge_request
 from kvedge.web.sign_in import SignInDesk, SignInRefused, StreamTarget, TicketDesk, WebSession
-from kvedge.web.stream_bridge import join
+from kvedge.web.stream_bridge import LONGEST_REASON, TAKEN_BY_OTHER, stream_to
 from kvedge.web.texts.shown_text import showable
 from kvedge.web.texts.yaml_text import LONGEST
 from kvedge.web.user_shares import TooManyPages, UserShares
@@ -53,7 +50,6 @@ _LARGEST_MANIFEST: Final = 2 * LONGEST
 _LARGEST_MESSAGE: Final = 1 << 20
 _PING_SECONDS: Final = 30.0
 _END_LOOK_SECONDS: Final = 5.0
-_LONGEST_REASON: Final = 120
 
 
 class Strangers(Protocol):
@@ -216,8 +212,12 @@ class ConsoleApp:
         namespace, name, stream = (_text(body, key) for key in ("namespace", "name", "stream"))
         if stream not in STREAMS:
             raise web.HTTPBadRequest(reason=f"stream: use {' or '.join(STREAMS)}")
+        takes_over = body.get("takesOver", False)
+        if not isinstance(takes_over, bool):
+            raise web.HTTPBadRequest(reason="takesOver: must be true or false")
         uid = await self._ask(find_run, session, namespace, name)
-        return web.json_response({"ticket": self._tickets.issue(session, StreamTarget(namespace, name, uid, stream))})
+        target = StreamTarget(namespace, name, uid, stream, takes_over)
+        return web.json_response({"ticket": self._tickets.issue(session, target)})
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         session = self._session(request)
@@ -229,7 +229,7 @@ class ConsoleApp:
                 heartbeat=_PING_SECONDS, max_msg_size=_LARGEST_MESSAGE, protocols=(_STREAM_PROTOCOL,), compress=False
             )
             await socket.prepare(request)
-            await self._while_signed_in(session, socket, _stream_to(socket, session.user.session, target))
+            await self._while_signed_in(session, socket, stream_to(socket, session.user.session, target))
             return socket
 
     async def _take_data(self, request: web.Request) -> web.StreamResponse:
@@ -278,22 +278,14 @@ class ConsoleApp:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await socket.close(code=1000, message=reason.encode()[:_LONGEST_REASON])
+        code = TAKEN_BY_OTHER if reason == VNC_IS_BUSY else WSCloseCode.OK
+        await socket.close(code=code, message=reason.encode()[:LONGEST_REASON])
 
     async def _until_over(self, session: WebSession[WebUser], task: asyncio.Future[Any]) -> None:
         """Until the task or the session ends."""
         while not task.done() and not self.desk.is_over(session):
             self.desk.touch(session)
             await asyncio.wait({task}, timeout=_END_LOOK_SECONDS)
-
-
-async def _stream_to(socket: web.WebSocketResponse, session: Session, target: StreamTarget) -> str:
-    async with StreamClient(replace(session, namespace=target.namespace)) as client:
-        try:
-            guest = await client.open(VMI, target.name, target.stream, heartbeat=_PING_SECONDS)
-        except StreamRefused as refused:
-            return showable(refused.message, _LONGEST_REASON)
-        return await join(socket, guest)
 
 
 async def _until_left(socket: web.WebSocketResponse) -> str:

@@ -53,6 +53,8 @@ class StreamTarget:
     name: str
     uid: str
     stream: str
+    # Whether another viewer loses it to this one.
+    takes_over: bool = False
 
 
 class SignInDesk(Generic[T]):

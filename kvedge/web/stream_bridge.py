@@ -1,20 +1,44 @@
 """Joins a page's websocket with a stream to a guest: bytes both ways, each side held back while the other is slow.
 
-Called by `console_app` once a ticket was good.
+Called by `console_app` once a ticket was good; asks with the user's own rights.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 import aiohttp
 from aiohttp import web
 
-from kvedge.client.streams.stream_client import receive
+from kvedge.client.session import Session
+from kvedge.client.streams.stream_client import StreamClient, StreamRefused, receive
+from kvedge.client.subresources import VMI
+from kvedge.resources.relay_protocol import PRESERVE_SESSION
+from kvedge.web.sign_in import StreamTarget
+from kvedge.web.texts.shown_text import showable
 
+# What a page's websocket is closed with when another viewer has the guest's end, and is not to lose it.
+TAKEN_BY_OTHER: Final = 4009
+# In bytes; a websocket takes no longer one.
+LONGEST_REASON: Final = 120
+_PING_SECONDS: Final = 30.0
 _SEND_SECONDS: Final = 30.0
 _CHUNK: Final = 64 * 1024
+_SCREEN: Final = "vnc"
+
+
+async def stream_to(page: web.WebSocketResponse, session: Session, target: StreamTarget) -> str:
+    """Until either side ends, or the guest's end is refused; returns the reason, for the page."""
+    keeps_other = target.stream == _SCREEN and not target.takes_over
+    async with StreamClient(replace(session, namespace=target.namespace)) as client:
+        try:
+            query = {PRESERVE_SESSION: "true"} if keeps_other else None
+            guest = await client.open(VMI, target.name, target.stream, query, heartbeat=_PING_SECONDS)
+        except StreamRefused as refused:
+            return showable(refused.message, LONGEST_REASON)
+        return await join(page, guest)
 
 
 async def join(page: web.WebSocketResponse, guest: aiohttp.ClientWebSocketResponse) -> str:

@@ -14,6 +14,7 @@ from kvedge.handler.launchers.vsock_request import VsockRequest
 from kvedge.network.insight.capture import CaptureRequest
 from kvedge.resources.codec import JsonObject, encode_json
 from kvedge.resources.guest_verbs import GuestVerb
+from tests.support.played_screen import PlayedScreen
 
 
 class EchoDoor:
@@ -41,6 +42,8 @@ class EchoDoor:
         self.printed = 0
         # Guests whose stream begins as that of a screen by VNC, without a password.
         self.speaks_rfb = False
+        # A screen that guests have instead of their echo.
+        self.screen: PlayedScreen | None = None
 
     async def open_stream(
         self, namespace: str, name: str, stream: GuestVerb
@@ -127,6 +130,9 @@ class EchoDoor:
                 writer.write(b"flood " * 1024)
                 await writer.drain()
                 self.printed += 6 * 1024
+            if self.screen is not None:
+                await self.screen.serve(reader, writer)
+                return
             if self.speaks_rfb:
                 writer.write(b"RFB 003.008\n")
                 assert await reader.readexactly(12) == b"RFB 003.008\n"

@@ -18,7 +18,6 @@ from kvedge.resources.moves.crossing import SourceWords, TargetWords
 from kvedge.runtime.serving.stream_pump import Farewell
 
 # As KubeVirt words it; virtctl shows it.
-VNC_IS_BUSY: Final = "Active VNC connection. Request denied."
 # As KubeVirt's handler logs it; its clients hear of the status alone.
 SLOTS_ARE_BUSY: Final = "All USB devices are in use."
 

@@ -18,7 +18,6 @@ from aiohttp import web
 from kvedge.handler.launchers.console_log import BadLogRequest, log_request
 from kvedge.handler.launchers.relay_core import (
     SLOTS_ARE_BUSY,
-    VNC_IS_BUSY,
     DoorError,
     LauncherDoor,
     MigrationDoor,
@@ -41,6 +40,7 @@ from kvedge.resources.relay_protocol import (
     RELAY_PREFIX,
     ROLE_STATS_ROUTE,
     STATS_ROUTE,
+    VNC_IS_BUSY,
 )
 from kvedge.resources.usage.guest_history import DEFAULT_RANGE, RANGE, SPANS
 from kvedge.runtime.serving.stream_core import SharedDesk, ViewerDesk

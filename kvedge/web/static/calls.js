@@ -45,7 +45,7 @@ export function socketAddress(path) {
 }
 
 // The subprotocols that open a stream once; the ticket is never part of an address.
-export async function streamProtocols(namespace, name, stream) {
-  const { ticket } = await write("tickets", { namespace, name, stream });
+export async function streamProtocols(namespace, name, stream, takesOver = false) {
+  const { ticket } = await write("tickets", { namespace, name, stream, takesOver });
   return [`ticket.kvedge.io.${ticket}`, "plain.kubevirt.io"];
 }

@@ -34,6 +34,7 @@ export default {
   "{field}: must be a text": "{field}: muss ein Text sein",
   "must be a text": "muss ein Text sein",
   "must be true or false": "muss wahr oder falsch sein",
+  "takesOver: must be true or false": "takesOver: muss wahr oder falsch sein",
   "stream: use {streams}": "stream: möglich sind {streams}",
   "this manifest is too long for the console: apply it with kubectl": "dieses Manifest ist zu lang für die Konsole: mit kubectl anwenden",
   "the manifest is longer than {size} KiB: change it by `kubectl edit`": "das Manifest ist länger als {size} KiB: mit `kubectl edit` ändern",
