@@ -31,7 +31,7 @@ from kvedge.web.stream_bridge import LONGEST_REASON, TAKEN_BY_OTHER, stream_to
 from kvedge.web.texts.shown_text import showable
 from kvedge.web.texts.yaml_text import LONGEST
 from kvedge.web.user_shares import TooManyPages, UserShares
-from kvedge.web.vm_calls import ACTIONS, act, find_run
+from kvedge.web.vms.vm_calls import ACTIONS, act, find_run
 from kvedge.web.web_failures import failure_document, failure_of
 from kvedge.web.web_user import WebUser
 

@@ -15,10 +15,11 @@ from kvedge.client.usage.usage_history import read_history
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.web import cluster_calls, new_vm, own_rights, vm_calls, vm_history
+from kvedge.web import cluster_calls, own_rights
 from kvedge.web.images import image_calls
 from kvedge.web.object_edit import ObjectEdit
 from kvedge.web.site import access_calls, settings_calls
+from kvedge.web.vms import new_vm, vm_calls, vm_history
 from kvedge.web.web_user import WebUser
 
 Names = Mapping[str, str]

@@ -18,7 +18,7 @@ from kvedge.resources.types.core import Event
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.web.texts.yaml_text import LONGEST, write_yaml
-from kvedge.web.vm_view import view_of
+from kvedge.web.vms.vm_view import view_of
 
 # What a page may ask for, and of which object.
 ACTIONS: Final = {"start": VM, "stop": VM, "restart": VM, "pause": VMI, "unpause": VMI}

@@ -8,7 +8,7 @@ from kvedge.resources.codec import decode_json
 from kvedge.resources.meta import Condition, ObjectReference
 from kvedge.resources.types.core import Event
 from kvedge.resources.types.vmi import InterfaceStatus, VirtualMachineInstance
-from kvedge.web.vm_view import view_of
+from kvedge.web.vms.vm_view import view_of
 
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
