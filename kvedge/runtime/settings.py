@@ -103,10 +103,20 @@ class Settings(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, froze
     console_address: Annotated[
         str,
         _describe(
-            "Where one box serves the web console, as ADDRESS:PORT such as 0.0.0.0:8443; users sign in with a token",
+            "Where one box, or a server of a cluster, serves the web console, as ADDRESS:PORT such as 0.0.0.0:8443; "
+            "users sign in with a token",
             "nowhere; `kvedge web` serves it on a user's own computer",
         ),
     ] = ""
+    console_certificate: Annotated[
+        str,
+        _describe(
+            "A file with the certificate that the web console shows, and its chain, as PEM; somebody else keeps it "
+            "fresh",
+            "that of the box's API, or one of kvedge's own",
+        ),
+    ] = ""
+    console_key: Annotated[str, _describe("The file with the key of console-certificate", "none")] = ""
     kubeconfig: Annotated[str, _describe("The cluster that roles work for when they run apart", "$KUBECONFIG")] = ""
     node_kubeconfig: Annotated[
         str, _describe("The kubelet's own kubeconfig, for a handler without one: it speaks as its node", "none")
@@ -367,6 +377,16 @@ class _Wrong:
     reason: str
 
 
+def _wrong_console_files(settings: Settings) -> Iterator[_Wrong]:
+    files = {"console-certificate": settings.console_certificate, "console-key": settings.console_key}
+    for name, path in files.items():
+        if path and not Path(path).is_absolute():
+            yield _Wrong(name, f"{path} must be an absolute path")
+    if len([path for path in files.values() if path]) == 1:
+        missing = next(name for name, path in files.items() if not path)
+        yield _Wrong(missing, "console-certificate and console-key go together: name both files")
+
+
 def _wrong_places(settings: Settings) -> Iterator[_Wrong]:
     key, seen, pools = "volume-places", set[str](), set[str]()
     for each in _names(settings.volume_places):
@@ -425,6 +445,7 @@ def _wrong_values(settings: Settings) -> Iterator[_Wrong]:
         yield _Wrong("bind", f"{settings.bind} is not an IP address, such as 127.0.0.1 or 0.0.0.0")
     if settings.console_address and not _is_address(settings.console_address):
         yield _Wrong("console-address", f"{settings.console_address} is not ADDRESS:PORT, such as 0.0.0.0:8443")
+    yield from _wrong_console_files(settings)
     yield from _wrong_places(settings)
     if settings.volume_overcommit < 1:
         yield _Wrong("volume-overcommit", f"{settings.volume_overcommit} must be a percentage of 1 or more")

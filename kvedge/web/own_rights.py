@@ -11,6 +11,8 @@ from kvedge.client.session import Session, check_name
 from kvedge.kube.errors import KubeError
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.types.migrations import VirtualMachineInstanceMigration
+from kvedge.resources.types.protection.backups import BackupRestore, BackupRun
+from kvedge.resources.types.protection.clones import VirtualMachineClone
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
     VirtualMachineSnapshot,
@@ -22,6 +24,7 @@ _SUBRESOURCES: Final = "subresources.kubevirt.io"
 _SECONDS: Final = 10.0
 _VM, _MIGRATION = VirtualMachine.KIND, VirtualMachineInstanceMigration.KIND
 _SNAPSHOT, _RESTORE = VirtualMachineSnapshot.KIND, VirtualMachineRestore.KIND
+_CLONE, _BACKUP, _RETURN = VirtualMachineClone.KIND, BackupRun.KIND, BackupRestore.KIND
 # Each act of a VM's page: verb, group, resource, subresource.
 _ACTS: Final = {
     "edit": ("update", _VM.group, _VM.plural, ""),
@@ -32,6 +35,12 @@ _ACTS: Final = {
     "migrations": ("list", _MIGRATION.group, _MIGRATION.plural, ""),
     "migrate": ("update", _SUBRESOURCES, _VM.plural, "migrate"),
     "cancelMigration": ("delete", _MIGRATION.group, _MIGRATION.plural, ""),
+    "clone": ("create", _CLONE.group, _CLONE.plural, ""),
+    "delete": ("delete", _VM.group, _VM.plural, ""),
+    "disks": ("update", _SUBRESOURCES, _VM.plural, "addvolume"),
+    "backups": ("list", _BACKUP.group, _BACKUP.plural, ""),
+    "backUp": ("create", _BACKUP.group, _BACKUP.plural, ""),
+    "bringBack": ("create", _RETURN.group, _RETURN.plural, ""),
 }
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kvedge.client.errors import FlagError
 from kvedge.client.session import Session
 from kvedge.client.usage.usage_history import read_history
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.types.kubevirt import KubeVirt
 from kvedge.resources.types.vm import VirtualMachine
-from kvedge.web import cluster_calls, own_rights
+from kvedge.web import cluster_calls, overview, own_rights
 from kvedge.web.images import image_calls
 from kvedge.web.object_edit import ObjectEdit
 from kvedge.web.site import access_calls, settings_calls
-from kvedge.web.vms import new_vm, vm_calls, vm_history
+from kvedge.web.texts.body_text import text_of
+from kvedge.web.vms import new_vm, vm_calls, vm_copies, vm_disks, vm_guest, vm_history
 from kvedge.web.web_user import WebUser
 
 Names = Mapping[str, str]
@@ -69,10 +69,14 @@ READS: Final[Mapping[str, Read]] = {
     f"{_VM}/edit": _of_object(_vm_edit.read_editable),
     f"{_VM}/snapshots": _of_object(vm_history.read_snapshots),
     f"{_VM}/migrations": _of_object(vm_history.read_migrations),
+    f"{_VM}/backups": _of_object(vm_copies.read_backups),
+    f"{_VM}/agent": _of_object(vm_guest.read_agent),
+    f"{_VM}/log": _of_object(vm_guest.read_log),
     f"{_VM}/use/{{span}}": lambda user, names: encode(
         read_history(user.session, names["namespace"], names["name"], names["span"])
     ),
     f"{_VM}/use": lambda user, names: user.looks.use_of(names["namespace"], names["name"]),
+    "/overview": _of_place(overview.read_overview),
     "/nodes": _of_place(cluster_calls.read_nodes),
     "/volumes": _of_place(cluster_calls.read_volumes),
     "/networks": _of_place(cluster_calls.read_networks),
@@ -98,6 +102,12 @@ WRITES: Final[Mapping[str, Write]] = {
     f"{_VM}/snapshots/delete": _to_object_with("name", vm_history.delete),
     f"{_VM}/migrations/begin": _to_object(vm_history.migrate),
     f"{_VM}/migrations/cancel": _to_object(vm_history.cancel_migration),
+    f"{_VM}/backups/take": _to_object_with("name", vm_copies.ask_backup),
+    f"{_VM}/backups/return": _to_object_all(vm_copies.ask_return),
+    f"{_VM}/disks/attach": _to_object_all(vm_disks.attach),
+    f"{_VM}/disks/detach": _to_object_with("name", vm_disks.detach),
+    f"{_VM}/clone": _to_object_all(vm_copies.clone),
+    f"{_VM}/delete": _to_object_with("uid", vm_copies.delete),
     f"{_UPLOAD}/begin": _to_object_all(image_calls.begin_upload),
     f"{_UPLOAD}/offset": _to_object_with("identity", image_calls.read_offset),
     f"{_UPLOAD}/offer": _to_object(image_calls.offer_image),
@@ -110,15 +120,3 @@ WRITES: Final[Mapping[str, Write]] = {
     "/new/check/{namespace}": _in_namespace_with("yaml", new_vm.check_new_vm),
     "/new/create/{namespace}": _in_namespace_with("yaml", new_vm.create_vm),
 }
-
-
-def text_of(body: JsonObject, key: str) -> str:
-    """A text of the body.
-
-    Raises:
-        FlagError: when it is none.
-    """
-    value = body.get(key)
-    if not isinstance(value, str):
-        raise FlagError(key, "must be a text", f"{key}: must be a text")
-    return value

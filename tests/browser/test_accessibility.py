@@ -39,7 +39,7 @@ def vm(admin: KubeClient, subresources_answer: None) -> Iterator[JsonObject]:
 
 async def open_parts(page: Page) -> None:
     """Everything that opens on a VM's page."""
-    for title in ("Snapshots", "Migrations", "YAML"):
+    for title in ("Snapshots", "Migrations", "Backups", "YAML"):
         await page.click("summary", title)
     await page.click("button", "Edit")
     await page.wait("document.querySelector('textarea.code')", "the manifest can be changed")
@@ -77,7 +77,7 @@ def test_axe_finds_nothing_on_any_page(
             await page.click("a", "Screen")
             await page.wait("document.querySelector('.screen-frame canvas')", "the screen is there")
             await judge("a screen")
-            for name in ("Nodes", "Volumes", "Networks", "Tasks", "Alarms", "Images", "Settings", "Users"):
+            for name in ("Overview", "Nodes", "Volumes", "Networks", "Tasks", "Alarms", "Images", "Settings", "Users"):
                 await page.click("nav a", name)
                 await page.wait(f"document.querySelector('h1')?.textContent === '{name}'", f"{name} are shown")
                 await judge(name)
@@ -93,6 +93,12 @@ def test_axe_finds_nothing_on_any_page(
             await page.click("[aria-label='Delete before']")
             await page.wait("document.querySelector('dialog[open]')", "it is asked")
             await judge("a question")
+            await page.click("dialog button", "Cancel")
+            for button in ("Attach a disk", "Clone"):
+                await page.click("button", button)
+                await page.wait("document.querySelector('dialog[open]')", "a window is open")
+                await judge(button)
+                await page.click("dialog button", "Cancel")
 
     asyncio.run(test())
     assert {name: faults for name, faults in found.items() if faults} == {}

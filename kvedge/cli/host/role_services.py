@@ -105,6 +105,10 @@ def node_services(settings: Settings) -> Sequence[Service]:
     """Those of the three that the setting node-roles names."""
     make = {"controller": controller_services, "api": api_services, "handler": handler_services}
     services = [service for role in settings.roles_of_node for service in make[role](settings)]
+    if settings.console_address and "api" not in settings.roles_of_node:
+        remedy = "leave the setting away here, or name api in node-roles"
+        raise Refused(f"console-address: the console is where the api role is: {remedy}", Exit.USAGE)
+    services += server_console_services(settings)
     # The others wait for the API. A watchdog that an earlier process has armed waits for nobody.
     return sorted(services, key=lambda service: service.name != FENCING)
 
@@ -118,7 +122,34 @@ def console_services(settings: Settings) -> Sequence[Service]:
 
     pki = settings.state_path / "pki"
     files = TlsFiles(pki / "server-ca.crt", pki / "server.crt", pki / "server.key")
+    if settings.console_certificate:
+        certificate = Path(settings.console_certificate)
+        files = TlsFiles(certificate, certificate, Path(settings.console_key))
     return [BoxConsole(settings.console_address, settings.user_kubeconfig, files)]
+
+
+def server_console_services(settings: Settings) -> Sequence[Service]:
+    """The console of a server of a cluster, where the setting console-address says, with a certificate of its own.
+
+    Raises:
+        Refused: when this node does not have the api role, or no kubeconfig is named.
+    """
+    if not settings.console_address:
+        return []
+    from kvedge.runtime.tls.certificates import TlsFiles
+    from kvedge.standalone.apiserver.access.server_certificate import names_of_server
+    from kvedge.web.on_box.box_console import BoxConsole, Certificate
+    from kvedge.web.on_box.own_certificate import OwnCertificate
+
+    host = settings.console_address.rpartition(":")[0].strip("[]")
+    tls: Certificate
+    if settings.console_certificate:
+        certificate = Path(settings.console_certificate)
+        # Browsers get the chain as it stands in the file; nobody here is asked to trust an authority.
+        tls = TlsFiles(certificate, certificate, Path(settings.console_key))
+    else:
+        tls = OwnCertificate(settings.state_path / "console", lambda: names_of_server(host, ()))
+    return [BoxConsole(settings.console_address, role_kubeconfig(settings, "api"), tls)]
 
 
 def kubelet_directory(settings: Settings) -> Path:

@@ -45,9 +45,9 @@ _BOX: Final = [
     _setting("launcher-start"),
     _setting("volume-places"),
     _setting("volume-overcommit"),
-    _setting("console-address"),
     _setting("write-kubeconfig"),
 ]
+_CONSOLE: Final = [_setting("console-address"), _setting("console-certificate"), _setting("console-key")]
 _APART: Final = [_setting("kubeconfig")]
 _AS_NODE: Final = [_setting("node-kubeconfig")]
 _EMULATION: Final = [_setting("emulation")]
@@ -100,7 +100,7 @@ def _need_reach() -> None:
 
 
 @click.command()
-@_options([*_COMMON, *_BOX, *_EMULATION])
+@_options([*_COMMON, *_BOX, *_CONSOLE, *_EMULATION])
 def standalone(config: Path | None, **values: Any) -> None:
     """Run a whole node without Kubernetes: API, node agent, controller, api and handler in one process."""
     _need_root("standalone")
@@ -128,13 +128,13 @@ def controller(config: Path | None, **values: Any) -> None:
 
 
 @click.command()
-@_options([*_COMMON, *_APART, _setting("api-address")])
+@_options([*_COMMON, *_APART, *_CONSOLE, _setting("api-address")])
 def api(config: Path | None, **values: Any) -> None:
     """Run admission and subresources for a cluster."""
     settings = _settings(config, values)
-    from kvedge.cli.host.role_services import api_services
+    from kvedge.cli.host.role_services import api_services, server_console_services
 
-    _run(api_services(settings))
+    _run([*api_services(settings), *server_console_services(settings)])
 
 
 @click.command()
@@ -166,6 +166,7 @@ def handler(config: Path | None, **values: Any) -> None:
         *_AS_NODE,
         *_EMULATION,
         *_KUBELET,
+        *_CONSOLE,
         _setting("api-address"),
         _setting("relay-address"),
         _setting("node-roles"),

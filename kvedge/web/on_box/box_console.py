@@ -1,7 +1,7 @@
-"""The console on a box, as a service: HTTPS with the box's certificate, on an address of its own.
+"""The console on a box or on a server of a cluster, as a service: HTTPS on an address of its own.
 
-Made by the command line for `kvedge standalone` when `console-address` is set. It has no rights of its own: of the
-box's kubeconfig it takes the API server's address and authority, and each user's token does the rest.
+Made by the command line for `kvedge standalone`, `node` and `api` when `console-address` is set. It has no rights of
+its own: of a kubeconfig it takes the API server's address and authority, and each user's token does the rest.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from kvedge.kube.errors import KubeError
-from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault, current_entries
-from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError, read_kubeconfig
+from kvedge.kube.kubeconfigs.kubeconfig_entries import KubeconfigFault
+from kvedge.kube.kubeconfigs.kubeconfig_reader import KubeconfigError
 from kvedge.resources.values.host_ports import join_address
 from kvedge.runtime.background_tasks import background_task
 from kvedge.runtime.services import ServiceError
 from kvedge.runtime.serving.https_server import HttpsServer, ServerError, split_address
-from kvedge.runtime.tls.certificates import CertificateError, TlsFiles, TlsMaterial, hosts_of
+from kvedge.runtime.tls.certificates import CertificateError, TlsMaterial, hosts_of
 from kvedge.runtime.tls.rotating_tls import RotatingTls
 from kvedge.web.console_app import ConsoleApp
+from kvedge.web.on_box.api_address import read_api_address
 from kvedge.web.on_box.box_users import BoxUsers, close_user, is_known
 from kvedge.web.on_box.guests import Guests
 from kvedge.web.on_box.sign_in_tries import SignInTries
@@ -37,16 +38,27 @@ _UPKEEP_SECONDS: Final = 15.0
 _HTTPS_PORT: Final = 443
 
 
+class Certificate(Protocol):
+    """What browsers see; read again in each round."""
+
+    def read(self) -> TlsMaterial:
+        """Certificate and key as they are now.
+
+        Raises:
+            CertificateError: when there are none.
+        """
+
+
 class BoxConsole:
     """Serves until it is stopped."""
 
     name = "console"
 
-    def __init__(self, address: str, kubeconfig: Path, tls: TlsFiles) -> None:
-        """`address` is host:port; `tls` are the files of the box's certificate, which somebody else keeps fresh."""
+    def __init__(self, address: str, kubeconfig: Path, tls: Certificate) -> None:
+        """`address` is host:port; `kubeconfig` may be the directory of a Pod's service account, too."""
         self._address = address
         self._kubeconfig = kubeconfig
-        self._files = tls
+        self._certificate = tls
         self._server: HttpsServer | None = None
         self._origins: dict[str, str] = {}
         self._material: TlsMaterial | None = None
@@ -61,12 +73,12 @@ class BoxConsole:
         """Take the port and serve.
 
         Raises:
-            ServiceError: when the port cannot be used, or the box's kubeconfig or certificate.
+            ServiceError: when the port cannot be used, or the kubeconfig or the certificate.
         """
         try:
-            cluster, _ = current_entries(read_kubeconfig(self._kubeconfig))
+            cluster = read_api_address(self._kubeconfig)
             host, port = split_address(self._address)
-            material = self._files.read()
+            material = self._certificate.read()
             tls = RotatingTls(material)
             self._server = HttpsServer(host, port, self.name)
             self._server.bind()
@@ -125,7 +137,7 @@ class BoxConsole:
 
     def _read_certificate(self) -> TlsMaterial | None:
         try:
-            return self._files.read()
+            return self._certificate.read()
         except CertificateError:
             # It is being written.
             return None

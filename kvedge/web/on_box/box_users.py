@@ -35,7 +35,7 @@ class BoxUsers:
 
     def __init__(self, cluster: JsonObject, path: Path) -> None:
         """`cluster` is that of the box's kubeconfig at `path`: its address and its authority, no credential."""
-        self._cluster = {key: cluster[key] for key in ("server", "certificate-authority-data") if key in cluster}
+        self._cluster = cluster
         self._path = path
 
     def open_user(self, text: str) -> WebUser:

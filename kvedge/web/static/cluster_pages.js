@@ -97,12 +97,14 @@ function cancelButton(one) {
 
 const done = ({ percent: part, task, name }) => part === null ? "" : cell(element("progress", { max: 100, value: part, "aria-label": `${said(task)} ${name}` }), ` ${percent(part)}`);
 
-export const tasksPage = tablePage(t("Tasks"), "tasks", t("Nothing is under way, and nothing has failed."),
-  ts("Task", "Namespace", "Name", "About", "State", "Done", "Began", "Message", "Acts"),
-  (one) => [said(one.task), one.namespace, one.name, one.ofVm && one.about ? vmOf(one.namespace, one.about) : one.about,
+const TASK_HEADS = ts("Task", "Namespace", "Name", "About", "State", "Done", "Began", "Message", "Acts");
+const taskCells = (one) => [said(one.task), one.namespace, one.name, one.ofVm && one.about ? vmOf(one.namespace, one.about) : one.about,
     element("span", { class: one.state === "Failed" ? "bad" : "" }, said(one.state)), done(one), age(one.begun), said(one.message),
-    one.cancel ? cancelButton(one) : ""]);
+    one.cancel ? cancelButton(one) : ""];
+export const tasksPage = tablePage(t("Tasks"), "tasks", t("Nothing is under way, and nothing has failed."), TASK_HEADS, taskCells);
+export const tasksTable = (rows) => table(t("Tasks"), TASK_HEADS, rows.map(taskCells));
 
-export const alarmsPage = tablePage(t("Alarms"), "alarms", t("No alarms."),
-  ts("Severity", "Alarm", "About", "For", "What is wrong", "What to do"),
-  (alarm) => [element("span", { class: alarm.severity === "critical" ? "bad" : "" }, alarm.severity), alarm.rule, about(alarm), age(alarm.since), alarm.message, alarm.remedy]);
+const ALARM_HEADS = ts("Severity", "Alarm", "About", "For", "What is wrong", "What to do");
+const alarmCells = (alarm) => [element("span", { class: alarm.severity === "critical" ? "bad" : "" }, alarm.severity), alarm.rule, about(alarm), age(alarm.since), alarm.message, alarm.remedy];
+export const alarmsPage = tablePage(t("Alarms"), "alarms", t("No alarms."), ALARM_HEADS, alarmCells);
+export const alarmsTable = (rows) => table(t("Alarms"), ALARM_HEADS, rows.map(alarmCells));

@@ -1,6 +1,6 @@
 // A guest's serial console. Bytes of the guest go to xterm.js alone; nothing in them sets titles or opens links here.
 
-import { socketAddress, streamProtocols } from "./calls.js";
+import { CallFailed, read, socketAddress, streamProtocols, vmPath } from "./calls.js";
 import { button, confirm, element } from "./dom.js";
 import "./style_nonce.js";
 import { plural, said, t } from "./words/words.js";
@@ -42,8 +42,24 @@ export function consolePage(main, live, namespace, name) {
       event.stopPropagation();
       confirm(plural(text.split("\n").length, "Paste {count} line into the guest?", "Paste {count} lines into the guest?"), t("Paste")).then((yes) => { if (yes) terminal.paste(text); });
     }, true);
+    await showEarlier();
     await open();
     terminal.focus();
+  }
+
+  // What the guest has printed before; without the right to read it the console begins empty.
+  async function showEarlier() {
+    try {
+      const { bytes } = await read(`${vmPath(namespace, name)}/log`);
+      if (!bytes) return;
+      terminal.write(Uint8Array.from(bytes, (character) => character.charCodeAt(0)));
+      // The guest may have left the screen in any state; its next bytes come to a clean one. All of it is shown before
+      // the guest is connected: what a terminal answers to old questions must not be typed into it.
+      await new Promise((resolve) => terminal.write(`\x1b[!p\x1b[0m\r\n\x1b[7m ${t("until here from the log; now it is connected anew")} \x1b[0m\r\n`, resolve));
+      if (!isOpen) return;
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+    }
   }
 
   async function open() {

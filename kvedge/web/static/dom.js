@@ -74,3 +74,22 @@ export function confirm(question, word) {
     dialog.showModal();
   });
 }
+
+// Asks for the name of a new object; empty when the user wants none.
+export function askName(question, word) {
+  return new Promise((resolve) => {
+    const name = element("input", { type: "text", "aria-label": t("Name of the new VM"), autocomplete: "off", spellcheck: "false", maxlength: 253 });
+    const dialog = element("dialog", { "aria-label": question },
+      // The key Enter is as good as the button.
+      element("form", { method: "dialog" },
+        element("p", {}, question),
+        element("p", {}, name),
+        element("div", { class: "bar" },
+          button(t("Cancel"), () => dialog.close("")),
+          element("button", { type: "submit", value: "yes", class: "yes" }, word))));
+    dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes" ? name.value.trim() : ""); dialog.remove(); });
+    document.body.append(dialog);
+    dialog.showModal();
+    name.focus();
+  });
+}

@@ -1,13 +1,13 @@
 // A VM's snapshots and migrations, with what the user may do to them. Read when they are opened, and while one moves on.
 
 import { CallFailed, read, vmPath, write } from "./calls.js";
-import { button, confirm, element, note, redraw, table } from "./dom.js";
+import { askName, button, confirm, element, note, redraw, table } from "./dom.js";
 import { age, moment, said, t, ts } from "./words/words.js";
 
 const PAUSE = 3000;
 
 // A part of the page that opens; `draw` makes its elements of what was read.
-function openingPart(title, path, draw) {
+export function openingPart(title, path, draw) {
   let timer = 0;
   let isOpen = true;
   const shown = element("div");
@@ -31,9 +31,9 @@ function openingPart(title, path, draw) {
 }
 
 // Empty until it is known; what is no time stays as it came.
-const timeOf = (text) => (Number.isFinite(Date.parse(text)) ? moment(Date.parse(text)) : text);
+export const timeOf = (text) => (Number.isFinite(Date.parse(text)) ? moment(Date.parse(text)) : text);
 
-async function ask(path, body, done, look) {
+export async function ask(path, body, done, look) {
   try {
     await write(path, body);
     note(done);
@@ -63,7 +63,12 @@ export function snapshotsPart(namespace, name, rights) {
     const remove = async ({ name: one }) => {
       if (await confirm(t("Delete snapshot {snapshot} of {vm}, with what it holds?", { snapshot: one, vm }), t("Delete"))) act("delete", one, t("snapshot {snapshot} was deleted", { snapshot: one }));
     };
+    const copy = async ({ name: one }) => {
+      const target = await askName(t("Make another VM like {vm} was at {snapshot}.", { vm, snapshot: one }), t("Clone"));
+      if (target) ask(`${vmPath(namespace, name)}/clone`, { target, snapshot: one }, t("{target} is made of {vm}", { target, vm }), part.look);
+    };
     const acts = (one) => [
+      ...(may.clone && one.ready ? [button(t("Clone"), () => copy(one), { "aria-label": t("Clone {name}", { name: one.name }) })] : []),
       ...(may.restore && one.ready ? [button(t("Restore"), () => restore(one), { "aria-label": t("Restore {name}", { name: one.name }) })] : []),
       ...(may.deleteSnapshot ? [button(t("Delete"), () => remove(one), { "aria-label": t("Delete {name}", { name: one.name }) })] : []),
     ];

@@ -2,9 +2,11 @@
 
 import { ACTIONS, act } from "./actions.js";
 import { button, element } from "./dom.js";
-import { age, plural, t, ts } from "./words/words.js";
+import { age, plural, t } from "./words/words.js";
 
 export const vmLink = (row, more = "") => `#/vm/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}${more}`;
+const COLUMNS = [[t("Namespace"), "namespace"], [t("Name"), "name"], [t("State"), "status"], [t("Node"), "node"], [t("Address"), "ip"], [t("Age"), "created"]];
+const compared = (a, b) => String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
 const id = (row) => `${row.kind}/${row.namespace}/${row.name}`;
 
 export function listPage(main, live) {
@@ -14,13 +16,16 @@ export function listPage(main, live) {
   const count = element("span", { class: "grow", role: "status" });
   const chooseAll = element("input", { type: "checkbox", "aria-label": t("Choose all that are shown"), onchange: chooseShown });
   const body = element("tbody");
+  // By which column, and whether from its beginning; rows that are alike there stay by namespace and name.
+  let order = { key: "namespace", isUp: true };
+  const heads = COLUMNS.map(([word, key]) => element("th", { scope: "col" }, button(word, () => sortBy(key), { class: "head" })));
   const buttons = ACTIONS.map((action) => ({ action, node: button(action.text, () => act(action, fitting(action))) }));
   main.replaceChildren(
     element("h1", {}, t("Virtual machines")),
     element("div", { class: "bar" }, filter, count, buttons.map(({ node }) => node)),
     element("div", { class: "scroll" }, element("table", { "aria-label": t("Virtual machines") },
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, chooseAll),
-        ts("Namespace", "Name", "State", "Node", "Address", "Age").map((head) => element("th", { scope: "col" }, head)))),
+        heads)),
       body)));
 
   function shownRows() {
@@ -28,7 +33,23 @@ export function listPage(main, live) {
     const text = (row) => [row.namespace, row.name, row.status, row.node, row.ip].join(" ").toLowerCase();
     return [...live.rows.values()]
       .filter((row) => words.every((word) => text(row).includes(word)))
-      .sort((a, b) => a.namespace.localeCompare(b.namespace) || a.name.localeCompare(b.name));
+      .sort((a, b) => (order.isUp ? 1 : -1) * compared(a[order.key], b[order.key]) || compared(a.namespace, b.namespace) || compared(a.name, b.name));
+  }
+
+  function sortBy(key) {
+    // The youngest first: an age counts the other way round than the moment that it is counted from.
+    const isUp = key !== "created";
+    order = order.key === key ? { key, isUp: !order.isUp } : { key, isUp };
+    markOrder();
+    draw();
+  }
+
+  function markOrder() {
+    COLUMNS.forEach(([, key], place) => {
+      const isUp = key === "created" ? !order.isUp : order.isUp;
+      if (key === order.key) heads[place].setAttribute("aria-sort", isUp ? "ascending" : "descending");
+      else heads[place].removeAttribute("aria-sort");
+    });
   }
   const chosenRows = () => shownRows().filter((row) => chosen.has(id(row)));
   const fitting = (action) => chosenRows().filter(action.fits);
@@ -85,6 +106,7 @@ export function listPage(main, live) {
 
   const forget = live.onChange(draw);
   const timer = setInterval(drawAges, 10000);
+  markOrder();
   draw();
   return () => { forget(); clearInterval(timer); main.classList.remove("stale"); };
 }

@@ -8,6 +8,7 @@ import { imagesPage } from "./images_page.js";
 import { listPage } from "./list_page.js";
 import { Live } from "./live.js";
 import { newPage } from "./new_page.js";
+import { overviewPage } from "./overview_page.js";
 import { screenPage } from "./screen_page.js";
 import { settingsPage } from "./settings_page.js";
 import { signInPage } from "./sign_in_page.js";
@@ -19,7 +20,7 @@ const main = document.getElementById("main");
 const places = document.getElementById("places");
 const live = new Live();
 // Pages by the first part of the address, those of one VM by what follows its name.
-const PLACES = { "": [t("Virtual machines"), listPage], new: [t("New VM"), newPage], nodes: [t("Nodes"), nodesPage], volumes: [t("Volumes"), volumesPage], images: [t("Images"), imagesPage], networks: [t("Networks"), networksPage], tasks: [t("Tasks"), tasksPage], alarms: [t("Alarms"), alarmsPage], settings: [t("Settings"), settingsPage], users: [t("Users"), usersPage] };
+const PLACES = { "": [t("Virtual machines"), listPage], overview: [t("Overview"), overviewPage], new: [t("New VM"), newPage], nodes: [t("Nodes"), nodesPage], volumes: [t("Volumes"), volumesPage], images: [t("Images"), imagesPage], networks: [t("Networks"), networksPage], tasks: [t("Tasks"), tasksPage], alarms: [t("Alarms"), alarmsPage], settings: [t("Settings"), settingsPage], users: [t("Users"), usersPage] };
 const PAGES = { "": vmPage, console: consolePage, screen: screenPage };
 const UNAUTHORIZED = 401;
 let leave = () => {};

@@ -2,9 +2,12 @@
 
 import { ACTIONS, act } from "./actions.js";
 import { read, vmPath } from "./calls.js";
-import { button, element, table } from "./dom.js";
+import { button, element, redraw, table } from "./dom.js";
+import { backupsPart, wholeActs } from "./copies_part.js";
+import { attachDisk, detachButton } from "./disks_part.js";
 import { editPart } from "./edit_part.js";
 import { graphsPart } from "./graphs.js";
+import { guestPart } from "./guest_part.js";
 import { migrationsPart, snapshotsPart } from "./history_part.js";
 import { vmLink } from "./list_page.js";
 import { age, t, ts } from "./words/words.js";
@@ -16,10 +19,11 @@ export function vmPage(main, live, namespace, name) {
   let isOpen = true;
   const actions = element("div", { class: "bar" });
   const content = element("div");
+  const whole = element("span", { class: "bar" });
   // What the user may do here; asked once, when it is first needed.
   let known = null;
   const rights = () => (known ??= read(`rights/${encodeURIComponent(namespace)}`).catch(() => { known = null; return {}; }));
-  const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights, () => row()?.status === "Running")];
+  const histories = [snapshotsPart(namespace, name, rights), migrationsPart(namespace, name, rights, () => row()?.status === "Running"), backupsPart(namespace, name, rights), guestPart(namespace, name)];
   const graphs = graphsPart(namespace, name);
   const isVm = () => live.rows.has(`VirtualMachine/${namespace}/${name}`);
   const manifest = editPart(vmPath(namespace, name), `${namespace}/${name}`, async () => isVm() && (await rights()).edit);
@@ -27,6 +31,7 @@ export function vmPage(main, live, namespace, name) {
   rights().then((may) => {
     histories[0].node.hidden = !may.snapshots;
     histories[1].node.hidden = !may.migrations;
+    histories[2].node.hidden = !may.backups;
   });
 
   const row = () => live.rows.get(`VirtualMachine/${namespace}/${name}`) ?? live.rows.get(`VirtualMachineInstance/${namespace}/${name}`);
@@ -41,10 +46,15 @@ export function vmPage(main, live, namespace, name) {
     graphs.show(Boolean(now) && ["Running", "Paused", "Migrating"].includes(now.status));
     actions.replaceChildren(
       ...(now ? ACTIONS.filter((action) => action.fits(now)).map((action) => button(action.text, () => act(action, [now]), { disabled: Boolean(live.state) })) : []),
-      ...(runs ? [element("a", { href: vmLink(now, "/console") }, t("Serial console")), element("a", { href: vmLink(now, "/screen") }, t("Screen"))] : []));
+      ...(runs ? [element("a", { href: vmLink(now, "/console") }, t("Serial console")), element("a", { href: vmLink(now, "/screen") }, t("Screen"))] : []),
+      whole);
+    // No agent answers of a guest that does not run.
+    histories[3].node.hidden = !runs;
     try {
-      const found = await read(vmPath(namespace, name));
-      if (isOpen) content.replaceChildren(...parts(found));
+      const [found, may] = await Promise.all([read(vmPath(namespace, name)), rights()]);
+      if (!isOpen) return;
+      redraw(whole, found.vmUid ? wholeActs(namespace, name, may, found) : []);
+      redraw(content, parts(found, may, namespace, name));
     } catch (error) {
       if (isOpen) content.replaceChildren(element("p", { class: "bad" }, error.message));
     }
@@ -55,7 +65,7 @@ export function vmPage(main, live, namespace, name) {
   return () => { isOpen = false; forget(); graphs.leave(); for (const { leave } of histories) leave(); };
 }
 
-function parts(vm) {
+function parts(vm, may, namespace, name) {
   const facts = FACTS.filter(([, key]) => vm[key]).flatMap(([word, key]) => [element("dt", {}, word), element("dd", {}, vm[key])]);
   const section = (title, rows, heads, cells) => [
     element("h2", {}, title),
@@ -64,7 +74,8 @@ function parts(vm) {
   return [
     element("dl", {}, facts),
     ...section(t("Conditions"), vm.conditions, ts("Of", "Type", "Status", "Reason", "Message"), (item) => [item.of, item.type, item.status, item.reason, item.message]),
-    ...section(t("Disks"), vm.disks, ts("Name", "Source", "Size"), (item) => [item.name, item.source, item.size]),
+    ...section(t("Disks"), vm.disks, ts("Name", "Source", "Size", "Acts"), (item) => [item.name, item.source, item.size, may.disks && vm.detachable.includes(item.name) ? detachButton(namespace, name, item.name) : ""]),
+    ...(may.disks ? [element("p", {}, button(t("Attach a disk"), () => attachDisk(namespace, name)))] : []),
     ...section(t("Interfaces"), vm.interfaces, ts("Name", "MAC", "Addresses", "Known from"), (item) => [item.name, item.mac, item.addresses.join(", "), item.from]),
     ...section(t("Events"), vm.events, ts("Ago", "Type", "About", "Reason", "Message"), (item) => [age(item.time), item.type, item.about, item.reason, item.message]),
   ];

@@ -33,11 +33,22 @@ def view_of(
         "ready": bool(known.get("ready")),
         "cpus": known.get("cpus", 0),
         "uid": vmi.metadata.uid if vmi else "",
+        "vmUid": vm.metadata.uid if vm else "",
+        "detachable": _detachable(vm, vmi),
         "conditions": [*_conditions("VM", vm), *_conditions("VMI", vmi)],
         "disks": [{name: showable(text) for name, text in disk.items()} for disk in known.get("disks", [])[:_MOST]],
         "interfaces": _interfaces(vmi),
         "events": _events(events),
     }
+
+
+def _detachable(vm: VirtualMachine | None, vmi: VirtualMachineInstance | None) -> list[str]:
+    """Volumes that may be taken away."""
+    specs = [vm.spec.template.spec] if vm and vm.spec.template else []
+    specs += [vmi.spec] if vmi else []
+    volumes = [volume for spec in specs for volume in spec.volumes]
+    sources = [(volume.name, volume.persistent_volume_claim or volume.data_volume) for volume in volumes]
+    return sorted({showable(name) for name, source in sources if source is not None and source.hotpluggable})[:_MOST]
 
 
 def _conditions(of: str, owner: VirtualMachine | VirtualMachineInstance | None) -> list[JsonObject]:

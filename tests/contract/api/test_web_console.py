@@ -206,7 +206,10 @@ def test_bodies_and_paths_that_are_not_ours_are_refused(session: Session) -> Non
         assert (await browser.post("/tickets", {**_SMALL, "stream": "portforward/22/tcp"}))[0] == 400
         assert (await browser.post("/tickets", {**_SMALL, "name": "../x"}))[0] == 409
         assert (await browser.post("/tickets", {"x": "y" * 100_000}))[0] == 413
-        assert (await browser.post("/vms/default/small/delete", {}))[0] == 404
+        assert (await browser.post("/vms/default/small/burn", {}))[0] == 404
+        # Without the UID that the page has shown.
+        assert (await browser.post("/vms/default/small/delete", {}))[0] == 422
+        assert (await browser.post("/tickets", {**_SMALL, "takesOver": "yes"}))[0] == 400
         assert (await browser.get("/vms/default/absent"))[0] == 404
         assert (await browser.get("/vms/default/..%2Fx"))[0] == 409
         assert (await browser.get("/static/..%2fconsole_app.py"))[0] == 404

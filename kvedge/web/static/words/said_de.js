@@ -153,4 +153,7 @@ export default {
   "Storage class of TPM and EFI state": "Speicherklasse für den Zustand von TPM und EFI",
   "What uninstalling does while there are VMs": "Was das Deinstallieren tut, solange es VMs gibt",
   "How guests get a newer launcher": "Wie Gäste einen neueren Launcher bekommen",
+  "the VM was made anew since: look at it again": "die VM wurde seitdem neu gemacht: sehen Sie sie noch einmal an",
+  "must be scsi or virtio": "muss scsi oder virtio sein",
+  "{backup} is no complete backup of {vm}": "{backup} ist keine vollständige Sicherung von {vm}",
 };
