@@ -44,13 +44,18 @@ _LAN: Final = "lan"
 _METRIC: Final = 1024
 # Flags in an alias.
 _MADE, _ISOLATED, _SERVERS, _FILTERS, _NONE = "m", "i", "s", "f", "-"
+# Behind the flags, where an earlier version sees nothing: the filter may still be that of another network; the number
+# of the network.
+_UNSETTLED, _NUMBER = "!", "@"
+_NUMBERS: Final = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanPort:
     """One NIC of one Pod: the Pod's namespace, the NIC's name there, its MAC, and the network that it joins.
 
-    `address`, with its prefix, and `gateway` are those that the network gives it; empty for none.
+    `address`, with its prefix, and `gateway` are those that the network gives it; empty for none. `number` is that of
+    the network's name (:func:`number_of`), 0 where nobody has told it. `settled`: its filter is that of its network.
     """
 
     netns: str
@@ -59,6 +64,8 @@ class LanPort:
     network: LanConfig
     address: str = ""
     gateway: str = ""
+    number: int = 0
+    settled: bool = True
 
     @property
     def alias(self) -> str:
@@ -66,6 +73,7 @@ class LanPort:
         network = self.network
         flags = (network.made, _MADE), (network.isolates_ports, _ISOLATED), (network.servers, _SERVERS)
         said = "".join(letter for is_set, letter in (*flags, (network.filters, _FILTERS)) if is_set) or _NONE
+        said += ("" if self.settled else _UNSETTLED) + (f"{_NUMBER}{self.number}" if self.number else "")
         vlans = f"{network.vlan}+{trunk_text(network.trunk)}" if network.trunk else str(network.vlan)
         given = f" {self.address},{self.gateway}" if self.address else ""
         return f"{MARK} {_LAN} {self.netns} {self.interface} {self.mac} {network.bridge} {vlans} {said}{given}"
@@ -83,6 +91,11 @@ def lan_port(netns: str, interface: str, mac: str, network: LanConfig, reserved:
     address = given.with_prefix(reserved) if given is not None and reserved else ""
     gateway = given.gateway if given is not None and address else ""
     return LanPort(netns=netns, interface=interface, mac=chosen, network=network, address=address, gateway=gateway)
+
+
+def number_of(reference: str) -> int:
+    """What an alias, which is short, tells of a network's name: two names hardly ever have the same."""
+    return 1 + int.from_bytes(hashlib.sha256(reference.encode()).digest()[:8]) % _NUMBERS
 
 
 def lan_prefix(config: NodeNetworkConfig) -> str:
@@ -135,7 +148,17 @@ def lan_port_of(link: Link) -> LanPort | None:
         servers=_SERVERS in flags,
         filters=_FILTERS in flags,
     )
-    return LanPort(netns=netns, interface=interface, mac=mac, network=network, address=address, gateway=gateway)
+    number = flags.partition(_NUMBER)[2]
+    return LanPort(
+        netns=netns,
+        interface=interface,
+        mac=mac,
+        network=network,
+        address=address,
+        gateway=gateway,
+        number=int(number) if number.isdecimal() else 0,
+        settled=_UNSETTLED not in flags,
+    )
 
 
 def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, netns: Path, *, whole: bool) -> list[Step]:
@@ -161,9 +184,10 @@ def plan_lan_port(config: NodeNetworkConfig, seen: LanSeen, wanted: LanPort, net
         steps.append(AddVeth(name, wanted.interface, netns, wanted.mac, mtu, peer_mtu, mac=_host_mac(name)))
     if seen.ipv6 and (mtu if port is None else port.mtu) >= SMALLEST_IPV6_MTU:
         steps.append(SetSysctl(f"ipv6/conf/{name}/disable_ipv6", "1"))
-    if port is None or port.alias != wanted.alias:
-        steps.append(SetLink(name, alias=wanted.alias))
-    steps.append(_table_step(config, seen, name, wanted))
+    if port is not None and port.up and _is_of_another(port, wanted):
+        steps.append(SetLink(name, up=False))
+        port = replace(port, up=False)
+    steps += _naming_steps(config, seen, name, wanted)
     return [*steps, *_joining_steps(name, port, bridge, wanted.network)]
 
 
@@ -194,8 +218,10 @@ def plan_lan_healing(config: NodeNetworkConfig, seen: LanSeen, *, whole: bool) -
     """What has been undone since; `whole`: the table needs nothing. A bridge of the operator's is waited for."""
     ports = lan_ports_of(config, seen.links)
     steps: list[Step] = []
-    if ports and not whole:
+    unsettled = {name: port for name, port in ports.items() if not port.settled}
+    if ports and (unsettled or not whole):
         steps.append(ReplaceTable(lan_table_of(config), _all_keys(ports)))
+    steps += [SetLink(name, alias=replace(port, settled=True).alias) for name, port in unsettled.items()]
     for network in {port.network.bridge: port.network for port in ports.values() if port.network.made}.values():
         if bridge_trouble(config, seen, network) is None:
             steps += bridge_steps(config, seen, _with_mtu(seen, network, ports))
@@ -344,6 +370,28 @@ def _is_up(port: Link | None) -> bool:
 def _has_lost_vlan(bridge: Link | None, network: LanConfig) -> bool:
     """Whether the bridge is there and takes the VLAN's guests for everybody's."""
     return network.has_vlans and bridge is not None and bridge.vlan_filtering is False
+
+
+def _is_of_another(port: Link, wanted: LanPort) -> bool:
+    """Whether a port has to go down before it is one of this network."""
+    known = lan_port_of(port)
+    return known is not None and known != wanted
+
+
+def _naming_steps(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Iterator[Step]:
+    """The port's alias, and what it may say. Of a port that becomes one of another network the alias tells, until both
+    are that network's, that the filter may be another one's: whoever comes after a cut makes it anew."""
+    link = seen.link(name)
+    known = lan_port_of(link) if link is not None else None
+    if known is None or known == wanted:
+        if known is None or link is None or link.alias != wanted.alias:
+            yield SetLink(name, alias=wanted.alias)
+        yield _table_step(config, seen, name, wanted)
+        return
+    if replace(known, settled=True) != wanted or known.settled:
+        yield SetLink(name, alias=replace(wanted, settled=False).alias)
+    yield ReplaceTable(lan_table_of(config), _all_keys({**lan_ports_of(config, seen.links), name: wanted}))
+    yield SetLink(name, alias=wanted.alias)
 
 
 def _table_step(config: NodeNetworkConfig, seen: LanSeen, name: str, wanted: LanPort) -> Step:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kvedge.network.errors import MacInUseError, NetworkError
@@ -12,13 +14,16 @@ from kvedge.network.lan.lan_plan import (
     LanPort,
     lan_port,
     lan_port_name,
+    lan_port_of,
     lan_ports_of,
     lan_table_of,
+    number_of,
     plan_lan_healing,
     plan_lan_port,
 )
 from kvedge.network.lan.lan_rules import SERVERS, WITH_HOST
 from kvedge.network.lan.lan_switch_plan import plan_lan_switch
+from kvedge.network.link_types import Link
 from kvedge.network.netns import netns_path
 from kvedge.network.nft.nft_tables import Family
 from kvedge.network.pods.attachments import NodeNetworkConfig
@@ -28,6 +33,7 @@ CONFIG = NodeNetworkConfig(bridge="kvedge0", cidr="10.99.0.0/24", table="kvedge0
 NETNS = "kvedge0-pod"
 MAC = "52:54:00:00:00:01"
 LAN, OTHER, SMALL = LanConfig(bridge="br0"), LanConfig(bridge="br1"), LanConfig(bridge="br2")
+TRUNK = LanConfig(bridge="br0", vlan=5, trunk=((6, 9),), servers=True)
 VLAN, MADE = LanConfig(bridge="br0", vlan=7), LanConfig(bridge="kvn-1", made=True, servers=True)
 TABLE = lan_table_of(CONFIG)
 
@@ -92,6 +98,71 @@ def test_a_switch_that_is_cut_short_is_finished_by_whoever_heals_or_does_it_agai
             model.apply(step)
         switch(model, wanted)
         assert (model.link(NAME).up, model.link(NAME).master) == (True, model.link("br0").index)
+
+
+def named(network: LanConfig, number: int) -> LanPort:
+    return replace(nic(network), number=number)
+
+
+def follow(model: NamespaceModel, wanted: LanPort) -> None:
+    """As the agent does: by what the port's alias says of its network."""
+    present = lan_ports_of(CONFIG, model.links.values())[NAME]
+    if present.number != wanted.number:
+        switch(model, wanted)
+        return
+    for step in plan_lan_port(CONFIG, seen(model), present, netns_path(NETNS), whole=True):
+        model.apply(step)
+
+
+@pytest.mark.parametrize("heals", [False, True], ids=["at once", "after healing"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(LAN, OTHER), (LAN, VLAN), (MADE, LAN), (LAN, MADE), (TRUNK, OTHER), (OTHER, TRUNK)],
+    ids=["bridges", "a VLAN", "from a network of ours", "to a network of ours", "from a trunk", "to a trunk"],
+)
+def test_a_switch_that_is_cut_short_and_taken_back_leaves_nothing_of_the_other_network(
+    before: LanConfig, after: LanConfig, heals: bool
+) -> None:
+    first, second = named(before, 1), named(after, 2)
+    for stop in range(len(plan_lan_switch(CONFIG, seen(host(first)), second)) + 1):
+        model = host(first)
+        switch(model, second, stop)
+        if heals:
+            for step in plan_lan_healing(CONFIG, seen(model), whole=True):
+                model.apply(step)
+        for wanted in (first, second):
+            follow(model, wanted)
+            fresh = host(wanted)
+            moved, made = model.link(NAME), fresh.link(NAME)
+            assert (moved.up, moved.alias) == (made.up, made.alias), stop
+            assert moved.master == model.link(wanted.network.bridge).index, stop
+            assert model.tables == fresh.tables, stop
+
+
+def test_healing_makes_the_filter_anew_where_a_switch_was_cut_short() -> None:
+    for stop in range(len(plan_lan_switch(CONFIG, seen(host(nic(TRUNK))), nic(OTHER)))):
+        model = host(nic(TRUNK))
+        switch(model, nic(OTHER), stop)
+        for step in plan_lan_healing(CONFIG, seen(model), whole=True):
+            model.apply(step)
+        port = lan_ports_of(CONFIG, model.links.values())[NAME]
+        assert port.settled
+        assert model.tables == host(port).tables, stop
+        assert (model.link(NAME).up, model.link(NAME).master) == (True, model.link(port.network.bridge).index)
+
+
+def test_an_alias_tells_the_number_of_its_network_and_an_earlier_version_reads_the_rest() -> None:
+    port = named(LanConfig(bridge="br0", servers=True), number_of("shop/lan"))
+    assert lan_port_of(link_with(port.alias)) == port
+    assert lan_port_of(link_with(replace(port, settled=False).alias)) == replace(port, settled=False)
+    # Eight or nine words, of which the flags may hold letters that it does not know.
+    assert len(port.alias.split()) == 8
+    assert not set("mif") & set(port.alias.split()[7])
+    assert number_of("shop/lan") != number_of("shop/other")
+
+
+def link_with(alias: str) -> Link:
+    return replace(host(nic(LAN)).link(NAME), alias=alias)
 
 
 def with_addresses(bridge: str) -> LanPort:

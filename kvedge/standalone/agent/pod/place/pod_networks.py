@@ -9,13 +9,14 @@ on it, until the annotation no longer names it, or has another network for the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_config import LanConfigError
 from kvedge.network.lan.lan_nics import Port, attach_nic, detach_nics, switch_nic, wanted_nic
-from kvedge.network.lan.lan_plan import LanPort
+from kvedge.network.lan.lan_plan import LanPort, number_of
 from kvedge.network.lan.lan_ports import lan_ports
 from kvedge.network.lan.macvtap_ports import macvtap_ports
 from kvedge.network.pods.attachments import POD_INTERFACE, Attachment, NodeNetworkConfig
@@ -52,7 +53,7 @@ def join_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: Re
     """
     wanted, has = _leave_others(config, pod, own)
     # All are known before the first is made: a Pod is on all of its networks, or is not started.
-    ports = [(selection, _port(selection, pod, own, has, read)) for selection in wanted]
+    ports = [(selection, _port(selection, pod, own, has, read, selection.reference)) for selection in wanted]
     for selection, port in ports:
         try:
             attach_nic(config, port)
@@ -77,10 +78,9 @@ def follow_networks(config: NodeNetworkConfig, pod: Pod, own: Attachment, read: 
     ports, complaint = [], ""
     for selection in wanted:
         present, before = has.get(selection.interface), joined.get(selection.interface, selection.reference)
-        is_elsewhere = present is not None and before != selection.reference
         try:
-            port = _port(selection, pod, own, {} if is_elsewhere else has, read)
-            if present is not None and is_elsewhere:
+            port = _port(selection, pod, own, has, read, before)
+            if present is not None and port != present:
                 switch_nic(config, present, port)
             else:
                 attach_nic(config, port)
@@ -135,9 +135,13 @@ def _describe_networks(config: NodeNetworkConfig, own: Attachment, ports: Sequen
     return network_status([first, *(_describe_port(selection, port) for selection, port in ports)])
 
 
-def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Port], read: Reader) -> Port:
+def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Port], read: Reader, told: str) -> Port:
+    """The NIC that the Pod has, where that is on the network already; otherwise a new one, of its definition.
+
+    `told` is the network that was told of last, for a NIC that does not tell its own.
+    """
     known = has.get(selection.interface)
-    if known is not None:
+    if known is not None and _is_on(known, selection.reference, told):
         return known
     try:
         check_namespace(selection, pod.metadata.namespace)
@@ -147,9 +151,18 @@ def _port(selection: Selection, pod: Pod, own: Attachment, has: Mapping[str, Por
     if found is None:
         raise PodNetworkError(missing_network(selection))
     try:
-        return wanted_nic(own.netns, selection.interface, selection.mac, found)
+        made = wanted_nic(own.netns, selection.interface, selection.mac, found)
     except (LanConfigError, ValueError) as error:
         raise PodNetworkError(f"network {selection.reference}: {error}") from error
+    return replace(made, number=number_of(selection.reference)) if isinstance(made, LanPort) else made
+
+
+def _is_on(port: Port, reference: str, told: str) -> bool:
+    """Whether a NIC is on a network. Its alias says so, which a switch that was cut short has changed before anybody
+    was told; one of an earlier version, or a macvtap, is where it was said to be."""
+    if isinstance(port, LanPort) and port.number:
+        return port.number == number_of(reference)
+    return told == reference
 
 
 def _describe_port(selection: Selection, port: Port) -> JoinedNetwork:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from kvedge.kube.work_queue import Key
 from kvedge.network.errors import NetworkError
 from kvedge.network.lan.lan_addresses import LanAddresses
 from kvedge.network.lan.lan_config import LanConfig, lan_config_text
-from kvedge.network.lan.lan_plan import LanPort, lan_port
+from kvedge.network.lan.lan_plan import LanPort, lan_port, number_of
 from kvedge.network.lan.macvtap_config import MacvtapConfig, macvtap_config_text
 from kvedge.network.lan.macvtap_plan import MacvtapPort, macvtap_port
 from kvedge.network.pods.attachments import Attachment, NodeNetworkConfig
@@ -201,6 +202,25 @@ def test_a_nic_is_taken_to_the_network_that_its_pod_names_by_now(host: Host, mon
     assert follow_now() == ("shop/blue", "")
     assert switched == [LanConfig(bridge="br1")]
     assert host.given == []
+
+
+def test_a_nic_whose_switch_was_taken_back_before_it_was_told_of_comes_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Pod was told of the first network only; the kernel knows better."""
+    switched: list[LanPort] = []
+    monkeypatch.setattr(pod_networks, "switch_nic", lambda _config, _present, wanted: switched.append(wanted))
+    there = lan_port(OWN.netns, "pod1", "02:00:00:00:00:01", LanConfig(bridge="br1"))
+    host.has = [replace(there, number=number_of("shop/blue"))]
+    running = pod('[{"name": "red", "interface": "pod1"}]')
+    running.metadata.annotations[NETWORK_STATUS] = network_status([JoinedNetwork(name="shop/red", interface="pod1")])
+    told, complaint = follow_networks(CONFIG, running, OWN, host.read)
+    assert (json.loads(told)[1]["name"], complaint) == ("shop/red", "")
+    assert [(port.network, port.number) for port in switched] == [(LAN, number_of("shop/red"))]
+    host.has = list(switched)
+    follow_networks(CONFIG, running, OWN, host.read)
+    assert len(switched) == 1
+    assert host.given == switched
 
 
 class PlayedPlaces:
