@@ -127,7 +127,8 @@ class ObjectCache(Generic[T]):
             self._own.clear()
 
     def _put(self, key: Key, item: T | None) -> None:
-        old = self._items.pop(key, None)
+        # Who looks by name takes no lock: one object is replaced by the next, and is not missing in between.
+        old = self._items.get(key)
         for index, values in self._values.items():
             by_value = self._indexes[index]
             for value in () if old is None else values(old):
@@ -136,7 +137,9 @@ class ObjectCache(Generic[T]):
                     del by_value[value]
             for value in () if item is None else values(item):
                 by_value.setdefault(value, set()).add(key)
-        if item is not None:
+        if item is None:
+            self._items.pop(key, None)
+        else:
             self._items[key] = item
 
 

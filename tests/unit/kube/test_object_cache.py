@@ -140,3 +140,19 @@ def test_whatever_happens_the_indexes_agree_with_the_objects(steps):
         found = {item.metadata.name for item in cache.find_indexed("owner", owner)}
         wanted = {i.metadata.name for i in cache.list() if i.metadata.owner_references[0].uid == owner}
         assert found == wanted
+
+
+def test_an_object_that_changes_is_never_missing_to_those_who_look_meanwhile(cache):
+    seen = []
+
+    def look(_item):
+        seen.append(version_of(cache, "a"))
+        return ()
+
+    cache.add_index("looks", look)
+    seen.clear()
+    cache.take(a_map("a", 6), gone=False)
+    cache.take_own(a_map("a", 7))
+    cache.replace([a_map("a", 8)], 8)
+    assert None not in seen
+    assert seen[-1] in ("7", "8")
