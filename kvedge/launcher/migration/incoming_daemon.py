@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import subprocess
 import time
 import uuid
@@ -59,8 +60,18 @@ class IncomingDaemon:
             WrongState: when this node has no such program.
             Unanswered: when it ends, or does not listen in time.
         """
-        if self.is_alive():
-            return
+        if not self.is_alive():
+            self._begin()
+        deadline = time.monotonic() + START_SECONDS
+        while not self._listens():
+            if not self.is_alive():
+                raise Unanswered(f"{self._program} has ended, see {self._root}/log/libvirtd.log")
+            if time.monotonic() > deadline:
+                self.stop()
+                raise Unanswered(f"{self._program} does not listen after {START_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    def _begin(self) -> None:
         if not os.path.exists(self._program):
             raise WrongState(f"this node has no {self._program}, to which guests move; install libvirt-daemon-system")
         self._prepare()
@@ -71,14 +82,18 @@ class IncomingDaemon:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment()
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not os.path.exists(self.socket):
-            if not self.is_alive():
-                raise Unanswered(f"{self._program} has ended, see {self._root}/log/libvirtd.log")
-            if time.monotonic() > deadline:
-                self.stop()
-                raise Unanswered(f"{self._program} does not listen after {START_SECONDS:.0f} s")
-            time.sleep(_POLL_SECONDS)
+
+    def _listens(self) -> bool:
+        """Whether it takes calls: its socket is there a while before, and refuses them."""
+        with socket.socket(socket.AF_UNIX) as client, contextlib.ExitStack() as stack:
+            try:
+                folder = os.open(self._options.migration_directory, os.O_PATH | os.O_CLOEXEC)
+                stack.callback(os.close, folder)
+                # The path may be longer than a socket's name.
+                client.connect(f"/proc/self/fd/{folder}/{CONTROL}")
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+        return True
 
     def is_alive(self) -> bool:
         """Whether it runs, whoever started it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,16 @@ def test_it_is_there_once_it_listens_and_ends_when_it_is_stopped(daemon: Incomin
     assert not daemon.is_alive()
     # Once more does nothing.
     daemon.stop()
+
+
+def test_it_is_waited_for_while_its_socket_is_there_and_refuses_calls(
+    daemon: IncomingDaemon, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(program).write_text(PLAYED.replace("listener.listen()", "import time; time.sleep(0.3); listener.listen()"))
+    daemon.start()
+    monkeypatch.chdir(Path(daemon.socket).parent)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(Path(daemon.socket).name)
 
 
 def test_that_of_a_launcher_before_is_found_and_used(
