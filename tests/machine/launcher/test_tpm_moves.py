@@ -59,18 +59,21 @@ NO_REGISTER = "00" * 32
 
 @dataclass
 class Place:
-    """Where Pods of this guest are made, one after the other, all with one claim for its state."""
+    """Where Pods of this guest are made, one after the other, with one claim for its state as long as it is that."""
 
     directory: Path
     seed: Path
     image: Path
     stack: contextlib.ExitStack
+    claim: Path
     made: int = 0
 
-    @property
-    def claim(self) -> Path:
-        """The state's claim."""
-        return self.directory / "state"
+    def make_claim(self, name: str) -> None:
+        """The Pods that follow have an empty one."""
+        self.claim = self.directory / name
+        self.claim.mkdir()
+        os.chown(self.claim, 0, QEMU_USER)
+        self.claim.chmod(0o2770)
 
     def names(self) -> list[str]:
         """What of the TPM lies on the claim."""
@@ -227,10 +230,8 @@ def place(tmp_path_factory: pytest.TempPathFactory, seed: Path) -> Iterator[Plac
     (image / "disk").mkdir(parents=True)
     shutil.copyfile(build_guest(uefi=True).disk, image / "disk" / "guest.qcow2")
     with contextlib.ExitStack() as stack:
-        made = Place(directory, seed, image, stack)
-        made.claim.mkdir()
-        os.chown(made.claim, 0, QEMU_USER)
-        made.claim.chmod(0o2770)
+        made = Place(directory, seed, image, stack, directory)
+        made.make_claim("state")
         yield made
 
 
@@ -298,6 +299,25 @@ def test_a_target_killed_before_the_release_still_has_the_tpm(place: Place, runn
     assert goes_on(target) == (THERE, running["register"])
 
 
+def test_all_of_its_state_comes_to_an_empty_claim_of_the_target_s_own(place: Place, running: dict[str, Any]) -> None:
+    """No controller exchanges such claims yet: what a launcher brings along is what they would build on."""
+    source, variables, left = running["here"], place.variables, place.claim
+    place.make_claim("own-state")
+    target, _wire = place.target(source, "m-own")
+    migrate(source, "m-own")
+    outgoing(source, m.OUTGOING_GONE)
+    incoming(target, m.INCOMING_COMPLETE)
+    assert place.variables != variables, "QEMU writes them when the guest goes on"
+    release(target, "m-own")
+    owned(target)
+    running["here"] = target
+    assert place.names() == ["swtpm-m-own", "swtpm.current"]
+    assert goes_on(target) == (THERE, running["register"])
+    assert place.variables == variables
+    # What the guest has left is as it was: nothing of it counts any more, and nobody but a user removes it.
+    assert sorted(os.listdir(left)) == ["nvram", "swtpm-m-3", "swtpm.current"]
+
+
 def test_a_guest_that_is_lost_on_its_way_starts_with_the_tpm_that_it_had(place: Place, running: dict[str, Any]) -> None:
     source = running["here"]
     target, _wire = place.target(source, "m-4")
@@ -308,10 +328,10 @@ def test_a_guest_that_is_lost_on_its_way_starts_with_the_tpm_that_it_had(place: 
         kill(pod.monitor_pid())
         pod.process.wait(20)
     # What came is of no use any more: nobody has said that the source was off.
-    assert place.names() == ["swtpm-m-3", "swtpm-m-4", "swtpm.current"]
+    assert place.names() == ["swtpm-m-4", "swtpm-m-own", "swtpm.current"]
     running["here"] = again = start(place)
     assert sealed(again) == (THERE, MADE_TWICE)
-    assert place.names() == ["swtpm-m-3", "swtpm.current"]
+    assert place.names() == ["swtpm-m-own", "swtpm.current"]
     assert goes_on(again)[0] == THERE
 
 
