@@ -7,7 +7,7 @@ own; a test makes the passes, and is the controller.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,10 +41,12 @@ class MovingHandlers:
         uid: str,
         pods: tuple[LauncherPod, LauncherPod],
         prepare: Callable[[], object],
+        connections: Sequence[LauncherConnections] = (),
         **state: Any,
     ) -> None:
         """`kubelet` is a directory to make; `pods` are source and target; `prepare()` has the target listen; `state` is
-        of the migration.
+        of the migration. `connections` are those of both handlers to launchers of this kubelet, where they last longer
+        than this migration.
         """
         for pod, of in zip(("pod-a", "pod-b"), pods, strict=True):
             volumes = kubelet / "pods" / pod / "volumes"
@@ -59,7 +61,8 @@ class MovingHandlers:
         vmi = copying_vmi(migrationUid=uid, **state)
         vmi.metadata.uid = pods[0].uid
         self.server, self._caches, self.events = Server(vmi), (Cache(vmi), Cache(vmi)), Events()
-        self._connections = [LauncherConnections(kubelet, lambda _: None) for _ in range(2)]
+        self._own = [] if connections else [LauncherConnections(kubelet, lambda _: None) for _ in range(2)]
+        self._connections = connections or self._own
         common: Any = {"client": self.server, "events": self.events, "clock": SystemClock()}
         here: Any = {"vmis": self._caches[0], "connections": self._connections[0], "outgoing": self._outgoing}
         self.source = SourceSteps(node=HERE, **here, **common)
@@ -82,7 +85,7 @@ class MovingHandlers:
 
     def start(self) -> None:
         """Be connected, and serve."""
-        for connections in self._connections:
+        for connections in self._own:
             connections.start()
         self._outgoing.start()
         tls = RotatingTls(
@@ -95,6 +98,8 @@ class MovingHandlers:
         """End all of it; launchers and guests go on."""
         self._outgoing.stop()
         for connections in self._connections:
+            connections.drop(KEY)
+        for connections in self._own:
             connections.stop()
         self._relay.stop()
 
@@ -108,6 +113,9 @@ class MovingHandlers:
     def _look_source(self) -> None:
         if self.server.vmi.status.node_name == HERE:
             self.source.look(KEY, self.server.vmi, self._connections[0].view(KEY))
+        else:
+            # As for each VMI that is another node's.
+            self.source.forget(KEY)
 
     def _look_target(self) -> None:
         self.target.reconcile(KEY, self.server.vmi)
