@@ -781,7 +781,7 @@ class VcpuPlace(_message.Message):
     def __init__(self, number: _Optional[int] = ..., waits: _Optional[bool] = ..., host_cpu: _Optional[int] = ..., run_ns: _Optional[int] = ..., may_use: _Optional[str] = ...) -> None: ...
 
 class DomainStatus(_message.Message):
-    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "backs_up", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "vcpus", "cpu_trouble", "memory_boot_bytes", "memory_requested_bytes", "memory_bytes", "memory_trouble", "saves_memory", "disk_errors", "failed_pings", "lost_filesystems", "access_credentials")
+    __slots__ = ("sequence", "uuid", "state", "reason", "message", "addresses", "agent_connected", "qemu_pid", "machine_type", "disks", "started_unix_ms", "guest", "fs_freeze_status", "agent_trouble", "agent_lacks", "disk_troubles", "small_disks", "nics", "follows_nics", "nic_troubles", "ungrown_disks", "outgoing", "incoming", "migrates", "disk_copy", "copies_disks", "copies_state", "backs_up", "memory_dump", "disk_move", "moves_disks", "moves_to_devices", "moves_functions", "vcpus", "cpu_trouble", "memory_boot_bytes", "memory_requested_bytes", "memory_bytes", "memory_trouble", "saves_memory", "disk_errors", "failed_pings", "lost_filesystems", "access_credentials")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -808,6 +808,7 @@ class DomainStatus(_message.Message):
     MIGRATES_FIELD_NUMBER: _ClassVar[int]
     DISK_COPY_FIELD_NUMBER: _ClassVar[int]
     COPIES_DISKS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_STATE_FIELD_NUMBER: _ClassVar[int]
     BACKS_UP_FIELD_NUMBER: _ClassVar[int]
     MEMORY_DUMP_FIELD_NUMBER: _ClassVar[int]
     DISK_MOVE_FIELD_NUMBER: _ClassVar[int]
@@ -851,6 +852,7 @@ class DomainStatus(_message.Message):
     migrates: bool
     disk_copy: DiskCopyJob
     copies_disks: bool
+    copies_state: bool
     backs_up: bool
     memory_dump: MemoryDump
     disk_move: DiskMove
@@ -868,7 +870,7 @@ class DomainStatus(_message.Message):
     failed_pings: int
     lost_filesystems: _containers.RepeatedScalarFieldContainer[str]
     access_credentials: AccessCredentials
-    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., backs_up: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., vcpus: _Optional[int] = ..., cpu_trouble: _Optional[str] = ..., memory_boot_bytes: _Optional[int] = ..., memory_requested_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_trouble: _Optional[str] = ..., saves_memory: _Optional[bool] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ..., failed_pings: _Optional[int] = ..., lost_filesystems: _Optional[_Iterable[str]] = ..., access_credentials: _Optional[_Union[AccessCredentials, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., uuid: _Optional[str] = ..., state: _Optional[_Union[DomainState, str]] = ..., reason: _Optional[_Union[DomainReason, str]] = ..., message: _Optional[str] = ..., addresses: _Optional[_Iterable[_Union[GuestAddress, _Mapping]]] = ..., agent_connected: _Optional[bool] = ..., qemu_pid: _Optional[int] = ..., machine_type: _Optional[str] = ..., disks: _Optional[_Iterable[_Union[DiskTarget, _Mapping]]] = ..., started_unix_ms: _Optional[int] = ..., guest: _Optional[_Union[GuestInfo, _Mapping]] = ..., fs_freeze_status: _Optional[str] = ..., agent_trouble: _Optional[str] = ..., agent_lacks: _Optional[_Iterable[str]] = ..., disk_troubles: _Optional[_Iterable[_Union[DiskTrouble, _Mapping]]] = ..., small_disks: _Optional[_Iterable[str]] = ..., nics: _Optional[_Iterable[_Union[DomainNic, _Mapping]]] = ..., follows_nics: _Optional[bool] = ..., nic_troubles: _Optional[_Iterable[_Union[NicTrouble, _Mapping]]] = ..., ungrown_disks: _Optional[_Iterable[str]] = ..., outgoing: _Optional[_Union[OutgoingMigration, _Mapping]] = ..., incoming: _Optional[_Union[IncomingMigration, _Mapping]] = ..., migrates: _Optional[bool] = ..., disk_copy: _Optional[_Union[DiskCopyJob, _Mapping]] = ..., copies_disks: _Optional[bool] = ..., copies_state: _Optional[bool] = ..., backs_up: _Optional[bool] = ..., memory_dump: _Optional[_Union[MemoryDump, _Mapping]] = ..., disk_move: _Optional[_Union[DiskMove, _Mapping]] = ..., moves_disks: _Optional[bool] = ..., moves_to_devices: _Optional[bool] = ..., moves_functions: _Optional[bool] = ..., vcpus: _Optional[int] = ..., cpu_trouble: _Optional[str] = ..., memory_boot_bytes: _Optional[int] = ..., memory_requested_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_trouble: _Optional[str] = ..., saves_memory: _Optional[bool] = ..., disk_errors: _Optional[_Iterable[_Union[DiskError, _Mapping]]] = ..., failed_pings: _Optional[int] = ..., lost_filesystems: _Optional[_Iterable[str]] = ..., access_credentials: _Optional[_Union[AccessCredentials, _Mapping]] = ...) -> None: ...
 
 class AccessCredentials(_message.Message):
     __slots__ = ("synchronized", "message")

@@ -17,14 +17,22 @@ from tests.support.guest import build_guest
 
 @contextmanager
 def guest_box(
-    directory: Path, pod_cidr: str, image: str, *, agent: bool = False, options: Sequence[str] = ()
+    directory: Path,
+    pod_cidr: str,
+    image: str,
+    *,
+    agent: bool = False,
+    uefi: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[Box]:
-    """A running box whose store has the guest under that name; `agent`: with a guest agent in it."""
+    """A running box whose store has the guest under that name; `agent`: with a guest agent in it, `uefi`: on a disk
+    that boots on UEFI, too.
+    """
     found = Box(directory / "data", pod_cidr)
     found.options += options
     found.data_dir.mkdir()
     try:
-        found.import_image(build_guest(agent=agent).disk, image)
+        found.import_image(build_guest(agent=agent, uefi=uefi).disk, image)
         found.start()
         bridge = _bridge_of(pod_cidr)
         yield found

@@ -36,7 +36,7 @@ from kvedge.api.admission.rules import (
 )
 from kvedge.api.admission.rules.causes import Cause, Field
 from kvedge.api.admission.rules.kept_type_rules import kept_types_are_ours
-from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays
+from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays, state_claim_is_ours
 from kvedge.api.admission.rules.size_rules import parts_to_judge, size_is_sane
 from kvedge.api.admission.rules.storage.data_volume_rules import data_source_is_complete, data_volume_is_complete
 from kvedge.api.admission.rules.subject import Cluster, Subject
@@ -126,6 +126,7 @@ def plan_verdict(
         if request.operation == "CREATE" and (too_large := tuple(size_is_sane(parts_to_judge(document)))):
             return Verdict(too_large)
         causes = [*resume_is_ours(request.old_object or {}, document, request.user)]
+        causes += state_claim_is_ours(request.old_object or {}, document, request.user)
         causes += _vmi_causes(request, document, cluster)
         if request.operation == "CREATE":
             causes = [*name_presets(document, causes), *preset_causes(document, presets)]
@@ -173,6 +174,7 @@ def _judge_vm(request: AdmissionRequest, document: JsonObject, cluster: Cluster,
         return Verdict(tuple(handlers_make_nothing(request)))
     forged = tuple(kept_types_are_ours(old or {}, document, request.user))
     forged += tuple(resume_is_ours(old or {}, document, request.user))
+    forged += tuple(state_claim_is_ours(old or {}, document, request.user))
     if old is not None and old.get("spec") == document.get("spec"):
         # A write of labels, finalizers or owners: newer rules must not lock up an object that entered before them.
         return Verdict(forged)
@@ -210,6 +212,7 @@ def _judge_pooled(request: AdmissionRequest, document: JsonObject, cluster: Clus
     """The VM of a pool, which the controller makes as the pool's author has it."""
     judged = _judge_new_vm(request, document, cluster)
     forged = (*kept_types_are_ours({}, document, request.user), *resume_is_ours({}, document, request.user))
+    forged = (*forged, *state_claim_is_ours({}, document, request.user))
     return Verdict((*forged, *judged.causes), judged.warnings)
 
 

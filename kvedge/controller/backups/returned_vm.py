@@ -11,7 +11,9 @@ from typing import Final
 
 from kvedge.controller.backups.isolated_vm import isolate
 from kvedge.resources.codec import JsonObject, decode
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import RETURNED_BY, restored_name
+from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
@@ -25,7 +27,7 @@ _MIB: Final = 1 << 20
 # What a file system takes of a claim, at the most.
 _OVERHEAD: Final = 1.06
 # Of the annotations of the VM: those of its own history are not those of the new one.
-_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY)
+_OWN_HISTORY: Final = ("kubectl.kubernetes.io/", "restore.kubevirt.io/", RETURNED_BY, STATE_CLAIM)
 _MOST_VOLUMES: Final = 256
 
 
@@ -112,7 +114,7 @@ def make_vm(
             metadata=ObjectMeta(
                 name=name,
                 namespace=restore.metadata.namespace,
-                annotations={RETURNED_BY: restore.metadata.uid},
+                annotations={**_mark_state(volumes), RETURNED_BY: restore.metadata.uid},
                 owner_references=[owner],
             ),
             spec=decode(VirtualMachine, {"spec": isolate(spec, {each.claim_name for each in volumes})}).spec,
@@ -121,9 +123,15 @@ def make_vm(
         "name": restore.spec.target_name or restore.spec.vm_name,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
-        "annotations": {**annotations, RETURNED_BY: restore.metadata.uid},
+        "annotations": {**annotations, **_mark_state(volumes), RETURNED_BY: restore.metadata.uid},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def _mark_state(volumes: Sequence[RestoredVolume]) -> dict[str, str]:
+    """Where the VM finds the state of its TPM and UEFI firmware, if that comes back, too."""
+    found = next((each for each in volumes if each.volume_name == STATE_VOLUME), None)
+    return {} if found is None else {STATE_CLAIM: found.claim_name}
 
 
 def _exchange_claims(spec: JsonObject, volumes: Sequence[RestoredVolume]) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 from kvedge.controller.exports.export_view import SourceSeen, SourceVolume, VolumesState
 from kvedge.controller.exports.vm_manifests import make_vm_manifests, snapshot_vm
 from kvedge.controller.snapshots.driver_snapshots import is_of_driver
-from kvedge.controller.snapshots.memory.memory_backup import disk_backups, holds_memory
-from kvedge.controller.snapshots.volume_copies import lasting_claims
+from kvedge.controller.snapshots.memory.memory_backup import guest_disks, holds_memory
+from kvedge.controller.snapshots.volume_copies import holds_state, lasting_claims
 from kvedge.controller.vmi.launcher_pod_status import has_ended
 from kvedge.resources.data_volume_names import CONTENT_TYPE, KUBEVIRT_CONTENT
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
@@ -76,7 +76,7 @@ def claims_of(export: VirtualMachineExport, facts: SourceFacts) -> list[str]:
     if facts.vm is not None:
         return list(lasting_claims(facts.vm).values())
     if facts.content is not None:
-        return [each.volume_snapshot_name for each in disk_backups(facts.content) if each.volume_snapshot_name]
+        return [each.volume_snapshot_name for each in guest_disks(facts.content) if each.volume_snapshot_name]
     return []
 
 
@@ -160,8 +160,8 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
         text = f"{where} is not ready to use"
         state = VolumesState(_CREATED, "False", "NotAllPVCsCreated", text)
         return SourceSeen(reason="NotAllPVCsCreated", message=text, state=state, vm=vm)
-    # A guest's memory is of no use elsewhere: it is left out.
-    backups = [each for each in disk_backups(content) if each.volume_snapshot_name]
+    # A guest's memory and its TPM's state are of no use elsewhere: they are left out.
+    backups = [each for each in guest_disks(content) if each.volume_snapshot_name]
     if not backups:
         text = f"{where} does not contain any volume snapshots"
         state = VolumesState(_CREATED, "False", "VMSnapshotNoVolumes", text)
@@ -189,6 +189,8 @@ def _judge_snapshot(export: VirtualMachineExport, facts: SourceFacts) -> SourceS
         for each in backups
     )
     left = "the guest's memory is left out: it is of use to its own VM alone" if holds_memory(content) else ""
+    if holds_state(content):
+        left = "the state of TPM and UEFI firmware is left out: it is of use to its own VM alone"
     state = VolumesState(_CREATED, "True", "AllPVCsReady", left)
     seen = SourceSeen(volumes=served, state=state, vm=vm)
     of_claim = {

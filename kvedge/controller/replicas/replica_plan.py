@@ -13,6 +13,7 @@ from typing import Final
 
 from kvedge.controller.scaling_selector import find_selector_fault
 from kvedge.resources.codec import JsonObject, encode
+from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.label_selectors import LabelSelector, selector_of
 from kvedge.resources.meta import ObjectMeta, condition, owner_reference
 from kvedge.resources.names import RESERVED_LABELS
@@ -167,8 +168,10 @@ def _make(replica_set: VirtualMachineInstanceReplicaSet, name: str) -> VirtualMa
             name=name,
             namespace=replica_set.metadata.namespace,
             labels=dict(template.metadata.labels),
-            # Its replicas boot: no memory is of more than one guest.
-            annotations={k: v for k, v in template.metadata.annotations.items() if k != RESUME_MEMORY},
+            # Its replicas boot: no memory and no TPM is of more than one guest.
+            annotations={
+                k: v for k, v in template.metadata.annotations.items() if k not in (RESUME_MEMORY, STATE_CLAIM)
+            },
             owner_references=[owner_reference(replica_set)],
         ),
         spec=copy.copy(template.spec),

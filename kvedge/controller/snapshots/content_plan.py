@@ -20,7 +20,7 @@ from kvedge.controller.snapshots.driver_snapshots import (
 )
 from kvedge.controller.snapshots.memory.memory_backup import disk_backups, plan_memory, wants_memory
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
-from kvedge.controller.snapshots.volume_copies import is_usable, lasting_claims
+from kvedge.controller.snapshots.volume_copies import is_usable, kept_claims
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, encode
 from kvedge.resources.disks.snapshot_names import (
@@ -73,7 +73,7 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
             persistent_volume_claim=_back_up(view.claims[claim]),
             volume_snapshot_name=volume_copy_name(meta.uid, volume),
         )
-        for volume, claim in lasting_claims(vm).items()
+        for volume, claim in kept_claims(vm, view.vmi, view.claims).items()
     ]
     if view.vmi is not None and wants_memory(view.snapshot):
         backups.append(plan_memory(view.snapshot, vm, view.vmi, view.claims))
@@ -95,7 +95,7 @@ def make_content(view: SnapshotView, vm: VirtualMachine) -> VirtualMachineSnapsh
 def _choose_method(view: SnapshotView, vm: VirtualMachine) -> dict[str, str]:
     """How its disks are taken, as the content's annotations."""
     vmi = None if view.vmi is None or view.vmi.is_final else view.vmi
-    if choose_driver(view.snapshot, vm, vmi, view.classes.by_claim):
+    if choose_driver(view.snapshot, set(kept_claims(vm, vmi, view.claims).values()), vmi, view.classes.by_claim):
         return mark_driver(vmi)
     return {METHOD: CLAIM_COPIES} if vmi is None else {METHOD: LIVE_COPIES, RUN: vmi.metadata.uid}
 

@@ -220,7 +220,7 @@ def _fix_moment(
     if not is_held and len(set(claim_names(content).values())) > 1:
         text = f"the guest wrote while its disks were taken one after the other: {_OTHER_WAY}"
         return fail_snapshot(view, now, text)
-    if loses_data(vm, view.claims):
+    if loses_data(vm, view.claims, content):
         indications = (*indications, "PartialSnapshot")
     told = [indicate(name) for name in sorted(indications)]
     status = msgspec.structs.replace(
@@ -274,7 +274,7 @@ def _status(
         view.snapshot.status,
         virtual_machine_snapshot_content_name=content.metadata.name,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
+            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims, content)
         ),
         error=content.status.error,
     )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from kvedge.controller.snapshots.snapshot_view import DriverClasses
-from kvedge.controller.snapshots.volume_copies import claim_like, lasting_claims
+from kvedge.controller.snapshots.volume_copies import claim_like
 from kvedge.resources.codec import decode
 from kvedge.resources.disks.snapshot_names import (
     CLAIM_COPIES,
@@ -37,7 +37,6 @@ from kvedge.resources.types.protection.volume_snapshots import (
     VolumeSnapshotSpec,
 )
 from kvedge.resources.types.storage import PersistentVolumeClaim
-from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import parse_bytes
@@ -57,15 +56,18 @@ def is_of_driver(content: VirtualMachineSnapshotContent) -> bool:
 
 
 def choose_driver(
-    snapshot: VirtualMachineSnapshot, vm: VirtualMachine, vmi: VirtualMachineInstance | None, classes: Collection[str]
+    snapshot: VirtualMachineSnapshot,
+    claims: Collection[str],
+    vmi: VirtualMachineInstance | None,
+    classes: Collection[str],
 ) -> bool:
-    """Whether the drivers take this snapshot: `classes` has the claims of which they can.
+    """Whether the drivers take this snapshot: `claims` are those that it is to hold, `classes` has those of which they
+    can.
 
     Not when one claim has no such driver, and not when a guest that runs would write to one disk after another one was
     taken: then it is copied by its launcher, which has one moment for all disks.
     """
-    claims = set(lasting_claims(vm).values())
-    if not claims or snapshot.metadata.annotations.get(METHOD) == CLAIM_COPIES or not claims <= set(classes):
+    if not claims or snapshot.metadata.annotations.get(METHOD) == CLAIM_COPIES or not set(claims) <= set(classes):
         return False
     if vmi is None or vmi.is_final or len(claims) == 1:
         return True
@@ -74,11 +76,14 @@ def choose_driver(
 
 
 def find_class_doubt(
-    snapshot: VirtualMachineSnapshot, vm: VirtualMachine, vmi: VirtualMachineInstance | None, classes: DriverClasses
+    snapshot: VirtualMachineSnapshot,
+    claims: Collection[str],
+    vmi: VirtualMachineInstance | None,
+    classes: DriverClasses,
 ) -> str:
     """Why the drivers cannot take yet what is theirs to take; empty when they can, or are not needed."""
     unclear = next((why for _, why in sorted(classes.doubts.items())), "")
-    if not unclear or not choose_driver(snapshot, vm, vmi, {*classes.by_claim, *classes.doubts}):
+    if not unclear or not choose_driver(snapshot, claims, vmi, {*classes.by_claim, *classes.doubts}):
         return ""
     return f"{unclear}, or the snapshot with {METHOD}={CLAIM_COPIES}"
 

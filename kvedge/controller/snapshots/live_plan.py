@@ -95,7 +95,7 @@ def plan_live(
     status = _with_moment(
         _status(view, content, vm),
         told,
-        is_partial=loses_data(vm, view.claims),
+        is_partial=loses_data(vm, view.claims, content),
         memory=[indicate_memory(told)] if holds_memory(content) else [],
     )
     plan = report_snapshot(
@@ -147,7 +147,7 @@ def _status(
         view.snapshot.status,
         virtual_machine_snapshot_content_name=content.metadata.name,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
+            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims, content)
         ),
     )
 

@@ -27,6 +27,7 @@ from kvedge.kube.errors import KubeError, NotFound
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
 from kvedge.resources.disks.snapshot_names import RESTORE_NAME
+from kvedge.resources.disks.state_claims import STATE_CLAIM, state_claim_name
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
@@ -110,6 +111,12 @@ class RestoreLoop:
         volumes = [fill_name(restore, each) for each in restore.status.restores]
         copies = [each.volume_snapshot_name for each in restore.status.restores]
         old = {each.metadata.name for each in vm.spec.data_volume_templates} if vm is not None else set()
+        old |= (
+            {vm.metadata.annotations[STATE_CLAIM]}
+            if vm is not None and STATE_CLAIM in vm.metadata.annotations
+            else set()
+        )
+        seen = [*copies, state_claim_name(target)]
         filled = self._data_volumes(namespace, volumes)
         return RestoreView(
             restore=restore,
@@ -117,7 +124,7 @@ class RestoreLoop:
             content=content,
             vm=vm,
             vmi=sources.vmis.get(namespace, target),
-            claims={name: found for name in copies if (found := sources.claims.get(namespace, name))},
+            claims={name: found for name in seen if (found := sources.claims.get(namespace, name))},
             volumes=filled,
             old=self._data_volumes(namespace, [*old, *restore.status.deleted_data_volumes]),
             refusal=self._refusals.get(restore.metadata.uid, ""),

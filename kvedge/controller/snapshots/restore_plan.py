@@ -45,6 +45,7 @@ from kvedge.controller.snapshots.restored_vm import (
     patch_operations,
     plan_volume_restores,
     superseded_data_volumes,
+    superseded_state,
 )
 from kvedge.controller.snapshots.snapshot_actions import (
     Create,
@@ -56,7 +57,7 @@ from kvedge.controller.snapshots.snapshot_actions import (
     Told,
 )
 from kvedge.controller.snapshots.snapshot_view import RestoreView
-from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies
+from kvedge.controller.snapshots.volume_copies import FAILED, SUCCEEDED, describe_copies, holds_state
 from kvedge.resources.codec import encode
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import LAST_RESTORE, RESTORE_FINALIZER
@@ -70,6 +71,10 @@ from kvedge.runtime.clock import rfc3339
 _INITIALIZING: Final = "Initializing VirtualMachineRestore"
 _DONE: Final = "Operation complete"
 _NO_PLACE: Final = "volumeRestorePolicy InPlace: the VM of the snapshot is not there; restore it under new names"
+_STATE_LEFT_OUT: Final = (
+    "The state of TPM and UEFI firmware is left out: it goes back into the VM alone that it was taken of; this one"
+    " starts with a new TPM, and a guest that has sealed its keys in the old one needs its recovery key"
+)
 _TAKEN: Final = "restore source and restore target are different but restore target already exists"
 
 
@@ -126,12 +131,17 @@ def plan_restore(view: RestoreView, now: datetime) -> SnapshotPlan:
 def _name_volumes(view: RestoreView, content: VirtualMachineSnapshotContent, now: datetime) -> SnapshotPlan | None:
     """Write down what is to be made; None when that is nothing."""
     restore, same = view.restore, view.vm is not None and is_same(view, view.vm)
-    volumes = plan_volume_restores(restore, content, memory=brings_memory(restore, content, same=same))
+    # As in KubeVirt no other VM gets it: two VMs with one TPM pass for one another.
+    source = (content.spec.source.virtual_machine or {}).get("metadata") or {}
+    state = same or source.get("name") == restore.spec.target.name
+    volumes = plan_volume_restores(restore, content, memory=brings_memory(restore, content, same=same), state=state)
     if not volumes:
         return None
     named = msgspec.structs.replace(restore.status, restores=volumes)
     why = why_without_memory(restore, content, same=same)
     told = [Told("Normal", "MemoryLeftOut", f"The snapshot's memory is left out: {why}; the VM boots")] if why else []
+    if holds_state(content) and not state:
+        told.append(Told("Normal", "StateLeftOut", _STATE_LEFT_OUT))
     return report_restore(view, now, named, ("True", "Creating new PVCs"), ("False", "Waiting for new PVCs"), told=told)
 
 
@@ -279,6 +289,8 @@ def _plan_end(view: RestoreView, vm: VirtualMachine, now: datetime) -> SnapshotP
         if old is not None and is_owned(old, vm) and old.metadata.deletion_timestamp is None:
             actions.append(Delete(old))
     actions += let_old_volumes_go(view)
+    if (state := superseded_state(vm, view.claims)) is not None and state.metadata.deletion_timestamp is None:
+        actions.append(Delete(state))
     if all(owner.uid != vm.metadata.uid for owner in restore.metadata.owner_references):
         actions.append(Patch(restore, {"metadata": {"ownerReferences": owners_with(restore, vm)}}))
     if vm.status.volume_update_state is not None:

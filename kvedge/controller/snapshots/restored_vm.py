@@ -12,11 +12,12 @@ from typing import Final
 
 import msgspec
 
-from kvedge.controller.snapshots.memory.memory_backup import disk_backups, is_memory
-from kvedge.controller.snapshots.memory.memory_restore import is_memory_restore, mark_memory, memory_restore
+from kvedge.controller.snapshots.memory.memory_backup import disk_backups, guest_disks, is_memory
+from kvedge.controller.snapshots.memory.memory_restore import is_disk_restore, mark_memory, memory_restore
 from kvedge.kube.patches import merge_difference
 from kvedge.resources.codec import JsonObject, decode, encode
 from kvedge.resources.data_volume_names import ALLOW_ADOPTION, BIND_IMMEDIATELY, PRE_POPULATED
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.portable_vm import without_history, without_memory_dumps
 from kvedge.resources.disks.snapshot_names import (
     LAST_RESTORE,
@@ -28,6 +29,7 @@ from kvedge.resources.disks.snapshot_names import (
     restore_mark,
     restored_name,
 )
+from kvedge.resources.disks.state_claims import STATE_CLAIM, state_claim_name, state_claim_of
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import KEPT_TYPES
@@ -37,6 +39,7 @@ from kvedge.resources.types.protection.snapshots import (
     VirtualMachineSnapshotContent,
     VolumeRestore,
 )
+from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vm import VirtualMachine
 from kvedge.resources.values.label_values import as_label_value
 
@@ -59,17 +62,25 @@ def is_unpatched(restore: VirtualMachineRestore, vm: VirtualMachine | None) -> b
 
 
 def plan_volume_restores(
-    restore: VirtualMachineRestore, content: VirtualMachineSnapshotContent, *, memory: bool = False
+    restore: VirtualMachineRestore,
+    content: VirtualMachineSnapshotContent,
+    *,
+    memory: bool = False,
+    state: bool = True,
 ) -> list[VolumeRestore]:
-    """How the new disks are called, and with `memory` the claim that this comes into; it is decided once."""
+    """How the new disks are called, with `memory` the claim that this comes into, and with `state` that of TPM and UEFI
+    firmware; it is decided once.
+    """
     templates = {str(each["metadata"].get("name", "")) for each in _templates(_spec(content))}
     named = {each.volume_name: each.restore_name for each in restore.spec.volume_restore_overrides}
     made = []
-    for backup in disk_backups(content):
+    for backup in disk_backups(content) if state else guest_disks(content):
         if backup.volume_snapshot_name is None:
             continue
         was = str(backup.persistent_volume_claim.metadata.get("name", ""))
-        name = named.get(backup.volume_name) or _name(restore, backup.volume_name, was)
+        name = (named.get(backup.volume_name) if backup.volume_name != STATE_VOLUME else "") or _name(
+            restore, backup.volume_name, was
+        )
         made.append(
             VolumeRestore(
                 volume_name=backup.volume_name,
@@ -151,6 +162,7 @@ def exchange_body(
         LAST_RESTORE: mark_of(restore),
         **({KEPT_TYPES: kept[KEPT_TYPES]} if KEPT_TYPES in kept else {}),
         **mark_memory(volumes),
+        **_mark_state(volumes),
     }
     body: JsonObject = {"metadata": {"annotations": annotations}}
     changed = merge_difference(encode(vm.spec), spec)
@@ -174,7 +186,11 @@ def make_vm(
         "name": restore.spec.target.name,
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
-        "annotations": {**annotations, LAST_RESTORE: UNPATCHED + mark if restore.spec.patches else mark},
+        "annotations": {
+            **annotations,
+            **_mark_state(volumes),
+            LAST_RESTORE: UNPATCHED + mark if restore.spec.patches else mark,
+        },
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
 
@@ -199,11 +215,25 @@ def superseded_data_volumes(
     """The DataVolumes of the VM's own disks that it has no more once the new ones are in place."""
     after = decode(VirtualMachine, {"metadata": {}, "spec": _with_volumes(_spec(content), volumes)})
     staying = disks_of(after) | {each.persistent_volume_claim for each in volumes}
-    return [
-        name
-        for template in vm.spec.data_volume_templates
-        if (name := template.metadata.name) not in staying and is_owned(old.get(name), vm)
-    ]
+    # An earlier restore has made the claim with the state of its TPM by a DataVolume, too.
+    state = vm.metadata.annotations.get(STATE_CLAIM) if _mark_state(volumes) else None
+    named = [template.metadata.name for template in vm.spec.data_volume_templates] + ([state] if state else [])
+    return [name for name in named if name not in staying and is_owned(old.get(name), vm)]
+
+
+def superseded_state(vm: VirtualMachine, claims: Mapping[str, PersistentVolumeClaim]) -> PersistentVolumeClaim | None:
+    """The VM's own claim of before for the state of its TPM and UEFI firmware, if it has another one now."""
+    found = claims.get(state_claim_name(vm.metadata.name))
+    is_other = found is not None and state_claim_of(vm.metadata) != found.metadata.name
+    owner = None if found is None else found.metadata.controller_reference()
+    is_own = owner is not None and owner.uid == vm.metadata.uid
+    return found if is_other and is_own else None
+
+
+def _mark_state(volumes: Sequence[VolumeRestore]) -> dict[str, str]:
+    """Where the VM's next start finds the state of its TPM and UEFI firmware; nothing where none is restored."""
+    found = next((each for each in volumes if each.volume_name == STATE_VOLUME), None)
+    return {} if found is None else {STATE_CLAIM: found.persistent_volume_claim}
 
 
 def disks_of(vm: VirtualMachine | None) -> set[str]:
@@ -211,7 +241,8 @@ def disks_of(vm: VirtualMachine | None) -> set[str]:
     if vm is None:
         return set()
     volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
-    return {name for _, name in claims(volumes)} | {each.metadata.name for each in vm.spec.data_volume_templates}
+    named = {name for _, name in claims(volumes)} | {each.metadata.name for each in vm.spec.data_volume_templates}
+    return named | {state_claim_of(vm.metadata)}
 
 
 def is_owned(volume: DataVolume | None, vm: VirtualMachine) -> bool:
@@ -224,7 +255,7 @@ def is_in_place(restore: VirtualMachineRestore, volume: VolumeRestore) -> bool:
     """Whether a volume's new data come into the claim of its old ones."""
     overrides = restore.spec.volume_restore_overrides
     is_named = any(each.volume_name == volume.volume_name and each.restore_name for each in overrides)
-    return restore.spec.volume_restore_policy == IN_PLACE and not is_named and not is_memory_restore(volume)
+    return restore.spec.volume_restore_policy == IN_PLACE and not is_named and is_disk_restore(volume)
 
 
 def fill_name(restore: VirtualMachineRestore, volume: VolumeRestore) -> str:
@@ -235,6 +266,9 @@ def fill_name(restore: VirtualMachineRestore, volume: VolumeRestore) -> str:
 
 
 def _name(restore: VirtualMachineRestore, volume: str, was: str) -> str:
+    if volume == STATE_VOLUME:
+        # No user names it, and the VM points at it: nothing is gained by the name of before.
+        return restored_name(restore.metadata.uid, volume)
     if restore.spec.volume_restore_policy == IN_PLACE:
         return was
     if restore.spec.volume_restore_policy == "PrefixTargetName":

@@ -33,7 +33,7 @@ from kvedge.kube.informer import Informer
 from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.reconcile_loop import Again, ReconcileLoop
 from kvedge.kube.work_queue import Key
-from kvedge.resources.disks.state_claims import state_claim_name
+from kvedge.resources.disks.state_claims import state_claim_of
 from kvedge.resources.types.core import Pod
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
@@ -164,7 +164,7 @@ class SnapshotLoop:
         vm = self._vms.get(namespace, name)
         found = self._contents.find_indexed(_OF_SNAPSHOT, f"{namespace}/{snapshot.metadata.name}")
         content = next((each for each in found if each.metadata.name.endswith(snapshot.metadata.uid)), None)
-        sources = {*lasting_claims(vm).values(), state_claim_name(vm.metadata.name)} if vm is not None else set()
+        sources = {*lasting_claims(vm).values(), state_claim_of(vm.metadata)} if vm is not None else set()
         copies = copy_names(content) if content is not None else []
         if content is not None:
             sources |= set(claim_names(content).values())

@@ -174,7 +174,7 @@ def _plan_copies(
         view.snapshot.status,
         virtual_machine_snapshot_content_name=content.metadata.name,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(named), excluded_volumes=left_out_volumes(vm, view.claims)
+            included_volumes=list(named), excluded_volumes=left_out_volumes(vm, view.claims, content)
         ),
         error=content.status.error,
     )
@@ -193,7 +193,7 @@ def _plan_completion(
     body = plan_content_status(view, content, now, complete=True, moment=view.snapshot.status.creation_time)
     if body:
         return SnapshotPlan((Patch(content, {"status": body}, "status"),))
-    indications = [indicate("PartialSnapshot")] if loses_data(vm, view.claims) else []
+    indications = [indicate("PartialSnapshot")] if loses_data(vm, view.claims, content) else []
     if is_live(content):
         # Written when the moment had come.
         indications = view.snapshot.status.source_indications
@@ -203,7 +203,7 @@ def _plan_completion(
         indications=[each.indication for each in indications],
         source_indications=indications,
         snapshot_volumes=SnapshotVolumes(
-            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims)
+            included_volumes=list(claim_names(content)), excluded_volumes=left_out_volumes(vm, view.claims, content)
         ),
     )
     return succeed_snapshot(view, content, status, now)

@@ -20,6 +20,7 @@ from kvedge.kube.kube_client import KubeClient
 from kvedge.kube.type_finder import TypeFinder, TypeMissing
 from kvedge.resources.codec import JsonObject
 from kvedge.resources.disks.snapshot_names import CLAIM_COPIES, METHOD
+from kvedge.resources.disks.state_claims import state_claim_of
 from kvedge.resources.instancetypes.matchers import INSTANCETYPE, PREFERENCE
 from kvedge.resources.meta import condition
 from kvedge.resources.types.controller_revision import ControllerRevision
@@ -69,7 +70,7 @@ def find_classes(
     is_ours = wants_memory(snapshot) or snapshot.metadata.annotations.get(METHOD) == CLAIM_COPIES
     if vm is None or is_begun or is_over or is_ours:
         return DriverClasses()
-    named = sorted(set(lasting_claims(vm).values()))
+    named = sorted({*lasting_claims(vm).values(), state_claim_of(vm.metadata)})
     return read_classes(client, [claims[name] for name in named if name in claims])
 
 

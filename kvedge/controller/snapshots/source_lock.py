@@ -9,7 +9,7 @@ from kvedge.controller.snapshots.driver_snapshots import find_class_doubt
 from kvedge.controller.snapshots.live_copies import find_live_obstacle
 from kvedge.controller.snapshots.snapshot_actions import Patch
 from kvedge.controller.snapshots.snapshot_view import SnapshotView
-from kvedge.controller.snapshots.volume_copies import lasting_claims
+from kvedge.controller.snapshots.volume_copies import kept_claims
 from kvedge.resources.disks.claim_facts import is_populated
 from kvedge.resources.disks.memory_dumps import IN_PROGRESS
 from kvedge.resources.disks.snapshot_names import SOURCE_FINALIZER
@@ -37,7 +37,8 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
         return (
             f"{source} has volumes that are exchanged, or that are incomplete: see its condition ManualRecoveryRequired"
         )
-    for volume, claim in lasting_claims(vm).items():
+    kept = kept_claims(vm, view.vmi, view.claims)
+    for volume, claim in kept.items():
         if fault := _find_fault(view.claims.get(claim)):
             return f"{source} volume {fault}: {volume}"
     if view.vmi is not None and runs(view.vmi):
@@ -46,7 +47,7 @@ def find_obstacle(view: SnapshotView, vm: VirtualMachine) -> str:
             return f"{source} {obstacle}"
     elif view.pods:
         return f"{source} is offline but {len(view.pods)} pods using PVCs [{' '.join(view.pods)}]"
-    return find_class_doubt(view.snapshot, vm, view.vmi, view.classes)
+    return find_class_doubt(view.snapshot, set(kept.values()), view.vmi, view.classes)
 
 
 def runs(vmi: VirtualMachineInstance | None) -> bool:

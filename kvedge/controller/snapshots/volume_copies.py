@@ -14,7 +14,7 @@ from kvedge.resources.data_volume_names import BIND_IMMEDIATELY, PRE_POPULATED
 from kvedge.resources.disks.claim_facts import is_of_data_volume
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import SEALED_CLAIM, SOURCE_VM_NAME, SOURCE_VM_NAMESPACE
-from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
+from kvedge.resources.disks.state_claims import keeps_state, state_claim_of
 from kvedge.resources.disks.volume_facts import lasting_claim
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.data_volumes import (
@@ -28,6 +28,7 @@ from kvedge.resources.types.data_volumes import (
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContent, VolumeBackup
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.types.vmi import VirtualMachineInstance
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import parse_bytes
 
@@ -45,23 +46,42 @@ def lasting_claims(vm: VirtualMachine) -> dict[str, str]:
     return {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
 
 
-def left_out_volumes(vm: VirtualMachine, claims: Collection[str]) -> list[str]:
+def kept_claims(
+    vm: VirtualMachine, vmi: VirtualMachineInstance | None, claims: Mapping[str, PersistentVolumeClaim]
+) -> dict[str, str]:
+    """Those, and the one that keeps the state of its TPM and UEFI firmware; `claims` are those that there are.
+
+    Of a VM that runs, if the run has it. A claim that was never bound has no state.
+    """
+    name = state_claim_of(vm.metadata)
+    has_it = name in claims and claims[name].status.phase == "Bound"
+    if vmi is not None and not vmi.is_final:
+        has_it = has_it and keeps_state(vmi.spec) and state_claim_of(vmi.metadata) == name
+    return {**lasting_claims(vm), **({STATE_VOLUME: name} if has_it else {})}
+
+
+def holds_state(content: VirtualMachineSnapshotContent) -> bool:
+    """Whether it has the state of the VM's TPM and UEFI firmware."""
+    return any(each.volume_name == STATE_VOLUME for each in content.spec.volume_backups)
+
+
+def left_out_volumes(vm: VirtualMachine, claims: Collection[str], content: VirtualMachineSnapshotContent) -> list[str]:
     """The volumes of which a snapshot holds no data; `claims` are the names of those that there are."""
     volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
     left = [volume.name for volume in volumes if lasting_claim(volume) is None]
-    return [*left, STATE_VOLUME] if _has_state(vm, claims) else left
+    return [*left, STATE_VOLUME] if _lacks_state(vm, claims, content) else left
 
 
-def loses_data(vm: VirtualMachine, claims: Collection[str]) -> bool:
-    """Whether the VM has data that lasts and that no snapshot holds: files of its node, what is in its TPM."""
+def loses_data(vm: VirtualMachine, claims: Collection[str], content: VirtualMachineSnapshotContent) -> bool:
+    """Whether the VM has data that lasts and that the snapshot does not hold: files of its node, state of its TPM that
+    the run does not have.
+    """
     volumes = [] if vm.spec.template is None else vm.spec.template.spec.volumes
-    return _has_state(vm, claims) or any(volume.host_disk is not None for volume in volumes)
+    return _lacks_state(vm, claims, content) or any(volume.host_disk is not None for volume in volumes)
 
 
-def _has_state(vm: VirtualMachine, claims: Collection[str]) -> bool:
-    """By what the VM says, or by the claim of one that has it from a preference."""
-    says = vm.spec.template is not None and keeps_state(vm.spec.template.spec)
-    return says or state_claim_name(vm.metadata.name) in claims
+def _lacks_state(vm: VirtualMachine, claims: Collection[str], content: VirtualMachineSnapshotContent) -> bool:
+    return state_claim_of(vm.metadata) in claims and not holds_state(content)
 
 
 def make_copy(

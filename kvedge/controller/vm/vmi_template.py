@@ -21,6 +21,7 @@ from kvedge.controller.vm.template_changes import without_live_parts
 from kvedge.controller.vm.typed_vm import UNTYPED, TypedVm
 from kvedge.controller.vm.volume_changes import disks_have_changed, permanent_spec
 from kvedge.resources.codec import encode_json
+from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump, lasting_claim
 from kvedge.resources.identity import firmware_uuid, guest_mac
 from kvedge.resources.meta import ObjectMeta, owner_reference
@@ -53,11 +54,13 @@ def vmi_from_vm(vm: VirtualMachine, paused: bool, typed: TypedVm = UNTYPED) -> V
         VM_GENERATION: str(vm.metadata.generation),
         TEMPLATE_HASH: template_hash(vm, typed),
     }
-    ours = (IS_RECEIVER, RESUME_MEMORY)
+    ours = (IS_RECEIVER, RESUME_MEMORY, STATE_CLAIM)
     given = {key: value for key, value in template.metadata.annotations.items() if key not in ours}
     disks = {volume.name: claim for volume in volumes if (claim := lasting_claim(volume)) is not None}
     if read_resume(vm.metadata.annotations, disks):
         marks[RESUME_MEMORY] = vm.metadata.annotations[RESUME_MEMORY]
+    if vm.metadata.annotations.get(STATE_CLAIM):
+        marks[STATE_CLAIM] = vm.metadata.annotations[STATE_CLAIM]
     if SKIP_BACKUP_HOOKS in vm.metadata.annotations:
         marks[SKIP_BACKUP_HOOKS] = vm.metadata.annotations[SKIP_BACKUP_HOOKS]
     if vm.run_strategy == WAIT_AS_RECEIVER:

@@ -16,7 +16,7 @@ from kvedge.controller.vmi_claims import has_hotplugged, is_moving_to
 from kvedge.resources.data_volume_names import RUNNING, RUNNING_MESSAGE, RUNNING_REASON, UPLOAD_TARGET
 from kvedge.resources.disks.claim_facts import is_of_data_volume, is_populated
 from kvedge.resources.disks.claim_places import STATE_VOLUME
-from kvedge.resources.disks.state_claims import STATE_LABEL, is_state_of, own_volumes, state_volumes
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, is_state_of, own_volumes, state_volumes
 from kvedge.resources.disks.volume_facts import claim_of, claims, is_hotpluggable
 from kvedge.resources.meta import Condition
 from kvedge.resources.shares.shared_directories import shared_volumes
@@ -80,8 +80,10 @@ def find_needed_claims(vmi: VirtualMachineInstance) -> Sequence[tuple[Volume, st
 
 
 def lacks_state_claim(vmi: VirtualMachineInstance, view: ClaimView) -> bool:
-    """Whether the claim for the VM's own state is still to be made."""
-    return any(name not in view.found for _, name in claims(state_volumes(vmi)))
+    """Whether the claim for the VM's own state is still to be made; one that a restore has made is not made anew."""
+    return STATE_CLAIM not in vmi.metadata.annotations and any(
+        name not in view.found for _, name in claims(state_volumes(vmi))
+    )
 
 
 def _find_waits(vmi: VirtualMachineInstance, view: ClaimView) -> Iterator[ClaimWait]:
@@ -253,6 +255,11 @@ def _fills_by_itself(claim: PersistentVolumeClaim) -> bool:
 def _make_not_found_wait(vmi: VirtualMachineInstance, volume: Volume, name: str) -> ClaimWait:
     namespace = vmi.metadata.namespace
     remedy = f"volume {volume.name} needs it: create it, and the VM starts by itself"
+    if volume.name == STATE_VOLUME:
+        remedy = (
+            f"it had the state of this VM's TPM and UEFI firmware: restore a snapshot again, or set the VM's"
+            f' annotation {STATE_CLAIM} to "", and it starts with a new one'
+        )
     if volume.data_volume is not None:
         remedy = f"volume {volume.name} needs the claim of DataVolume {name}: create that, and the VM starts by itself"
     text = f"PVC {namespace}/{name} does not exist, waiting for it to appear"

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final
 
 from kvedge.handler.launchers.domain_outcome import ALIVE
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.hotplug_places import is_block
 from kvedge.resources.types.vmi import BackupStatus, DiskCopyRequest, VirtualMachineInstance
 from kvedge.rpc.launcher_pb2 import (
@@ -34,6 +35,9 @@ _TYPES: Final = {False: "Full", True: "Incremental"}
 _TOO_OLD: Final = "the VM's launcher is of a release that copies no disks of running guests; restart or migrate the VM"
 _TOO_OLD_FOR_BACKUPS: Final = "the VM's launcher is of a release that writes no backups; restart or migrate the VM"
 _TOO_OLD_FOR_MEMORY: Final = "the VM's launcher is of a release that saves no memory; restart or migrate the VM"
+_TOO_OLD_FOR_STATE: Final = (
+    "the VM's launcher is of a release that copies no state of TPM and UEFI firmware; restart or migrate the VM"
+)
 _UNDER_WAY: Final = frozenset({DISK_COPY_PREPARING, DISK_COPY_ACTIVE})
 
 
@@ -100,6 +104,8 @@ def _plan_begin(
         return CopyPlan(status=fail(request, _TOO_OLD_FOR_BACKUPS))
     if request.memory and not status.saves_memory:
         return CopyPlan(status=fail(request, _TOO_OLD_FOR_MEMORY))
+    if not status.copies_state and any(volume.volume_name == STATE_VOLUME for volume in request.volumes):
+        return CopyPlan(status=fail(request, _TOO_OLD_FOR_STATE))
     targets = [request.backup.target] if request.backup else [volume.copy_name for volume in request.volumes]
     targets += [request.memory] if request.memory else []
     missing = [name for name in targets if name not in present]

@@ -17,7 +17,7 @@ from kvedge.resources.disks.acpi_tables import acpi_tables
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.moved_places import is_moved_place
 from kvedge.resources.disks.moved_volumes import attached_volumes, destinations, find_uncopied
-from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
+from kvedge.resources.disks.state_claims import keeps_state, state_claim_of
 from kvedge.resources.disks.volume_facts import claim_of, is_hotpluggable, is_memory_dump
 from kvedge.resources.evacuation import LIVE_MIGRATABLE, STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.host_devices.claimed_devices import claimed_networks
@@ -197,7 +197,7 @@ def _of_state(vmi: VirtualMachineInstance) -> Iterator[Obstacle]:
         return
     found = (entry.persistent_volume_claim_info for entry in vmi.status.volume_status if entry.name == STATE_VOLUME)
     info = next(found, None)
-    name = state_claim_name(vmi.metadata.name)
+    name = state_claim_of(vmi.metadata)
     if info is None:
         yield Obstacle("DisksNotLiveMigratable", _of_claim(f"Unable to determine if PVC {name} is shared"))
     elif _SHARED not in info.access_modes:

@@ -21,7 +21,8 @@ class CopyRecord(NamedTuple):
     `complete` says that all of it is on stable storage, `quiesce` how the guest was held still, and `froze` that the
     copy may have frozen it, for `frozen_ms`. `disks` are volume, target and whether that is a device, of each;
     `adopted` counts the launchers that have gone on with it. `memory` is the volume that the guest's memory goes into,
-    `held` that the guest stands for that and is to go on, `stood_ms` for how long it did.
+    `held` that the guest stands for that and is to go on, `stood_ms` for how long it did. `state` is the volume that
+    the state of its TPM and UEFI firmware goes into.
     """
 
     id: str = ""
@@ -37,6 +38,7 @@ class CopyRecord(NamedTuple):
     full_because: str = ""
     adopted: int = 0
     memory: str = ""
+    state: str = ""
     held: bool = False
     stood_ms: int = 0
     disks: tuple[tuple[str, str, bool], ...] = ()

@@ -29,8 +29,10 @@ from kvedge.launcher.copies.copy_record import CopyRecord, CopyStore
 from kvedge.launcher.copies.disk_reading import DiskReading
 from kvedge.launcher.copies.guest_hold import GUEST_ENDED, Aborted, GuestHold
 from kvedge.launcher.copies.memory_checks import check_guest, check_room, check_stands
+from kvedge.launcher.copies.state_copy import StateCopy
 from kvedge.launcher.launcher_errors import BadRequest, LauncherError, WrongState
 from kvedge.launcher.libvirt.domain_facts import DomainFacts, Life, Why
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.values.name_grammar import is_label
 from kvedge.rpc.launcher_pb2 import (
     DISK_COPY_ACTIVE,
@@ -84,6 +86,7 @@ class DiskCopies:
         self._wait = ""
         self._aborting = threading.Event()
         self._reading = DiskReading(session, places, self._aborting)
+        self._state = StateCopy(places[0], places[2])
         self._working = False
         self._hold = GuestHold(session, freezer, self._aborting, self._note_freeze, self._tell_wait)
         # Of the copy that is under way, when it is a backup.
@@ -100,7 +103,8 @@ class DiskCopies:
         stands for nobody else.
         """
         record = self._record
-        return record.held or bool(self._working and record.memory and record.is_open and not record.started_ms)
+        stands = record.memory or record.state
+        return record.held or bool(self._working and stands and record.is_open and not record.started_ms)
 
     @property
     def is_active(self) -> bool:
@@ -117,7 +121,7 @@ class DiskCopies:
         if not record.is_open and not self._reading.has_rest:
             return
         self._working = True
-        if record.is_open and record.started_ms and record.disks and record.adopted < _MOST_ADOPTED:
+        if record.is_open and record.started_ms and (record.disks or record.state) and record.adopted < _MOST_ADOPTED:
             log.warning("a copy of a launcher before this one goes on", extra={"facts": {"copy": record.id}})
             self._note(record._replace(adopted=record.adopted + 1))
             passing_thread("disk-copy", self._copy, lambda: self._adopt(record))
@@ -172,11 +176,13 @@ class DiskCopies:
                 raise BadRequest("memory", f"{memory!r} is no volume that memory could go into")
             if self._working or self._record.held:
                 raise WrongState(f"copy {self._record.id} is under way; try again when it is over")
+            state = next((each.target for each in wanted if each.volume == STATE_VOLUME), "")
+            wanted = [each for each in wanted if each.volume != STATE_VOLUME]
             disks = choose_disks(facts, wanted)
             images = None if backup is None else self._make_images(backup, disks)
             # Images of a backup are written once, from its beginning: another launcher ends them.
             again = () if images is not None else tuple((each.volume, each.target, each.block) for each in wanted)
-            record = CopyRecord(copy_id, disks=again, memory=memory)
+            record = CopyRecord(copy_id, disks=again, memory=memory, state=state)
             self._store.keep(record)
             self._record, self._wait, self._images = record, "", images
             self._reading.percent = 0
@@ -234,6 +240,8 @@ class DiskCopies:
             log.info("copying disks", extra={"facts": {"copy": self._record.id, "disks": names}})
             if self._images is None:
                 self._reading.copy_all(disks, self._record.memory)
+                if self._record.state:
+                    self._state.write(self._record.state)
             else:
                 self._reading.write_images(self._images, disks)
                 self._images.complete(self._record.started_ms)
@@ -279,9 +287,7 @@ class DiskCopies:
         # A guest all of whose file systems are in memory has none to freeze, and nothing that is to be written.
         is_ours = quiesce == GUEST_AGENT and not was_frozen and self._freezer.is_on
         try:
-            if served:
-                self._session.backup.begin(self._reading.socket, served)
-            started = _now_ms()
+            started, stood_ms = self._begin_job(served)
         finally:
             if is_ours and not self._hold.thaw():
                 quiesce = QUIESCE_TIMEOUT
@@ -289,13 +295,42 @@ class DiskCopies:
             self._images.serve_changes()
         frozen_ms = int((time.monotonic() - frozen) * 1000) if is_ours else 0
         with self._changing:
-            record = self._record._replace(started_ms=started, quiesce=quiesce, frozen_ms=frozen_ms)
+            record = self._record._replace(started_ms=started, quiesce=quiesce, frozen_ms=frozen_ms, stood_ms=stood_ms)
             if self._images is not None:
                 why = self._images.why_full[:_LONGEST_MESSAGE]
                 record = record._replace(incremental=self._images.is_incremental, full_because=why)
             self._note(record)
         log.info("the moment is fixed", extra={"facts": {"quiesce": quiesce, "frozen_ms": frozen_ms}})
         self._on_change()
+
+    def _begin_job(self, served: Sequence[ServedDisk]) -> tuple[int, int]:
+        """Begin the job; the moment, and for how many milliseconds the guest stood, as it does for its state."""
+        if not self._record.state:
+            if served:
+                self._session.backup.begin(self._reading.socket, served)
+            return _now_ms(), 0
+        begun = time.monotonic()
+        facts = self._session.facts()
+        runs = facts is not None and facts.life in (Life.RUNNING, Life.BLOCKED)
+        try:
+            self._stand(runs=runs)
+            self._state.pack()
+            if served:
+                self._session.backup.begin(self._reading.socket, served)
+            started = _now_ms()
+        finally:
+            self.let_go()
+        return started, int((time.monotonic() - begun) * 1000) if runs else 0
+
+    def _stand(self, *, runs: bool) -> None:
+        """Have a guest that runs stand until it is let go."""
+        if not runs:
+            return
+        with self._changing:
+            # Before it stands: another launcher must let it go on.
+            self._store.keep(self._record._replace(held=True))
+            self._record = self._record._replace(held=True)
+        self._session.pause()
 
     def _fix_moment_of_memory(self, served: Sequence[ServedDisk]) -> None:
         """Have the guest stand, save its memory, begin the job, and let the guest go on.
@@ -309,14 +344,10 @@ class DiskCopies:
         if self._aborting.is_set():
             raise Aborted
         begun = time.monotonic()
-        if runs:
-            with self._changing:
-                # Before it stands: another launcher must let it go on.
-                self._store.keep(self._record._replace(held=True))
-                self._record = self._record._replace(held=True)
         try:
-            if runs:
-                self._session.pause()
+            self._stand(runs=runs)
+            if self._record.state:
+                self._state.pack()
             self._session.memory.save(path)
             if served:
                 self._session.backup.begin(self._reading.socket, served)
@@ -368,6 +399,7 @@ class DiskCopies:
         except LauncherError as error:
             log.warning("the backup job does not end", extra={"facts": {"why": str(error)}})
         self._reading.remove_rest()
+        self._state.remove_rest()
         with contextlib.suppress(LauncherError):
             facts = self._session.facts()
             if facts is not None and (facts.life, facts.why) == (Life.PAUSED, Why.IO_ERROR):

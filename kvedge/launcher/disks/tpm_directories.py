@@ -17,16 +17,12 @@ from typing import Final
 
 from kvedge.launcher.launcher_errors import WrongState
 from kvedge.resources.disks.claim_places import STATE_VOLUME, claim_directory
+from kvedge.storage.beneath import hold_directory
+from kvedge.storage.state_files import TPM_COMING, TPM_DIRECTORY, TPM_POINTER, TPM_STATE, read_pointer
 
 log = logging.getLogger(__name__)
 
-_FIRST: Final = "swtpm"
-_COMING: Final = "swtpm-"
-_POINTER: Final = "swtpm.current"
 _NEXT: Final = "swtpm.next"
-_LONGEST: Final = 256
-# What libvirt and swtpm make of a TPM 2.0 in its directory.
-_STATE: Final = "tpm2/tpm2-00.permall"
 _MODE: Final = 0o700
 
 
@@ -40,7 +36,7 @@ def make_tpm_directory(claim: str, incoming: str) -> str:
         OSError: when the claim cannot be written.
     """
     current = _read_current(claim)
-    name = f"{_COMING}{incoming}" if incoming else current
+    name = f"{TPM_COMING}{incoming}" if incoming else current
     path = f"{claim}/{name}"
     if not incoming:
         _remove_others(claim, current)
@@ -58,28 +54,28 @@ def accept_tpm(root: str, incoming: str) -> None:
         WrongState: when no whole state came.
         OSError: when that cannot be made to last.
     """
-    claim, name = f"{root}{claim_directory(STATE_VOLUME)}", f"{_COMING}{incoming}"
+    claim, name = f"{root}{claim_directory(STATE_VOLUME)}", f"{TPM_COMING}{incoming}"
     if not os.path.isdir(f"{claim}/{name}"):
         return
     if _read_current(claim) != name:
         try:
-            _sync(f"{claim}/{name}/{_STATE}")
+            _sync(f"{claim}/{name}/{TPM_STATE}")
         except FileNotFoundError:
             raise WrongState("the state of the guest's TPM has not come") from None
-        for path in (f"{claim}/{name}/{os.path.dirname(_STATE)}", f"{claim}/{name}"):
+        for path in (f"{claim}/{name}/{os.path.dirname(TPM_STATE)}", f"{claim}/{name}"):
             _sync(path)
         with open(f"{claim}/{_NEXT}", "w") as file:
             file.write(name)
             file.flush()
             os.fsync(file.fileno())
-        os.rename(f"{claim}/{_NEXT}", f"{claim}/{_POINTER}")
+        os.rename(f"{claim}/{_NEXT}", f"{claim}/{TPM_POINTER}")
         _sync(claim)
     _remove_others(claim, name)
 
 
 def drop_tpm(root: str, incoming: str) -> None:
     """The guest is not wanted here, and its swtpm has ended: what came goes, unless it counts. May be repeated."""
-    claim, name = f"{root}{claim_directory(STATE_VOLUME)}", f"{_COMING}{incoming}"
+    claim, name = f"{root}{claim_directory(STATE_VOLUME)}", f"{TPM_COMING}{incoming}"
     try:
         if _read_current(claim) != name:
             shutil.rmtree(f"{claim}/{name}")
@@ -92,19 +88,13 @@ def drop_tpm(root: str, incoming: str) -> None:
 
 def _read_current(claim: str) -> str:
     """Raises OSError when it cannot be read: another one would be an older TPM."""
-    try:
-        with open(f"{claim}/{_POINTER}") as file:
-            name = file.read(_LONGEST)
-    except FileNotFoundError:
-        return _FIRST
-    if not name.startswith(_COMING) or "/" in name:
-        raise OSError(f"{_POINTER} names no directory: {name!r}")
-    return name
+    with hold_directory(claim) as folder:
+        return read_pointer(folder)
 
 
 def _remove_others(claim: str, current: str) -> None:
     for name in os.listdir(claim):
-        if name != current and (name == _FIRST or name.startswith(_COMING)):
+        if name != current and (name == TPM_DIRECTORY or name.startswith(TPM_COMING)):
             try:
                 shutil.rmtree(f"{claim}/{name}")
             except OSError as error:

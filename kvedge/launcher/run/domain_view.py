@@ -146,6 +146,7 @@ class DomainView:
         status = DomainStatus(state=verdict.state, reason=verdict.reason, message=verdict.message)
         status.follows_nics = status.migrates = status.copies_disks = status.moves_disks = True
         status.moves_to_devices = status.moves_functions = status.backs_up = status.saves_memory = True
+        status.copies_state = True
         copy = self.copies.describe()
         if copy is not None:
             status.disk_copy.CopyFrom(copy)

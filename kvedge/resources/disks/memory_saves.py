@@ -59,7 +59,7 @@ def _judge_devices(vmi: VirtualMachineInstance) -> Iterator[str]:
     firmware = domain.firmware
     loader = None if firmware is None else firmware.bootloader
     if loader is not None and loader.efi is not None and loader.efi.persistent:
-        yield "spec.domain.firmware.bootloader.efi.persistent: its variables are not in the snapshot"
+        yield "spec.domain.firmware.bootloader.efi.persistent: its variables are not put back with the memory"
     for interface in devices.interfaces:
         if binding := _find_binding(interface):
             yield f"{at}.interfaces[{interface.name}].{binding}: the state of this binding cannot be saved"

@@ -27,6 +27,8 @@ from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
 # On the claim: the name of the VM.
 STATE_LABEL: Final = "persistent-state-for"
 STATE_SIZE: Final = "10Mi"
+# On a VM that was restored, and on the VMIs that it starts: the claim that has its state. The controller writes it.
+STATE_CLAIM: Final = "kvedge.io/state-claim"
 _PREFIX: Final = "persistent-state-for-"
 _LONGEST_NAME: Final = 253
 _DIGEST: Final = 10
@@ -63,11 +65,20 @@ def state_claim_name(vm: str) -> str:
     return f"{name[: _LONGEST_NAME - _DIGEST - 1]}-{digest}"
 
 
+def state_claim_of(metadata: ObjectMeta) -> str:
+    """The claim of this VM or VMI: the one that a restore has made, or that of its name.
+
+    >>> state_claim_of(ObjectMeta(name="web", annotations={STATE_CLAIM: "restored"}))
+    'restored'
+    """
+    return metadata.annotations.get(STATE_CLAIM) or state_claim_name(metadata.name)
+
+
 def state_volumes(vmi: VirtualMachineInstance) -> list[Volume]:
     """The claim as if it were a volume of the VMI; none where nothing is to last."""
     if not keeps_state(vmi.spec):
         return []
-    source = PersistentVolumeClaimSource(claim_name=state_claim_name(vmi.metadata.name))
+    source = PersistentVolumeClaimSource(claim_name=state_claim_of(vmi.metadata))
     return [Volume(name=STATE_VOLUME, persistent_volume_claim=source)]
 
 
@@ -104,8 +115,11 @@ def make_state_claim(vmi: VirtualMachineInstance, storage_class: str) -> Persist
 def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bool:
     """Whether the claim keeps the state of this very VM: not that of an earlier one of the same name, which goes.
 
-    One without an owner was left behind, or brought back, for whatever VM has the name.
+    One without an owner was left behind, or brought back, for whatever VM has the name. One that a restore has made
+    is named by the VM, and owned by what has filled it.
     """
+    if vmi.metadata.annotations.get(STATE_CLAIM) == claim.metadata.name:
+        return True
     if not claim.metadata.owner_references:
         return claim.metadata.labels.get(STATE_LABEL) == as_label_value(vmi.metadata.name)
     owner = _owner(vmi)

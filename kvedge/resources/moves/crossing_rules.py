@@ -6,7 +6,7 @@ Called by the controller when its turn comes, and by the command before anything
 from __future__ import annotations
 
 from kvedge.resources.disks.moved_volumes import find_uncopied
-from kvedge.resources.disks.state_claims import keeps_state, state_claim_name
+from kvedge.resources.disks.state_claims import keeps_state, state_claim_of
 from kvedge.resources.disks.volume_facts import claims, hotplugged_volumes
 from kvedge.resources.evacuation import STORAGE_LIVE_MIGRATABLE
 from kvedge.resources.meta import condition
@@ -23,7 +23,7 @@ def find_crossing_refusal(vmi: VirtualMachineInstance) -> str | None:
         return f"volume {hotplugged[0].name} is hotplugged: remove it, or restart the VM with it"
     if keeps_state(vmi.spec):
         return (
-            f"PVC {state_claim_name(vmi.metadata.name)} has the state of its TPM or UEFI firmware, which does not come"
+            f"PVC {state_claim_of(vmi.metadata)} has the state of its TPM or UEFI firmware, which does not come"
             " to another box while the guest runs"
         )
     disks = {disk.name: disk for disk in vmi.spec.domain.devices.disks}

@@ -86,6 +86,8 @@ NOT_DURABLE = {
 }
 # These sync the directory themselves, after several renames.
 SYNC_THEMSELVES = {
+    # Exchanges directories, and takes the archive that they came from away once that is on the medium.
+    "kvedge/launcher/disks/state_return.py",
     # Must not take a file that somebody else has taken, and syncs the claim's directory after it.
     "kvedge/launcher/run/memory_resume.py",
     "kvedge/runtime/damaged_files.py",

@@ -1,4 +1,4 @@
-"""Who may say that a guest goes on from saved memory: the controller, with the disks that belong to it, and no user.
+"""Who may say that a guest goes on from saved memory, or with the TPM of a claim: the controller, and no user.
 
 Called by admission_plan.py. Works on documents as they came; touches nothing.
 """
@@ -10,6 +10,7 @@ from typing import Final
 
 from kvedge.api.admission.rules.causes import Cause, Field, unsupported_cause
 from kvedge.resources.codec import JsonObject
+from kvedge.resources.disks.state_claims import STATE_CLAIM
 from kvedge.resources.role_users import UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 
@@ -24,6 +25,22 @@ def resume_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator
     yield unsupported_cause(_AT, f"{_AT}: only a restore of kvedge writes it: leave it out")
 
 
+def state_claim_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
+    """With it a VM has the TPM of the claim that it names, and without it a new one, which knows none of its keys."""
+    before, after = (_read(document, STATE_CLAIM) for document in (old, new))
+    if user.is_controller or after == before:
+        return
+    at = Field("metadata").at("annotations").key(STATE_CLAIM)
+    if not before:
+        if after:
+            yield unsupported_cause(at, f"{at}: only a restore of kvedge writes it: leave it out")
+    elif after != "":
+        text = (
+            f'{at}: it names the claim with the state of TPM and UEFI firmware; keep it, or set it to "" for new ones'
+        )
+        yield unsupported_cause(at, text)
+
+
 def resumed_machine_stays(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
     """The guest that goes on has the machine and the disks of its snapshot."""
     if user.is_controller or _read(old) is None or _read(new) is None or _template(old) == _template(new):
@@ -35,10 +52,10 @@ def resumed_machine_stays(old: JsonObject, new: JsonObject, user: UserInfo) -> I
     yield unsupported_cause(Field("spec").at("template"), text)
 
 
-def _read(document: JsonObject) -> object:
+def _read(document: JsonObject, name: str = RESUME_MEMORY) -> object:
     metadata = document.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return found.get(RESUME_MEMORY) if isinstance(found, dict) else None
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _template(document: JsonObject) -> object:

@@ -13,6 +13,7 @@ import msgspec
 
 from kvedge.controller.snapshots.volume_copies import lasting_claims
 from kvedge.resources.codec import decode
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.memory_dumps import dump_bytes
 from kvedge.resources.disks.snapshot_names import (
     MEMORY_CLASS,
@@ -62,8 +63,13 @@ def is_memory(backup: VolumeBackup) -> bool:
 
 
 def disk_backups(content: VirtualMachineSnapshotContent) -> list[VolumeBackup]:
-    """The volumes that are disks."""
+    """The volumes that are copies of claims: disks, and the state of TPM and UEFI firmware."""
     return [each for each in content.spec.volume_backups if not is_memory(each)]
+
+
+def guest_disks(content: VirtualMachineSnapshotContent) -> list[VolumeBackup]:
+    """The volumes that are disks."""
+    return [each for each in disk_backups(content) if each.volume_name != STATE_VOLUME]
 
 
 def plan_memory(

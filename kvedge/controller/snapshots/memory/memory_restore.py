@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvedge.controller.snapshots.memory.memory_backup import MEMORY, holds_memory
+from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import RESTORE_MEMORY, restored_name
 from kvedge.resources.types.protection.snapshots import (
     VirtualMachineRestore,
@@ -43,8 +44,13 @@ def is_memory_restore(volume: VolumeRestore) -> bool:
     return volume.volume_name == MEMORY
 
 
+def is_disk_restore(volume: VolumeRestore) -> bool:
+    """Whether this is a disk, and neither memory nor the state of TPM and UEFI firmware."""
+    return volume.volume_name not in (MEMORY, STATE_VOLUME)
+
+
 def mark_memory(volumes: Sequence[VolumeRestore]) -> dict[str, str | None]:
     """The annotations of the exchange: an earlier restore's memory must not meet the disks of this one."""
     memory = next((each.persistent_volume_claim for each in volumes if is_memory_restore(each)), None)
-    disks = {each.volume_name: each.persistent_volume_claim for each in volumes if not is_memory_restore(each)}
+    disks = {each.volume_name: each.persistent_volume_claim for each in volumes if is_disk_restore(each)}
     return {RESUME_MEMORY: None if memory is None else write_resume(memory, disks)}

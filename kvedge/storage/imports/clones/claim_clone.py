@@ -6,6 +6,7 @@ copied, and holes and zeros stay holes. Reads the source, writes the target.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ from kvedge.resources.disks.volume_facts import IMAGE_FILE
 from kvedge.resources.types.import_job import CloneSource, CloneTarget
 from kvedge.runtime.linux.allocation import device_size
 from kvedge.storage.arriving_mark import read_arriving
-from kvedge.storage.beneath import hold_directory, open_regular
+from kvedge.storage.beneath import hold_directory, hold_open_beneath, open_regular
 from kvedge.storage.imports.clones.clone_sender import send_disk
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.sinks.import_target import FileTarget, ImportTarget, check_fits
 from kvedge.storage.sparse_file import find_data_extents, share_blocks
+from kvedge.storage.state_archive import NVRAM, TPM, BadState, pack
+from kvedge.storage.state_files import has_state, open_state
 
 _CHUNK: Final = 1 << 20
 
@@ -74,7 +77,9 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
                     raise ImportFailure(
                         f"{IMAGE_FILE} of the source claim is the unfinished copy of a disk; name one with a disk"
                     )
-                opened = open_regular(folder, IMAGE_FILE)
+                opened = _open_state(folder) or open_regular(folder, IMAGE_FILE)
+            except BadState as error:
+                raise ImportFailure(f"the source claim's state of TPM and UEFI firmware is none: {error}") from error
             except OSError as error:
                 raise ImportFailure(
                     f"the source claim has no {IMAGE_FILE} that can be read ({error.strerror}); name one with a disk"
@@ -83,6 +88,26 @@ def _open(source: CloneSource, directory: Path, device: Path) -> Iterator[int]:
         yield opened
     finally:
         os.close(opened)
+
+
+def _open_state(folder: int) -> int | None:
+    """The state of a TPM and UEFI firmware as one file, of a claim that keeps that and no disk; None for another one.
+
+    A claim that a restore has filled has that file already, until its VM starts.
+    """
+    with contextlib.suppress(FileNotFoundError), hold_open_beneath(folder, IMAGE_FILE, os.O_PATH):
+        return None
+    if not has_state(folder):
+        return None
+    packed = os.memfd_create("state", os.MFD_CLOEXEC)
+    try:
+        with open_state(folder) as (variables, tpm):
+            found = {NVRAM: variables, TPM: tpm}
+            pack({name: file for name, file in found.items() if file is not None}, packed)
+    except BaseException:
+        os.close(packed)
+        raise
+    return packed
 
 
 def _copy(source: int, target: ImportTarget, start: int, end: int, progress: ImportProgress) -> None:

@@ -250,6 +250,8 @@ class World:
                 self.delete("vm")
             case Delete(VirtualMachineSnapshotContent()):
                 self.delete("content")
+            case Delete(PersistentVolumeClaim() as item):
+                del self.claims[item.metadata.name]
             case Delete(item):
                 del self.volumes[item.metadata.name]
 

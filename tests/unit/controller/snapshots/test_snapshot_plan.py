@@ -12,7 +12,6 @@ import pytest
 
 from kvedge.resources.data_volume_names import PRE_POPULATED
 from kvedge.resources.disks.snapshot_names import METHOD, SEALED_CLAIM, SOURCE_FINALIZER
-from kvedge.resources.types.devices import TpmDevice
 from kvedge.resources.types.storage import VolumeResources
 from kvedge.resources.types.vm import VolumeMigrationState, VolumeUpdateState
 from kvedge.resources.types.volumes import HostDisk, Volume
@@ -320,19 +319,6 @@ def test_files_of_the_node_are_left_out_and_said_to_be():
     assert status(world).indications == ["PartialSnapshot"]
     assert status(world).source_indications[0].indication == "PartialSnapshot"
     assert status(world).snapshot_volumes.excluded_volumes == ["tools", "host"]
-
-
-@pytest.mark.parametrize("says_so", [True, False])
-def test_the_state_of_a_tpm_is_left_out_and_said_to_be(says_so: bool) -> None:
-    world = World()
-    if says_so:
-        the_vm_of(world).spec.template.spec.domain.devices.tpm = TpmDevice(persistent=True)
-    else:
-        # It has it from its preference.
-        world.claims["persistent-state-for-web"] = a_claim("persistent-state-for-web")
-    world.take()
-    assert status(world).indications == ["PartialSnapshot"]
-    assert status(world).snapshot_volumes.excluded_volumes == ["tools", "persistent-state-for-this-vm"]
 
 
 @pytest.mark.parametrize(("policy", "is_left"), [(None, False), ("Delete", False), ("Retain", True)])

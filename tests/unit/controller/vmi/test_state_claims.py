@@ -14,7 +14,7 @@ from kvedge.controller.vmi.vmi_plan import plan_vmi
 from kvedge.controller.vmi.vmi_view import CreateClaim, CreatePod, PatchVmi, VmiPlan, VmiView
 from kvedge.controller.vmi.volume_status import with_claims
 from kvedge.resources.codec import encode
-from kvedge.resources.disks.state_claims import keeps_state, make_state_claim, state_claim_name
+from kvedge.resources.disks.state_claims import STATE_CLAIM, keeps_state, make_state_claim, state_claim_name
 from kvedge.resources.types.devices import Disk
 from kvedge.resources.types.storage import PersistentVolumeClaim
 from kvedge.resources.types.vmi import VirtualMachineInstance
@@ -99,6 +99,17 @@ def test_one_that_was_left_behind_or_brought_back_is_the_vm_s_of_that_name() -> 
     vmi, claim = lasting(), a_claim(NAME)
     claim.metadata.labels = {"persistent-state-for": "web"}
     assert [type(action) for action in planned(vmi, claim).actions] == [CreatePod]
+
+
+def test_the_one_that_a_restore_has_made_is_taken_and_never_made_anew() -> None:
+    vmi, name = lasting(), "restore-1-persistent-state-for-this-vm"
+    vmi.metadata.annotations[STATE_CLAIM] = name
+    assert [type(action) for action in planned(vmi, a_claim(name)).actions] == [CreatePod]
+    (action,) = planned(vmi, make_state_claim(lasting(), "")).actions
+    assert isinstance(action, PatchVmi)
+    (told,) = [each for each in action.body["status"]["conditions"] if each["type"] == "Synchronized"]
+    assert told["reason"] == "FailedPvcNotFound"
+    assert f'set the VM\'s annotation {STATE_CLAIM} to ""' in told["message"]
 
 
 def test_no_other_vm_has_it_as_a_disk_meanwhile() -> None:

@@ -52,6 +52,17 @@ def test_a_copy_begins_when_all_that_it_goes_into_is_there() -> None:
     assert "root-copy-x" in (waiting.status.backup_msg or "")
 
 
+def test_a_launcher_that_copies_no_state_of_a_tpm_fails_it_with_the_remedy() -> None:
+    volume = CopiedVolume(volume_name="persistent-state-for-this-vm", copy_name=REQUEST.volumes[0].copy_name)
+    request = DiskCopyRequest(name="snap", volumes=[volume])
+    told = plan_copy(asked(request), launcher(), THERE).status
+    assert told is not None
+    assert (told.failed, "restart or migrate the VM" in (told.backup_msg or "")) == (True, True)
+    able = launcher()
+    able.copies_state = True
+    assert plan_copy(asked(request), able, THERE).step is CopyStep.BEGIN
+
+
 def test_a_launcher_of_an_older_release_fails_it_with_the_remedy() -> None:
     status = launcher()
     status.copies_disks = False

@@ -135,3 +135,22 @@ def test_others_end(tmp_path: Path, job: PlayedJob, target: Path, record: CopyRe
     assert found.message == "the launcher was started again while the disks were copied"
     assert PlayedCopy.sources == []
     assert not job.active
+
+
+def test_state_that_was_packed_at_the_moment_is_written_by_the_next_launcher(
+    tmp_path: Path, job: PlayedJob, target: Path
+) -> None:
+    state = target.with_name("state-copy.img")
+    state.write_bytes(b"half of it, and longer than that")
+    (tmp_path / "state-copy").write_bytes(b"an archive")
+    _, found = restart(tmp_path, job, OPEN._replace(state="state-copy"))
+    assert (found.state, found.message) == (DISK_COPY_COMPLETE, "")
+    assert state.read_bytes() == b"an archive"
+    # It has secrets in it.
+    assert not (tmp_path / "state-copy").exists()
+
+
+def test_without_what_was_packed_there_is_no_copy(tmp_path: Path, job: PlayedJob, target: Path) -> None:
+    target.with_name("state-copy.img").write_bytes(b"")
+    _, found = restart(tmp_path, job, OPEN._replace(state="state-copy"))
+    assert found.state == DISK_COPY_FAILED

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays
-from kvedge.resources.role_users import UserInfo
+import pytest
+
+from kvedge.api.admission.rules.resume_rules import resume_is_ours, resumed_machine_stays, state_claim_is_ours
+from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER, UserInfo
 from kvedge.resources.values.saved_memory import RESUME_MEMORY
 from tests.support.builders import small_vmi, vm_of
 
@@ -27,6 +30,37 @@ def test_a_user_neither_writes_the_word_nor_changes_it() -> None:
 def test_a_user_may_keep_the_word_and_take_it_away() -> None:
     assert not list(resume_is_ours(a_vm("memory 1"), a_vm("memory 1"), USER))
     assert not list(resume_is_ours(a_vm("memory 1"), a_vm(), USER))
+
+
+CONTROLLER = UserInfo(CONTROLLER_USER, (CONTROLLER_GROUP,))
+
+
+def with_state(claim: str | None) -> Any:
+    made = a_vm()
+    made["metadata"]["annotations"] = {} if claim is None else {STATE_CLAIM: claim}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        (None, "another", "leave it out"),
+        ("mine", "another", "keep it"),
+        ("mine", None, "keep it"),
+        ("mine", "mine", ""),
+        ("mine", "", ""),
+        ("", None, ""),
+        ("", "mine", "leave it out"),
+        (None, "", ""),
+        (None, None, ""),
+    ],
+)
+def test_a_user_gives_no_vm_the_tpm_of_another_one_and_loses_none_by_mistake(
+    old: str | None, new: str | None, word: str
+) -> None:
+    causes = list(state_claim_is_ours(with_state(old), with_state(new), USER))
+    assert [word in cause.message for cause in causes] == ([True] if word else [])
+    assert not list(state_claim_is_ours(with_state(old), with_state(new), CONTROLLER))
 
 
 def test_the_machine_stays_while_the_word_is_there() -> None:

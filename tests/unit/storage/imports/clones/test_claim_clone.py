@@ -13,6 +13,7 @@ from kvedge.storage.imports.clones import claim_clone
 from kvedge.storage.imports.import_errors import ImportFailure
 from kvedge.storage.imports.import_progress import ImportProgress
 from kvedge.storage.imports.import_run import ImportPlaces, run_import
+from kvedge.storage.state_archive import TPM, unpack
 
 MIB = 1 << 20
 
@@ -65,4 +66,31 @@ def test_a_source_whose_disk_is_a_link_is_refused(places: ImportPlaces) -> None:
     disk.unlink()
     disk.symlink_to("/etc/passwd")
     with pytest.raises(ImportFailure, match=r"no disk\.img that can be read"):
+        run(places)
+
+
+def test_a_claim_that_keeps_a_vm_s_state_is_copied_as_one_file(places: ImportPlaces) -> None:
+    source = places.source_directory
+    (source / "disk.img").unlink()
+    (source / "swtpm/tpm2").mkdir(parents=True)
+    (source / "swtpm/tpm2/tpm2-00.permall").write_bytes(b"secrets")
+    run(places)
+    copied = places.directory / "disk.img"
+    target = os.memfd_create("tpm")
+    with copied.open("rb") as archive:
+        unpack(archive.fileno(), {TPM: target})
+    assert os.pread(target, 100, 0) == b"secrets"
+    os.close(target)
+    # What a restore has brought and no VM has taken yet goes before what lies beside it.
+    (source / "disk.img").write_bytes(b"\x03" * MIB)
+    copied.unlink()
+    run(places)
+    assert copied.read_bytes()[:MIB] == b"\x03" * MIB
+
+
+def test_a_claim_whose_state_cannot_be_read_is_told(places: ImportPlaces) -> None:
+    source = places.source_directory
+    (source / "disk.img").unlink()
+    (source / "swtpm.current").write_bytes(b"../elsewhere")
+    with pytest.raises(ImportFailure, match="names no directory"):
         run(places)
