@@ -212,7 +212,6 @@ def _judge_pooled(request: AdmissionRequest, document: JsonObject, cluster: Clus
     """The VM of a pool, which the controller makes as the pool's author has it."""
     judged = _judge_new_vm(request, document, cluster)
     forged = (*kept_types_are_ours({}, document, request.user), *resume_is_ours({}, document, request.user))
-    forged = (*forged, *state_claim_is_ours({}, document, request.user))
     return Verdict((*forged, *judged.causes), judged.warnings)
 
 

@@ -13,13 +13,14 @@ from kvedge.controller.backups.isolated_vm import isolate
 from kvedge.resources.codec import JsonObject, decode
 from kvedge.resources.disks.claim_places import STATE_VOLUME
 from kvedge.resources.disks.snapshot_names import RETURNED_BY, restored_name
-from kvedge.resources.disks.state_claims import STATE_CLAIM
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.types.protection.backup_job import BackupRecord
 from kvedge.resources.types.protection.backups import BackupRestore, RestoredVolume
 from kvedge.resources.types.protection.snapshots import VirtualMachineSnapshotContentSpec
 from kvedge.resources.types.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
 from kvedge.resources.types.vm import VirtualMachine
+from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.quantities import parse_bytes
 
 _STORAGE: Final = "storage"
@@ -75,6 +76,7 @@ def make_claim(
         metadata=ObjectMeta(
             name=volume.claim_name,
             namespace=restore.metadata.namespace,
+            labels={STATE_LABEL: as_label_value(_target(restore))} if volume.volume_name == STATE_VOLUME else {},
             annotations={RETURNED_BY: restore.metadata.uid},
             owner_references=[owner_reference(restore)],
         ),
@@ -109,7 +111,7 @@ def make_vm(
         key: value for key, value in (was.get("annotations") or {}).items() if not key.startswith(_OWN_HISTORY)
     }
     if restore.spec.isolated:
-        name, owner = restore.spec.target_name or restore.spec.vm_name, owner_reference(restore)
+        name, owner = _target(restore), owner_reference(restore)
         return VirtualMachine(
             metadata=ObjectMeta(
                 name=name,
@@ -120,12 +122,17 @@ def make_vm(
             spec=decode(VirtualMachine, {"spec": isolate(spec, {each.claim_name for each in volumes})}).spec,
         )
     metadata = {
-        "name": restore.spec.target_name or restore.spec.vm_name,
+        "name": _target(restore),
         "namespace": restore.metadata.namespace,
         "labels": dict(was.get("labels") or {}),
         "annotations": {**annotations, **_mark_state(volumes), RETURNED_BY: restore.metadata.uid},
     }
     return decode(VirtualMachine, {"metadata": metadata, "spec": spec})
+
+
+def _target(restore: BackupRestore) -> str:
+    """The name of the VM that is made."""
+    return restore.spec.target_name or restore.spec.vm_name
 
 
 def _mark_state(volumes: Sequence[RestoredVolume]) -> dict[str, str]:

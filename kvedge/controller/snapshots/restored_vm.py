@@ -29,7 +29,7 @@ from kvedge.resources.disks.snapshot_names import (
     restore_mark,
     restored_name,
 )
-from kvedge.resources.disks.state_claims import STATE_CLAIM, state_claim_name, state_claim_of
+from kvedge.resources.disks.state_claims import STATE_CLAIM, STATE_LABEL, state_claim_name, state_claim_of
 from kvedge.resources.disks.volume_facts import claims
 from kvedge.resources.meta import ObjectMeta, owner_reference
 from kvedge.resources.names import KEPT_TYPES
@@ -110,6 +110,7 @@ def make_volume(
         namespace=namespace,
         labels={
             **({} if extra is None else extra.labels),
+            **_label_state(restore, volume),
             RESTORED_VM_NAME: as_label_value(source_vm),
             RESTORED_VM_NAMESPACE: namespace,
         },
@@ -228,6 +229,11 @@ def superseded_state(vm: VirtualMachine, claims: Mapping[str, PersistentVolumeCl
     owner = None if found is None else found.metadata.controller_reference()
     is_own = owner is not None and owner.uid == vm.metadata.uid
     return found if is_other and is_own else None
+
+
+def _label_state(restore: VirtualMachineRestore, volume: VolumeRestore) -> dict[str, str]:
+    """Whose state is in a claim, which gets the labels of what fills it."""
+    return {STATE_LABEL: as_label_value(restore.spec.target.name)} if volume.volume_name == STATE_VOLUME else {}
 
 
 def _mark_state(volumes: Sequence[VolumeRestore]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from kvedge.resources.types.volumes import PersistentVolumeClaimSource, Volume
 from kvedge.resources.values.label_values import as_label_value
 from kvedge.resources.values.saved_memory import MEMORY_VOLUME, resume_claim
 
-# On the claim: the name of the VM.
+# On the claim, also on one that a restore has made: the name of the VM.
 STATE_LABEL: Final = "persistent-state-for"
 STATE_SIZE: Final = "10Mi"
 # On a VM that was restored, and on the VMIs that it starts: the claim that has its state. The controller writes it.
@@ -116,11 +116,10 @@ def is_state_of(claim: PersistentVolumeClaim, vmi: VirtualMachineInstance) -> bo
     """Whether the claim keeps the state of this very VM: not that of an earlier one of the same name, which goes.
 
     One without an owner was left behind, or brought back, for whatever VM has the name. One that a restore has made
-    is named by the VM, and owned by what has filled it.
+    is named by the VM and owned by what has filled it: it says itself whose it is, whatever a user lets a VM say.
     """
-    if vmi.metadata.annotations.get(STATE_CLAIM) == claim.metadata.name:
-        return True
-    if not claim.metadata.owner_references:
+    is_named = vmi.metadata.annotations.get(STATE_CLAIM) == claim.metadata.name
+    if is_named or not claim.metadata.owner_references:
         return claim.metadata.labels.get(STATE_LABEL) == as_label_value(vmi.metadata.name)
     owner = _owner(vmi)
     return any((each.kind, each.uid) == (owner.kind, owner.uid) for each in claim.metadata.owner_references)

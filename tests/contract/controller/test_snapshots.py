@@ -11,8 +11,8 @@ import pytest
 from kvedge.controller.controller_service import ControllerRole
 from kvedge.kube.errors import NotFound
 from kvedge.kube.patches import MergePatch
-from kvedge.resources.codec import decode
-from kvedge.resources.meta import condition
+from kvedge.resources.codec import decode, encode
+from kvedge.resources.meta import condition, owner_reference
 from kvedge.resources.role_users import CONTROLLER_GROUP, CONTROLLER_USER
 from kvedge.resources.types.data_volumes import DataVolume
 from kvedge.resources.types.protection.snapshots import (
@@ -30,6 +30,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.contract
 CLASS = "snapshot-tests"
+OLD_STATE = "persistent-state-for-web"
 MERGE = "application/merge-patch+json"
 
 
@@ -454,3 +455,34 @@ def test_what_somebody_removes_with_its_finalizer_lets_go_of_its_vm(
     wait_until(is_free, "the VM is let go", 30)
     assert server.admin.get(VirtualMachineSnapshot, namespace, "before").status.ready_to_use
     assert taken.status.ready_to_use is not False
+
+
+@pytest.mark.usefixtures("restricted")
+def test_the_state_of_a_tpm_comes_into_a_claim_of_its_own(either_server: EitherServer, namespace: str) -> None:
+    server, state = either_server, "persistent-state-for-this-vm"
+    # Bound before the VM's disks are, for which the snapshot waits.
+    metadata = {"name": OLD_STATE, "namespace": namespace, "labels": {"persistent-state-for": "web"}}
+    server.admin.create(decode(PersistentVolumeClaim, {"metadata": metadata, "spec": claim_spec()}))
+    bound_claim(server, namespace, OLD_STATE)
+    owner = encode(owner_reference(make_vm(server, namespace)))
+    server.admin.patch(
+        PersistentVolumeClaim, namespace, OLD_STATE, MergePatch({"metadata": {"ownerReferences": [owner]}})
+    )
+    asked = ask_snapshot(server, namespace, "before")
+    for volume in ("root", "data", state):
+        fill(server, namespace, f"vmsnapshot-{asked.metadata.uid}-volume-{volume}")
+    restore = ask_restore(server, namespace, "unsealed", "web")
+    new = f"restore-{restore.metadata.uid}-{state}"
+    for name in (new, *(f"restore-{restore.metadata.uid}-{volume}" for volume in ("root", "data"))):
+        fill(server, namespace, name)
+    restored(server, namespace, "unsealed")
+    assert vm_of_test(server, namespace).metadata.annotations["kvedge.io/state-claim"] == new
+    claim = server.admin.get(PersistentVolumeClaim, namespace, new)
+    assert claim.metadata.labels["persistent-state-for"] == "web"
+
+    def goes() -> bool:
+        gone = is_gone(server, PersistentVolumeClaim, namespace, OLD_STATE)
+        found = None if gone else server.admin.get(PersistentVolumeClaim, namespace, OLD_STATE)
+        return found is None or found.metadata.deletion_timestamp is not None
+
+    wait_until(goes, "the claim of before goes")

@@ -1,4 +1,4 @@
-"""Who may say that a guest goes on from saved memory, or with the TPM of a claim: the controller, and no user.
+"""Who may say that a guest goes on from saved memory, or with the TPM of a claim: the controller.
 
 Called by admission_plan.py. Works on documents as they came; touches nothing.
 """
@@ -26,9 +26,12 @@ def resume_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator
 
 
 def state_claim_is_ours(old: JsonObject, new: JsonObject, user: UserInfo) -> Iterator[Cause]:
-    """With it a VM has the TPM of the claim that it names, and without it a new one, which knows none of its keys."""
+    """With it a VM has the TPM of the claim that it names, and without it a new one, which knows none of its keys.
+
+    A VM that is made may say it: somebody brings it back with its claims, which say whose they are.
+    """
     before, after = (_read(document, STATE_CLAIM) for document in (old, new))
-    if user.is_controller or after == before:
+    if user.is_controller or after == before or not old:
         return
     at = Field("metadata").at("annotations").key(STATE_CLAIM)
     if not before:

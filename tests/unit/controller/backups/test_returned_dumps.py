@@ -46,5 +46,5 @@ def test_the_state_of_a_tpm_comes_back_with_the_vm() -> None:
     world.settle("restore")
     assert world.vm is not None
     claim = world.vm.metadata.annotations[STATE_CLAIM]
-    assert claim in world.claims
+    assert world.claims[claim].metadata.labels == {"persistent-state-for": "web"}
     assert claim.endswith(state)

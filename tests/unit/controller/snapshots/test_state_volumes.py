@@ -140,7 +140,7 @@ def test_a_restore_that_breaks_off_leaves_the_state_as_it_was(world: World) -> N
     take(world)
     world.ask_restore()
     world.settle_restore()
-    assert RESTORED in world.volumes
+    assert world.volumes[RESTORED].metadata.labels["persistent-state-for"] == "web"
     world.delete("restore")
     world.settle_restore()
     assert RESTORED not in world.volumes

@@ -104,7 +104,11 @@ def test_one_that_was_left_behind_or_brought_back_is_the_vm_s_of_that_name() -> 
 def test_the_one_that_a_restore_has_made_is_taken_and_never_made_anew() -> None:
     vmi, name = lasting(), "restore-1-persistent-state-for-this-vm"
     vmi.metadata.annotations[STATE_CLAIM] = name
-    assert [type(action) for action in planned(vmi, a_claim(name)).actions] == [CreatePod]
+    claim = a_claim(name)
+    # Another VM's, whatever a user lets this one say.
+    assert words(planned(vmi, claim)).startswith(f"PVC {name} is to keep the state")
+    claim.metadata.labels = {"persistent-state-for": "web"}
+    assert [type(action) for action in planned(vmi, claim).actions] == [CreatePod]
     (action,) = planned(vmi, make_state_claim(lasting(), "")).actions
     assert isinstance(action, PatchVmi)
     (told,) = [each for each in action.body["status"]["conditions"] if each["type"] == "Synchronized"]

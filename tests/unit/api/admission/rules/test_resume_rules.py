@@ -58,6 +58,7 @@ def with_state(claim: str | None) -> Any:
 def test_a_user_gives_no_vm_the_tpm_of_another_one_and_loses_none_by_mistake(
     old: str | None, new: str | None, word: str
 ) -> None:
+    assert not list(state_claim_is_ours({}, with_state(new), USER))
     causes = list(state_claim_is_ours(with_state(old), with_state(new), USER))
     assert [word in cause.message for cause in causes] == ([True] if word else [])
     assert not list(state_claim_is_ours(with_state(old), with_state(new), CONTROLLER))
